@@ -4,7 +4,7 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, s
 
 const button = "Remove selected and confirm the rest";
 
-/** Links a provider account the way a direct call to the identity backend does. */
+/** Links a provider account as if by a direct call to the identity backend, which bypasses our pages. */
 async function linkDirectly({ email }: Person): Promise<void> {
   await query(
     `insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
@@ -51,7 +51,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(theirs).toHaveURL(/\/login/);
     });
 
-    test("the owner of an account keeps one added sign-in method and cannot remove the last one", async ({
+    test("the owner of an account can keep one added sign-in method, but cannot remove the last one", async ({
       page,
       member,
     }) => {

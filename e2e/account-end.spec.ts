@@ -14,7 +14,7 @@ test("an account's data is downloaded as one file", async ({ page, member }) => 
   expect(document.sessions).toHaveLength(1);
 });
 
-test("an account is deleted once its email is typed", async ({ page, newcomer, member }) => {
+test("an account is deleted only after its email is typed", async ({ page, newcomer, member }) => {
   await enter(page, member, "/settings/security");
   await page.getByRole("link", { name: "Delete account" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Delete account" })).toBeVisible();
@@ -30,7 +30,7 @@ test("an account is deleted once its email is typed", async ({ page, newcomer, m
   await expect(page.getByRole("alert")).toContainText("don’t match");
 });
 
-test("before deleting an account, the sole owner of a shared workspace sees the workspace's name and must transfer it", async ({
+test("the sole owner of a shared workspace must transfer it before deleting their account, and sees its name", async ({
   page,
   browser,
   member,

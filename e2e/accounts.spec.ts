@@ -47,7 +47,12 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("three accounts are added, switched and signed out one by one", async ({ page, member, colleague, third }) => {
+    test("three accounts can be added, switched and signed out one by one", async ({
+      page,
+      member,
+      colleague,
+      third,
+    }) => {
       await signIn(page, member);
       await expect(heading(page, "Home")).toBeVisible();
       await page.goto("/workspaces");
@@ -86,7 +91,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("switching accounts through the API returns the requested target route", async ({ page, member, colleague }) => {
+test("the API call that switches accounts returns the requested page", async ({ page, member, colleague }) => {
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
@@ -108,7 +113,7 @@ test("switching accounts through the API returns the requested target route", as
   expect(await cookieBytes(page.context())).toBeLessThan(8_192);
 });
 
-test("after concurrent switches in two tabs, one account is active and both accounts are kept", async ({
+test("after concurrent account switches in two tabs, one account is active and both are still signed in", async ({
   context,
   page,
   member,
@@ -126,7 +131,7 @@ test("after concurrent switches in two tabs, one account is active and both acco
   ]);
   for (const tab of [page, other]) await expect(tab.locator("html")).toHaveAttribute("data-account", /.+/);
   await expectActive(page, member);
-  // The other tab follows a switch in this tab.
+  // After an account switch in this tab, the other tab follows.
   await page.goto("/");
   await (await openMenu(page)).getByRole("button", { name: switchTo(colleague) }).click();
   await expectActive(page, colleague);

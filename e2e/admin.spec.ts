@@ -93,7 +93,7 @@ test("every page of the console is accessible and fits small screens", async ({ 
 test.describe("the console without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("an admin requires MFA, completes an interrupted reset and restores a person's access", async ({
+  test("an admin can require MFA, complete an interrupted reset and restore a person's access", async ({
     page,
     context,
     member,

@@ -3,7 +3,7 @@ import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "
 test.describe("the API reference without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("an anonymous visitor finds a call with its schema and example command, and the OpenAPI documents", async ({
+  test("an anonymous visitor finds the OpenAPI documents and each call's schema and example command", async ({
     page,
     request,
   }) => {

@@ -16,10 +16,7 @@ export async function addAuthenticator(page: Page, { present = true } = {}) {
   });
   return {
     credentials: async () => (await cdp.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
-    /**
-     * Sets whether a user touches the authenticator when it asks. If not, the authenticator waits, as autofill does
-     * until a passkey is chosen.
-     */
+    /** Sets whether the authenticator responds to prompts, as if its user touched it. Otherwise, prompts stay open. */
     present: (enabled: boolean) => cdp.send("WebAuthn.setAutomaticPresenceSimulation", { authenticatorId, enabled }),
     remove: () => cdp.send("WebAuthn.removeVirtualAuthenticator", { authenticatorId }),
   };

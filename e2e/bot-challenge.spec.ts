@@ -46,7 +46,7 @@ async function expectPassed(page: Page): Promise<void> {
 
 const unregistered = "The check isn’t set up for";
 
-test("a passed challenge allows the sign-in, and each response brings a fresh challenge token", async ({
+test("a passed bot challenge allows the sign-in, and each response comes with a fresh challenge", async ({
   page,
   person,
 }) => {
@@ -64,7 +64,10 @@ test("a passed challenge allows the sign-in, and each response brings a fresh ch
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("sign-up, resending the sign-up email, and password reset each pass the challenge", async ({ page, person }) => {
+test("sign-up, resending its email, and resetting a password each need a passed bot challenge", async ({
+  page,
+  person,
+}) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(`new-${person.email}`);
   await page.getByLabel("Password").fill(person.password);
@@ -83,7 +86,7 @@ test("sign-up, resending the sign-up email, and password reset each pass the cha
   await expect(page.getByText("If there’s an account for this address")).toBeVisible();
 });
 
-test("requesting and resending a sign-in code pass the challenge", async ({ page, person }) => {
+test("requesting and resending a sign-in code each need a passed bot challenge", async ({ page, person }) => {
   await page.goto("/login");
   await page.getByLabel("Email").fill(person.email);
   // The form waits until it has a challenge token, then submits to the target of the clicked button.
@@ -99,7 +102,10 @@ test("requesting and resending a sign-in code pass the challenge", async ({ page
   await expect(page.getByRole("alert")).toContainText("That code is incorrect");
 });
 
-test("a form that is submitted too early says that it is waiting, then submits itself", async ({ page, person }) => {
+test("a form submitted before the bot challenge has passed says that it is waiting, then submits itself", async ({
+  page,
+  person,
+}) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   await page.route("**/challenge", async (route) => {
     await held;
@@ -113,7 +119,9 @@ test("a form that is submitted too early says that it is waiting, then submits i
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("a button that needs a challenge token is disabled, with a reason, until there is one", async ({ page }) => {
+test("a button that needs a bot challenge token is disabled until the token arrives, and says why", async ({
+  page,
+}) => {
   await page.addInitScript(() => {
     document.addEventListener("readystatechange", () => {
       if (document.readyState !== "interactive") return;
@@ -150,7 +158,7 @@ test("a button that needs a challenge token is disabled, with a reason, until th
   await expectPassed(page);
 });
 
-test("a forged or used challenge token is rejected, and the typed values stay", async ({ page, person }) => {
+test("a forged or used bot challenge token is rejected, and the typed values stay", async ({ page, person }) => {
   await page.goto("/login");
   await expectPassed(page);
   const token = await tokenField(page).inputValue();
@@ -177,7 +185,7 @@ test("a forged or used challenge token is rejected, and the typed values stay", 
 test.describe("the bot challenge without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
-  test("the bot challenge says that it needs JavaScript, and the form cannot be submitted", async ({
+  test("without JavaScript, the bot challenge says that it needs JavaScript, and the form cannot be submitted", async ({
     page,
     person,
   }) => {
@@ -192,7 +200,7 @@ test.describe("the bot challenge without JavaScript", () => {
   });
 });
 
-test("widget error 110200 is explained and offers no retry", async ({ page, baseURL }) => {
+test("bot challenge error 110200 is explained and offers no retry", async ({ page, baseURL }) => {
   const elsewhere = new URL("/login", baseURL);
   elsewhere.hostname = "127.0.0.1";
   await page.setViewportSize({ width: 320, height: 640 });
@@ -217,7 +225,10 @@ test("if the bot challenge widget cannot load, the page names possible blockers 
   await expectPassed(page);
 });
 
-test("any other failure of the widget can be retried, also from the form", async ({ page, person }) => {
+test("a bot challenge that fails with another error can be retried, also by submitting the form", async ({
+  page,
+  person,
+}) => {
   await page.route("**/challenge", (route) => route.abort());
   await signIn(page, person);
   await expect(status(page)).toContainText("(300030)");
@@ -230,7 +241,7 @@ test("any other failure of the widget can be retried, also from the form", async
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 });
 
-test("the CSP allows the challenge widget's origin only on pages that show the widget", async ({ page }) => {
+test("the CSP allows the bot challenge's origin only on pages that show the challenge", async ({ page }) => {
   const policyOf = async (path: string) => (await page.request.get(path)).headers()["content-security-policy"] ?? "";
   const origin = /script-src 'self' 'nonce-[^']+' (http:\/\/127\.0\.0\.1:\d+);.*frame-src \1;/;
   for (const path of ["/login", "/signup", "/forgot-password", "/signup/check-mail"])

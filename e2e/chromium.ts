@@ -60,7 +60,7 @@ function systemPaths(): string[] {
   return [...candidates, ...(process.platform === "darwin" ? macApplications : [])].filter((file) => existsSync(file));
 }
 
-/** Checks that the browser runs: some systems have only a stub that says how to install it. */
+/** Returns whether a browser runs. Some systems have only a stub that explains how to install one. */
 function runs(executablePath: string): boolean {
   return spawnSync(executablePath, ["--version"], { stdio: "ignore", timeout: 20_000 }).status === 0;
 }

@@ -2,7 +2,7 @@ import type { BrowserContext } from "playwright/test";
 import { type ConsoleAdmin, createConsoleAdmin } from "../scripts/test/console-admin.ts";
 import { readStack } from "../scripts/test/stack.ts";
 
-/** Signs a new admin in to the console in another browser and copies the cookies into this one. */
+/** Signs a new admin in to the console in a separate browser and copies its cookies into `context`. */
 export async function enterConsole(context: BrowserContext): Promise<ConsoleAdmin> {
   const admin = await createConsoleAdmin();
   const pairs = admin.browser.cookie().split("; ");

@@ -8,7 +8,7 @@ interface Elsewhere {
   app: TestApp;
 }
 
-/** Starts a third-party app on its own origin that has only the page that completes a sign-in. */
+/** Starts a third-party app on its own origin. Its only page completes a sign-in. */
 async function startApp(displayName: string, { verifyRoute = true } = {}): Promise<Elsewhere & { stop(): void }> {
   const server = createServer((request, response) => {
     const known = verifyRoute || !request.url?.startsWith("/verify-token");
@@ -32,7 +32,7 @@ const test = base.extend<{ notes: Elsewhere }>({
 
 const loginFor = (address: string, state = "s-1") => `/login?${new URLSearchParams({ returnUrl: address, state })}`;
 
-test("a sign-in for an app asks for consent first and returns the person to the page they came from", async ({
+test("a sign-in for an app asks for consent first and returns to the page where it started", async ({
   page,
   member,
   notes,
@@ -58,7 +58,7 @@ test("a sign-in for an app asks for consent first and returns the person to the 
   expect([again.status, again.body]).toEqual([200, null]);
 });
 
-test("a signed-in person is also asked for consent to an app, and can choose another account", async ({
+test("a person who is already signed in is asked for consent to an app, and can choose another account", async ({
   page,
   member,
   colleague,

@@ -36,7 +36,10 @@ for (const [relation, host] of [
   });
 }
 
-test("requests that change state require our origin, regardless of content type", async ({ request, baseURL }) => {
+test("a request that changes state must come from our origin, regardless of its content type", async ({
+  request,
+  baseURL,
+}) => {
   const attempts: Record<string, string>[] = [
     {},
     { origin: "https://evil.example" },

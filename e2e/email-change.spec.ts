@@ -6,7 +6,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("an email address changes once both mailboxes confirm, and the pages say which confirmation is missing", async ({
+    test("an email address changes only after both mailboxes confirm, and the pages say which confirmation is missing", async ({
       page,
       browser,
       member,

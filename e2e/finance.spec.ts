@@ -3,7 +3,7 @@ import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
 
-/** OpenAI's costs API: one bucket per day, with a refund on the second day. */
+/** A response of OpenAI's costs API with one bucket per day and a refund on the second day. */
 const openAiCosts = JSON.stringify({
   object: "page",
   has_more: false,
@@ -23,7 +23,7 @@ const openAiCosts = JSON.stringify({
     })),
   })),
 });
-/** Anthropic's cost report: amounts in cents, as strings. */
+/** Anthropic's cost report, with amounts in cents, as strings. */
 const anthropicCosts = JSON.stringify({
   has_more: false,
   next_page: null,
@@ -35,7 +35,7 @@ const anthropicCosts = JSON.stringify({
     },
   ],
 });
-/** A Google Cloud export: days in Pacific time, amounts in euros, and a service that the gateway does not use. */
+/** A Google Cloud export with days in Pacific time, amounts in euros, and a service that the gateway does not use. */
 const googleCosts = [
   "billing_account_id,service.description,usage_start_time,project.id,cost,currency,credits",
   '01A-02B,Vertex AI,2026-10-08 07:00:00 UTC,ai-prod,80,EUR,"[{""name"":""Discount"",""amount"":-2.5}]"',
@@ -93,7 +93,7 @@ async function enterInvoice(page: Page, fields: Record<string, string>): Promise
 }
 
 for (const width of [1440, 320]) {
-  test(`at ${width} px a finance person imports three providers' bills, corrects an invoice and reconciles October`, async ({
+  test(`at ${width} px, a finance admin imports the bills of three providers, corrects an invoice and reconciles October`, async ({
     page,
     member,
   }, testInfo: TestInfo) => {

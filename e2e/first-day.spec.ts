@@ -15,7 +15,7 @@ const liteLlmPrices = {
 };
 /**
  * `creditsPerUsd` includes the markup. With prices of three decimals, credits have at most seven decimals, so the
- * ledger's eight decimals round nothing.
+ * ledger, which keeps eight, never rounds them.
  */
 const markup = "1.25";
 const creditsPerUsd = 12_500n;
@@ -47,7 +47,7 @@ async function factOf(card: Locator, term: string): Promise<string> {
   return (await fact.getByRole("definition").textContent()) ?? "";
 }
 
-test("an operator sets up a platform in the console, and a member's first calls cost what the ledger says", async ({
+test("an operator sets up a platform in the console, and the ledger shows the exact cost of a member's first calls", async ({
   page,
   browser,
   member,
@@ -58,7 +58,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
   const desk = await (await browser.newContext()).newPage();
   const admin = await enterConsole(desk.context());
 
-  await test.step("an admin creates a model with a route to the provider from the environment", async () => {
+  await test.step("an admin creates a model with a route to a provider that the environment configures", async () => {
     await desk.goto("/admin/models");
     await follow(desk, "Add a model");
     await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
@@ -112,7 +112,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
   });
   const studio = keys.replace(/\/keys$/, "");
 
-  await test.step("an admin approves the request, changes the workspace's plan and grants credits once", async () => {
+  await test.step("an admin approves the request, changes the workspace's plan and grants credits only once", async () => {
     await openSection(desk, "Approvals");
     const waiting = desk.getByRole("row").filter({ hasText: `Summaries ${unique}` });
     const name = (await waiting.getByRole("rowheader").getByRole("link").textContent()) ?? "";
@@ -216,7 +216,7 @@ test("an operator sets up a platform in the console, and a member's first calls 
     });
   }
 
-  await test.step("an admin disables the model again", async () => {
+  await test.step("an admin disables the model", async () => {
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Disable");
     await confirm(desk, { text: model.id, button: "Disable the model" });

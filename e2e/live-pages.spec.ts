@@ -46,7 +46,7 @@ test("a form that got no response is restored when its page is loaded again", as
   await page.getByLabel("Name", { exact: true }).fill("Reader");
   await page.getByLabel("Manage API keys").check();
   const sending = /\/roles\.data/;
-  // What a proxy returns while the server is down.
+  // Responds like a proxy while the server is down.
   await page.route(sending, (route) => route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>" }));
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("heading", { name: "Something went wrong on our side" })).toBeVisible();
@@ -64,7 +64,10 @@ test("a form that got no response is restored when its page is loaded again", as
   await expect(page.getByLabel("Name", { exact: true })).toHaveValue("");
 });
 
-test("a form is submitted to a server on the same machine even if the machine is offline", async ({ page, member }) => {
+test("a form can be submitted to a server on the same machine even if the machine is offline", async ({
+  page,
+  member,
+}) => {
   await page.addInitScript(() => Object.defineProperty(navigator, "onLine", { get: () => false }));
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("On a train");
@@ -98,7 +101,7 @@ test("client-side navigation scrolls to the top, and the back button restores th
   await page.evaluate("scrollTo(0, 500)");
   const before = await page.evaluate("scrollY");
   expect(before).toBeGreaterThan(200);
-  // Without a pointer, because a pointer click would scroll to the link first.
+  // Clicks without a pointer, because a pointer click would scroll to the link first.
   await page.getByRole("link", { name: "Budgets" }).dispatchEvent("click");
   await expect(page.getByRole("heading", { level: 1, name: "Budgets" })).toBeVisible();
   await expect.poll(() => page.evaluate("scrollY")).toBe(0);
@@ -107,7 +110,7 @@ test("client-side navigation scrolls to the top, and the back button restores th
   await expect.poll(() => page.evaluate("scrollY")).toBe(before);
 });
 
-test("a slow page shows a placeholder of itself in place of the previous content", async ({ page, member }) => {
+test("a slow page shows a placeholder of its layout instead of the previous page", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Settings" }).click();
@@ -122,12 +125,12 @@ test("a slow page shows a placeholder of itself in place of the previous content
   });
   await page.getByRole("link", { name: "Members", exact: true }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/members$/);
-  // The navigation stays and remains usable.
+  // The navigation stays usable while the page loads.
   await expect(page.getByRole("navigation", { name: "Workspace" })).toBeVisible();
   await expect(page.getByLabel("Name")).toBeHidden();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  // The person chooses another page in the meantime; that page loads in the end.
+  // If another page is chosen in the meantime, that page loads instead.
   await page.getByRole("link", { name: "Usage" }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/ai$/);
   go();

@@ -89,8 +89,8 @@ async function enterStale(page: Page, { email, password }: Person): Promise<void
 const home = (page: Page) => page.getByRole("heading", { level: 1, name: "Home" });
 
 for (const loss of ["all", "body"] as const) {
-  test.describe(`a response of which ${loss === "all" ? "nothing" : "the headers alone"} reached the browser`, () => {
-    test("signing in, adding and switching accounts lose no account if a response is cut off", async ({
+  test.describe(`a response of which the browser received ${loss === "all" ? "nothing" : "the headers alone"}`, () => {
+    test("no account is lost if the response to signing in, adding or switching an account is cut off", async ({
       page,
       member,
       colleague,
@@ -113,7 +113,7 @@ for (const loss of ["all", "body"] as const) {
       await expect(home(page)).toBeVisible();
       await expectAccounts(page, member, colleague);
 
-      // This tab follows the other tab's sign-in, which may abort its navigation.
+      // This tab follows the other tab's sign-in, which may abort the navigation here.
       await expect(() => other.goto("/accounts")).toPass();
       const { processed: switched } = await cutResponse(other, { loss });
       await other.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}`) }).click();
@@ -152,7 +152,11 @@ for (const loss of ["all", "body"] as const) {
       await expectAccounts(page, member);
     });
 
-    test("a recovery by link can be repeated if its response was lost", async ({ page, member, colleague }) => {
+    test("account recovery by an emailed link can be repeated if the response was lost", async ({
+      page,
+      member,
+      colleague,
+    }) => {
       await helper.send(colleague.email, await helper.override(colleague.email));
       const link = await linkOfMail(colleague.email, "Get back into your Gatehouse account");
       await enter(page, member, link);

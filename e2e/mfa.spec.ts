@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("an authenticator app is added and required at the next sign-in, which continues to its destination", async ({
+    test("an authenticator app can be added and is required at the next sign-in, which continues to its destination", async ({
       page,
       member,
     }) => {
@@ -140,7 +140,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByRole("status")).toContainText("Your authenticators were removed");
       await expectWellMade(page);
       await enrollOnPage(page, { name: "New phone" });
-      // Nine codes are left, so no new ones are created.
+      // Nine recovery codes are left, so no new ones are created.
       await expect(page).toHaveURL("/workspaces");
       await page.goto("/settings/security");
       await expect(apps(page).getByText("New phone")).toBeVisible();
@@ -231,7 +231,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a person with several authenticator apps chooses one of them", async ({ page, member }) => {
+test("a person with several authenticator apps can choose one of them", async ({ page, member }) => {
   const [, tablet] = await enroll(member, "Phone", "Tablet");
   await signIn(page, member);
   await expect(page.getByRole("group", { name: "Which app shows the code?" })).toBeVisible();

@@ -32,7 +32,7 @@ async function expectEntries(page: Page, entries: Record<string, string[]>): Pro
   }
 }
 
-test("from 1024 px the sidebar groups a workspace's pages, and the page's name is the heading", async ({
+test("from 1024 px, the sidebar groups a workspace's pages, and each page's name is its heading", async ({
   page,
   member,
 }) => {
@@ -126,7 +126,7 @@ test("the open menu becomes the sidebar when the window grows to 1024 px", async
   await expect(heading(page, "Members")).toBeVisible();
 });
 
-test("members see only the navigation entries that their role allows, and an Overview without usage", async ({
+test("members see only the navigation entries that their role allows, and an Overview page without usage data", async ({
   page,
   member,
   colleague,
@@ -150,7 +150,7 @@ test("members see only the navigation entries that their role allows, and an Ove
   await expectAccessible(page);
 });
 
-test("admins see the console in the header, and the console's pages are grouped too", async ({
+test("admins see a link to the console in the header, and the console's pages are grouped in the sidebar", async ({
   page,
   member,
   context,
@@ -173,7 +173,7 @@ test("admins see the console in the header, and the console's pages are grouped 
   await deletePerson(admin);
 });
 
-test("“/” focuses the page's search field, and types a slash in other fields", async ({ page, context }) => {
+test("“/” focuses the page's search field, but types a slash in other fields", async ({ page, context }) => {
   const admin = await enterConsole(context);
   await page.goto("/admin?q=no-match");
   const search = page.getByRole("searchbox", { name: "Email, name or ID" });

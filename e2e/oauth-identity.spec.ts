@@ -123,7 +123,7 @@ test("an email address that the provider has not verified gets a confirmation em
   await expect.poll(async () => (await mailsTo(newcomer.email)).length).toBe(1);
 });
 
-test("the simulated provider's page names errors in the email and is accessible", async ({ page }) => {
+test("the simulated provider's page reports an invalid email, and is accessible", async ({ page }) => {
   await beginSignIn(page);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -135,7 +135,7 @@ test("the simulated provider's page names errors in the email and is accessible"
 });
 
 for (const provider of playedProviders({ isBinary: !!process.env.IDENTITY_BIN })) {
-  test(`the simulated ${provider} identifies itself on its page and returns a session with its identity`, async ({
+  test(`the simulated ${provider} shows its name on its page, and the session contains its identity`, async ({
     page,
     newcomer,
   }) => {

@@ -24,7 +24,7 @@ const providerButton = (page: Page, name: string) => page.getByRole("button", { 
 const linkedAccounts = (page: Page) => page.locator("#linked-accounts");
 const identity = (page: Page, email: string) => linkedAccounts(page).getByRole("paragraph").filter({ hasText: email });
 
-test("each provider signs a person up and then in, and is then listed first and marked as last used", async ({
+test("each provider can sign a person up and in, and is listed first and marked as last used from then on", async ({
   page,
   context,
   newcomer,
@@ -81,7 +81,7 @@ test("canceling at the provider shows a plain message on the sign-in page and ke
   await expectFitsSmallScreens(page);
 });
 
-test("a provider callback that another browser opens is rejected", async ({ page, browser, newcomer }) => {
+test("a provider callback opened in another browser is rejected", async ({ page, browser, newcomer }) => {
   const [name = ""] = await providersOf(page);
   let begun = "";
   page.on("request", (request) => {
@@ -102,7 +102,7 @@ test("a provider callback that another browser opens is rejected", async ({ page
   await elsewhere.context().close();
 });
 
-test("a provider account is linked, signs in and is unlinked, but the last way to sign in stays", async ({
+test("a provider account can be linked, used to sign in and unlinked, but the last sign-in method stays", async ({
   page,
   member,
   newcomer,
@@ -141,7 +141,7 @@ test("a provider account is linked, signs in and is unlinked, but the last way t
   await expect(identity(page, newcomer.email)).toHaveCount(0);
 });
 
-test("the only way to sign in cannot be unlinked", async ({ page, newcomer }) => {
+test("a person's only sign-in method cannot be unlinked", async ({ page, newcomer }) => {
   const [name = ""] = await providersOf(page);
   await providerButton(page, name).click();
   await answerProvider(page, newcomer);
@@ -150,7 +150,7 @@ test("the only way to sign in cannot be unlinked", async ({ page, newcomer }) =>
   await expect(linkedAccounts(page).getByRole("link", { name: /^Unlink/ })).toHaveCount(0);
 });
 
-test("a callback for another account asks before replacing the active account", async ({
+test("a provider callback for another account asks before replacing the active account", async ({
   page,
   context,
   member,

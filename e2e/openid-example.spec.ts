@@ -56,7 +56,7 @@ test("the openid-client app from the guide signs a person in and out", async ({ 
   await expect(page).toHaveURL(`${charts.origin}/`);
   await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
 
-  // The consent is remembered.
+  // No consent is requested, because it is remembered.
   await page.goto(`${charts.origin}/sign-in`);
   await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
 
@@ -67,7 +67,11 @@ test("the openid-client app from the guide signs a person in and out", async ({ 
   await expect(page.getByLabel("Email")).toBeVisible();
 });
 
-test("the openid-client app from the guide rejects a response to another request", async ({ page, member, charts }) => {
+test("the openid-client app from the guide rejects a response to a request that it did not send", async ({
+  page,
+  member,
+  charts,
+}) => {
   await page.goto(`${charts.origin}/sign-in`);
   await page.getByLabel("Email").fill(member.email);
   await page.goto(`${charts.origin}/callback?code=ghc_stolen&state=theirs&iss=${encodeURIComponent(readStack().base)}`);

@@ -63,11 +63,11 @@ async function signIn(page: Page) {
 }
 
 test.beforeEach(async ({ page }) => {
-  // The relying party's origin; the test itself acts as its server.
+  // Opens a page on the relying party's origin. The test itself acts as the relying party's server.
   await page.goto("/healthz");
 });
 
-test("a passkey is registered, signs in, is listed, renamed and deleted", async ({ page, member }) => {
+test("a passkey can be registered, used to sign in, listed, renamed and deleted", async ({ page, member }) => {
   const authenticator = await addAuthenticator(page);
   const bearer = await bearerOf(member);
   const begun = Date.now() - clockSkewMs;

@@ -42,7 +42,7 @@ async function openSignIn(page: Page, at = "/login"): Promise<void> {
   await expect(passkeyButton(page)).toBeEnabled();
 }
 
-test("a passkey is added and signs in with the keyboard only, and the sign-in continues to its destination", async ({
+test("a passkey can be added and used to sign in with the keyboard only, and the sign-in continues to its destination", async ({
   page,
   member,
 }) => {

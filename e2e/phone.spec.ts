@@ -27,7 +27,7 @@ async function tell(phone: CommandLinePhone, argv: string[], environment?: Recor
 const signInOn = (phone: CommandLinePhone, { email, password }: Person, ...more: string[]) =>
   tell(phone, ["sign-in", email, ...more], { MOBILE_PASSWORD: password });
 
-/** Returns the link in the QR code. The page's script holds the same secret. */
+/** Returns the link in the QR code. */
 async function linkOn(page: Page): Promise<string> {
   await expect(page.getByRole("img", { name: "QR code for the Gatehouse app" })).toBeVisible();
   const poll = (await page.locator("#waiting").getAttribute("data-poll")) ?? "";
@@ -57,7 +57,7 @@ for (const javaScriptEnabled of [true, false]) {
       if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
     };
 
-    test("a phone hands a fresh session to the browser through a QR code", async ({ page, member, phone }) => {
+    test("a phone signs a browser in through a QR code, with a new session", async ({ page, member, phone }) => {
       await signInOn(phone, member);
       await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
       await expect(heading(page, "Continue with your phone")).toBeVisible();

@@ -20,7 +20,7 @@ for (const javaScriptEnabled of [true, false]) {
   test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
     test.use({ javaScriptEnabled });
 
-    test("a banned member regains access through an emailed link that works once", async ({ page, member }) => {
+    test("a banned member regains access through an emailed link that works only once", async ({ page, member }) => {
       await query("update auth.users set banned_until = now() + interval '1 day' where email = $1", [member.email]);
       await signIn(page, member);
       await expect(page.getByRole("alert")).toContainText("don’t match an account");
@@ -46,7 +46,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a member who requires MFA recovers by code, verifies the authenticator, and gets an email", async ({
+test("a member whose account requires MFA recovers it with a code and their authenticator, and gets an email", async ({
   page,
   member,
 }) => {
@@ -77,7 +77,7 @@ test("a member who requires MFA recovers by code, verifies the authenticator, an
   expect(await linkOfMail(member.email, "Your Gatehouse account was recovered")).toContain("/settings/security");
 });
 
-test("recovery creates an account for a person without one, and keeps another signed-in account", async ({
+test("recovery creates an account for a person without one, and keeps another account signed in", async ({
   page,
   newcomer,
   member,

@@ -47,7 +47,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a password reset for an unknown email gets the same response, and no email is sent", async ({
+test("a password reset for an unknown email gets the same response as for a known one, and no email is sent", async ({
   page,
   newcomer,
 }) => {

@@ -70,7 +70,7 @@ async function startApp({
 
 const chosenApps = satelliteApps.filter(({ name }) => chosen.includes(name));
 for (const app of chosenApps.filter(({ isOpenidClient }) => !isOpenidClient)) {
-  test(`a fresh ${app.name} app with the documented lines signs people in and out`, async ({
+  test(`a new ${app.name} app with the code from the documentation signs people in and out`, async ({
     page,
     context,
     member,
@@ -103,7 +103,7 @@ for (const app of chosenApps.filter(({ isOpenidClient }) => !isOpenidClient)) {
 }
 
 for (const app of chosenApps.filter(({ isOpenidClient }) => isOpenidClient)) {
-  test(`a fresh ${app.name} app with the documented lines signs people in and out by OpenID Connect`, async ({
+  test(`a new ${app.name} app with the code from the documentation signs people in and out by OpenID Connect`, async ({
     page,
     member,
   }) => {

@@ -29,7 +29,7 @@ async function signInFor(page: Page, { email, password }: Person): Promise<void>
 const signedInAs = (page: Page, { email }: Person) => expect(page.getByText(`Signed in as ${email}`)).toBeVisible();
 const signedOut = (page: Page) => expect(page.getByText("Sign in with your Gatehouse account")).toBeVisible();
 
-/** Returns the satellite's own cookies. The browser may also send the satellite cookies of the parent domain. */
+/** Returns the satellite's own cookies. The browser may also send cookies of the parent domain to the satellite. */
 async function ownCookies(context: BrowserContext): Promise<string[]> {
   const names = (await context.cookies(notes)).map(({ name }) => name);
   return names.filter((name) => name.includes("platform_"));
@@ -45,7 +45,7 @@ function recordRequests(context: BrowserContext) {
   return () => Promise.all(seen);
 }
 
-test("a visitor of a satellite signs in on the platform and returns to the same page, without the token in its URL", async ({
+test("a visitor of a satellite signs in on the platform and returns to the same page, without the token in the URL", async ({
   page,
   context,
   member,
@@ -91,7 +91,7 @@ test("a visitor of a satellite signs in on the platform and returns to the same 
   await expect(page.getByRole("link", { name: /Field work/ })).toBeVisible();
 });
 
-test("a session that ends on the platform ends in the satellite on any open page", async ({
+test("a session that ends on the platform also ends on any open page of the satellite", async ({
   page,
   context,
   member,
@@ -108,7 +108,11 @@ test("a session that ends on the platform ends in the satellite on any open page
   expect(await ownCookies(context)).toEqual([]);
 });
 
-test("a revoked session ends at the next click, and signing in again works", async ({ page, context, member }) => {
+test("a session revoked on the platform ends at the next click in the satellite, where the person can sign in again", async ({
+  page,
+  context,
+  member,
+}) => {
   await page.goto(`${notes}/sign-in`);
   await signInFor(page, member);
   await signedInAs(page, member);
@@ -125,7 +129,7 @@ test("a revoked session ends at the next click, and signing in again works", asy
   await expect(page.getByRole("button", { name: "Save name" })).toBeVisible();
 });
 
-test("before a sign-in, the platform and the satellite name the account, and the person can decline", async ({
+test("before a sign-in to a satellite, the platform and the satellite name the account, and the person can decline", async ({
   page,
   member,
   colleague,
@@ -156,7 +160,7 @@ test("before a sign-in, the platform and the satellite name the account, and the
   await expectFitsSmallScreens(page);
 });
 
-test("a satellite on an unregistered origin signs no visitor in", async ({ page, member }) => {
+test("a satellite on an unregistered origin cannot sign visitors in", async ({ page, member }) => {
   // Uses its own host name, because another test may have registered the same port on 127.0.0.1.
   const stranger = await startSatellite({
     app: await createApp({ scopes: ["profile"] }),
@@ -202,7 +206,7 @@ test("a satellite under the platform's parent domain keeps its cookies host-only
     expect(new URL(page.url()).origin).toBe(web.base);
     await signInFor(page, member);
     await signedInAs(page, member);
-    // The browser also sends this cookie to the satellite, which must not read it.
+    // The browser also sends the platform's cookie to the satellite, which must not read it.
     const cookies = await context.cookies(origin);
     const shared = cookies.filter(({ name }) => name.startsWith("sb-"));
     const own = cookies.filter(({ name }) => !name.startsWith("sb-"));

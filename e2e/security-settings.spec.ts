@@ -35,7 +35,11 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.locator("#activity")).toContainText("Changed the password");
     });
 
-    test("one device signs out another device, then all other devices together", async ({ page, browser, member }) => {
+    test("a device can sign out one other device, and then all other devices together", async ({
+      page,
+      browser,
+      member,
+    }) => {
       const others = await Promise.all(
         [1, 2, 3].map(async () => (await browser.newContext({ userAgent: "Mozilla/5.0 Firefox/127.0" })).newPage()),
       );

@@ -18,7 +18,7 @@ async function linkApp({ email }: Person): Promise<{ workspaceId: string; appId:
   return { workspaceId, appId: app.id };
 }
 
-/** Imports an account's costs, as the gateway does for the app. */
+/** Imports the costs of a provider account on behalf of the app. */
 async function importCosts(
   { workspaceId, appId }: { workspaceId: string; appId: string },
   records: Record<string, string>[],

@@ -26,7 +26,10 @@ async function say(page: Page, words: string, { model = "demo-chat" } = {}): Pro
   await page.getByLabel("Message").press("Control+Enter");
 }
 
-test("the playground streams answers, stops, calls tools and follows a schema", async ({ page, member }) => {
+test("the playground streams and stops answers, calls tools and checks answers against a schema", async ({
+  page,
+  member,
+}) => {
   const playground = await playgroundOf(member);
   await enter(page, member, playground);
   const conversation = conversationOn(page);
@@ -176,7 +179,10 @@ test("a playground conversation cannot continue as another account", async ({ co
   await expect(page.getByLabel("Message")).toHaveValue("Whose words are these?");
 });
 
-test("a second step required mid-session is completed and returns to the playground", async ({ page, member }) => {
+test("a second step that becomes required in the playground is completed and returns to the playground", async ({
+  page,
+  member,
+}) => {
   const playground = await playgroundOf(member);
   await enter(page, member, playground);
   await expect(page.getByRole("button", { name: "Send" })).toBeVisible();

@@ -24,7 +24,7 @@ async function keepRun({ email }: Person, prompt: object): Promise<string> {
   return `/workspaces/${workspace_id}/ai/runs/${id}`;
 }
 
-test("a run's content is shown as text on request, with long texts collapsed, also without JavaScript", async ({
+test("a run's content is shown as text on request, with long texts collapsed, even without JavaScript", async ({
   page,
   browser,
   member,

@@ -9,7 +9,7 @@ test("a tab waiting at the sign-in page follows a sign-in in another tab", async
   await expect(waiting.getByRole("heading", { level: 1, name: "Workspaces" })).toBeVisible();
 });
 
-test("a tab leaves its page when another tab signs out, and keeps its destination", async ({
+test("when another tab signs out, a tab goes to the sign-in page and keeps its destination", async ({
   context,
   page,
   member,
@@ -22,7 +22,11 @@ test("a tab leaves its page when another tab signs out, and keeps its destinatio
   await expect(page).toHaveURL(/\/login\?returnUrl=%2Fworkspaces/);
 });
 
-test("typed text stays when another tab signs out, and a notice names the cause", async ({ context, page, member }) => {
+test("typed text stays when another tab signs out, and a notice says why the page changed", async ({
+  context,
+  page,
+  member,
+}) => {
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Half typed");
   const other = await context.newPage();
@@ -35,7 +39,7 @@ test("typed text stays when another tab signs out, and a notice names the cause"
   await expect(page.getByRole("heading", { level: 1, name: "Sign in" })).toBeVisible();
 });
 
-test("a ticked box stays too when another tab signs out, although no text was typed", async ({
+test("a checkbox stays checked when another tab signs out, even if no text was typed", async ({
   context,
   page,
   member,
@@ -63,11 +67,7 @@ async function addAndSwitch(page: Page, added: Person): Promise<(person: Person)
   };
 }
 
-test("a rejected form is not resubmitted when its account becomes active again", async ({
-  page,
-  member,
-  colleague,
-}) => {
+test("a rejected form is not sent again when its account becomes active again", async ({ page, member, colleague }) => {
   await enter(page, member);
   const switchTo = await addAndSwitch(page, colleague);
   await page.goto("/settings/profile");
@@ -84,7 +84,7 @@ test("a rejected form is not resubmitted when its account becomes active again",
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
-test("loading a page as the other account removes the notice, and the new page follows later switches", async ({
+test("loading a page as the other account removes the notice about the switch, and the page follows later switches", async ({
   page,
   member,
   colleague,
@@ -106,7 +106,7 @@ test("loading a page as the other account removes the notice, and the new page f
   await expect(workspaceOf(colleague)).toBeVisible();
 });
 
-test("the notice about another tab fits small screens, even with a long email", async ({
+test("the notice about a change in another tab fits small screens, even with a long email", async ({
   context,
   page,
   member,

@@ -25,7 +25,7 @@ interface Fixtures {
 const stack = readStack();
 /** Read as source, because the axe package would send more than twice as much to each page. */
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-/** The rules that a color scheme can break: schemes differ only in colors. */
+/** The axe rules that a color scheme can break, because schemes differ only in colors. */
 const rulesOfColors = ["color-contrast", "link-in-text-block"];
 const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
   auth: { persistSession: false, autoRefreshToken: false },
@@ -50,8 +50,8 @@ async function withAccount(use: (person: Person) => Promise<void>): Promise<void
   const person = makePerson();
   const { data, error } = await admin.createUser({ ...person, email_confirm: true });
   if (error) throw error;
-  // Confirmed earlier, because the backend mistakes a sign-in link that is used in the second of the confirmation for
-  // the confirmation itself.
+  // Confirmed earlier, because the backend takes a sign-in link for the confirmation link if it is used in the same
+  // second as the confirmation.
   await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [data.user.id]);
   await use(person);
   await admin.deleteUser(data.user.id);
@@ -77,7 +77,7 @@ export const test = base.extend<Fixtures>({
 
 export { expect };
 
-/** Signs in on the sign-in page. Does not check where it leads. */
+/** Signs in on the sign-in page. Does not check which page follows. */
 export async function signIn(page: Page, { email, password }: Person, { at = "/login" } = {}): Promise<void> {
   await page.goto(at);
   await page.getByLabel("Email").fill(email);
@@ -132,8 +132,8 @@ async function violationsOn(page: Page, rules: axe.RunOptions): Promise<string[]
 }
 
 /**
- * Expects a page that does not scroll sideways at 320 px nor at 1280 px with 200 % zoom, and whose targets are at least
- * 24 px each way (WCAG 2.2, 2.5.8). Links within a sentence are exempt.
+ * Expects a page not to scroll sideways at 320 px, or at 1280 px with 200 % zoom, and its targets to measure at least
+ * 24 × 24 px (WCAG 2.2, 2.5.8). Links within a sentence are exempt.
  */
 export async function expectFitsSmallScreens(page: Page): Promise<void> {
   const before = page.viewportSize();

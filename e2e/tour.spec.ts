@@ -75,7 +75,7 @@ test("the tour of docs/getting-started.md works as written, from sign-up to the 
         done.push(step.words);
       } else {
         const { file, line } = step.block;
-        await test.step(`${file}:${line}`, async () => {
+        await test.step(`runs the code at ${file}:${line}`, async () => {
           const message = await runBlock(step.block, workplace);
           expect(message === undefined ? "" : renderFault({ file, line, message })).toBe("");
         });

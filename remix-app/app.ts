@@ -70,7 +70,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const unsaid = c.res.status === 429 && !headers.has("Retry-After");
     const retryAfter = retryAfterSeconds || (unsaid ? defaultRetryAfterSeconds : 0);
     if (retryAfter > 0) headers.set("Retry-After", String(retryAfter));
-    // A caller with an Authorization header is not a browser: it gets no cookies.
+    // A caller with an Authorization header is not a browser, so it gets no cookies.
     const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
     if (state.personal || setCookies.length > 0 || !headers.has("Cache-Control")) {
       headers.set("Cache-Control", "private, no-store");
@@ -154,7 +154,10 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return asPage(refusal, context ?? (await openContext(state)));
   }
 
-  /** Answers clients of the AI gateway: the same checks in the same order, but with the gateway's error format. */
+  /**
+   * Answers clients of the AI gateway. Makes the same checks in the same order as for other callers, but uses the
+   * gateway's error format.
+   */
   async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
@@ -191,7 +194,6 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return forAnyOrigin(answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context));
   }
 
-  // The cheapest check comes first.
   app.all("*", async (c) => {
     const state = c.get("request");
     const request = c.req.raw;
@@ -214,7 +216,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
-    // The limit of a large body depends on its sender.
+    // Only signed-in people may send a large body, so the session is opened first.
     const opened =
       verdict.maxBodyBytes && isOurs && !isSafe(request.method) && authorization === null
         ? await openContext(state, { authorization, jar: state.jar })

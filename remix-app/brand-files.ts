@@ -8,7 +8,9 @@ const aYear = "public, max-age=31536000, immutable";
 const anHour = "public, max-age=3600";
 const endings: Record<MarkType, string> = { "image/svg+xml": "svg", "image/png": "png" };
 
-/** Returns a brand's files, served under URLs with their content's hash, and what pages show of the brand. */
+/**
+ * Returns the brand data that pages show, and a server for the brand's files, whose URLs contain a hash of the content.
+ */
 export function createBrandFiles(brand: Brand): { page: PageBrand; files: Hono } {
   const files = new Hono();
   const schemes = accentSchemes(brand.accent);

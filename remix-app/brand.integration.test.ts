@@ -37,7 +37,7 @@ describe("pages with brand settings", () => {
     expect(page).not.toContain("· Gatehouse");
   });
 
-  test("serves the brand files that pages link to as immutable", async () => {
+  test("brand files that pages link to are served as immutable", async () => {
     const page = await textOf(branded, "/login");
     const mark = await branded.fetch(hrefOf(page, /<img src="(\/brand\/mark[^"]+)"/));
     expect([mark.status, mark.headers.get("content-type"), await mark.text()]).toEqual([200, "image/svg+xml", svg]);

@@ -6,10 +6,10 @@ test("only the listed files contain the product's name", () => {
   const files = globSync("remix-app/**/*.{ts,tsx,js}", { exclude: ["**/*.test.ts", "remix-app/testing/**"] });
   const naming = files.filter((file) => readFileSync(file, "utf8").includes(defaultName));
   expect(naming.sort()).toEqual([
-    // Removes the name from the titles of our own API documents.
+    // Removes the name from the titles of API documents.
     "remix-app/api-reference/navigation.ts",
     "remix-app/config/brand.ts",
-    // Has the name in an example in an error message.
+    // Contains the name in an example in an error message.
     "remix-app/config/env.server.ts",
   ]);
 });

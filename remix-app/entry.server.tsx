@@ -61,7 +61,7 @@ function withoutNuls(): Transform {
   });
 }
 
-/** A loader's failure takes precedence over the action's status, which Remix would answer with. */
+/** Returns a page's status. A loader's failure takes precedence over the action's status, which Remix would use. */
 function statusOf({ errors }: EntryContext["staticHandlerContext"], given: number): number {
   const [error] = Object.values(errors ?? {});
   if (error === undefined) return given;

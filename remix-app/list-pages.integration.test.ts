@@ -16,7 +16,7 @@ import { codeOf } from "./testing/authenticator-app.ts";
 
 /** Size of the HTML. A page with a list stays below it, however long the list is. */
 const maxPageBytes = 100_000;
-/** The maximum length of names. */
+/** Returns SQL for a name of the maximum length. */
 const long = (name: string) => `rpad('${name} ' || lpad(n::text, 4, '0') || ' ', 80, 'x')`;
 const first = (more: number, rows: string) => `select ${rows} from generate_series(1, ${more}) as n`;
 

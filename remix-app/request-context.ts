@@ -9,34 +9,34 @@ import type { PageBrand } from "./ui/brand.ts";
 /** A request before its session is opened. */
 interface RequestFacts {
   requestId: string;
-  /** For scripts in this response, as named in its Content-Security-Policy. */
+  /** The nonce of the scripts in this response, which its Content-Security-Policy names. */
   nonce: string;
   clientAddress: string;
   /** City and country of the visitor, if a trusted proxy names them. */
   place: string | null;
   /** The User-Agent header, cut to 512 characters; empty if absent. */
   userAgent: string;
-  /** Our origin as the browser names it, from the configured list. */
+  /** The configured origin that the browser used for this request. */
   origin: string;
   /** APIs return problems as JSON, pages as HTML. */
   surface: "page" | "api";
   jar: CookieJar;
 }
 
-/** What every loader and action of a request receives. */
+/** The context that every loader and action receives. */
 export interface RequestContext extends RequestFacts {
   env: Env;
   session: RequestSession;
   brand: PageBrand;
   /** Returns whether a path leads to a page that people can land on. */
   isPage(pathname: string): boolean;
-  /** The server's own refusal of this request, for the error page. */
+  /** The server's refusal of this request, which the error page shows. */
   refusal: Response | null;
   /** Allows this page's forms to lead to another origin, such as an identity provider's. */
   allowFormTarget(origin: string): void;
   /** Allows this page to run a script of another origin and to show its frames, such as the bot challenge's. */
   allowWidget(origin: string): void;
-  /** Sets the response's Retry-After; the longest wait of a request wins. */
+  /** Sets the response's Retry-After. If called more than once, the longest wait wins. */
   retryAfter(seconds: number): void;
 }
 
@@ -51,7 +51,7 @@ export interface RequestState extends RequestFacts {
   retryAfterSeconds: number;
   /** Whether the response is for this visitor only, because their session was read. */
   personal: boolean;
-  /** Null until opened. */
+  /** Null until the session is opened. */
   session: RequestSession | null;
 }
 

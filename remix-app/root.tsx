@@ -88,7 +88,7 @@ export function Layout({ children }: { children: ReactNode }) {
       data-theme={theme}
       data-account={site?.account ?? ""}
       data-brand={JSON.stringify(brand)}
-      // search-key.js adds an attribute.
+      // search-key.js adds an attribute before hydration.
       suppressHydrationWarning
     >
       <head>
@@ -143,7 +143,7 @@ function wordsFor(error: unknown): ErrorWords {
   return { ...wordsOf(missing ? "NOT_FOUND" : "INTERNAL"), known };
 }
 
-/** Refusals that the home page would only repeat, and the page that resolves each. */
+/** The page that resolves each problem. The home page would only show the same problem again. */
 const waysOn: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STEP_UP_REQUIRED: "/step-up" };
 
 /** Renders every failure as a page: what happened, what to do, and the request id to quote. */
@@ -201,7 +201,7 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   return (
     <div className="flex flex-wrap gap-3">
       {failed && !elsewhere ? (
-        // Client-side, because the script may have kept one of the page's forms.
+        // Navigates on the client, because the script may have kept one of the page's forms.
         <Link to={`${pathname}${search}`} className={buttonClass("primary")}>
           Try again
         </Link>

@@ -21,7 +21,7 @@ export interface Runtime {
   openSession(credentials: RequestCredentials): Promise<RequestSession>;
   /** Scheduled maintenance while the process runs. */
   tasks: readonly ScheduledTask[];
-  /** Returns faults of the environment for the log; they don't stop the server. */
+  /** Returns faults of the environment for the log. They don't stop the server. */
   findFaults(): Promise<readonly string[]>;
 }
 

@@ -60,7 +60,7 @@ describe("every response", () => {
     expect(await response.json()).toEqual({ status: "ok", app: "web", forwarded: count });
   });
 
-  test("a page allows its scripts by a new nonce in each response", async () => {
+  test("each response allows its page's scripts by a new nonce", async () => {
     const nonces = new Set<string>();
     for (let visit = 0; visit < 2; visit += 1) {
       const response = await web.fetch("/login");
@@ -72,7 +72,7 @@ describe("every response", () => {
     expect(nonces.size).toBe(2);
   });
 
-  test("marks only hashed files as immutable, never pages", async () => {
+  test("only hashed files are cached as immutable, never pages", async () => {
     const page = await web.fetch("/login");
     expect(page.headers.get("cache-control")).toBe("private, no-store");
     const [asset] = /\/assets\/[^"]+\.css/.exec(await page.text()) ?? [];
@@ -110,7 +110,7 @@ describe("the order of the checks of a request", () => {
     expect((await web.fetch("/logout", { ...large, body: "a".repeat(65_536) })).status).toBe(403);
   });
 
-  test("a refusal is a page for page requests, and problem JSON elsewhere", async () => {
+  test("a refused request gets an HTML page if it accepts HTML, and problem JSON otherwise", async () => {
     const page = await web.fetch("/logout", { method: "POST", headers: { accept: "text/html" } });
     expect(page.headers.get("content-type")).toContain("text/html");
     expect(await page.text()).toContain(page.headers.get("x-request-id"));
@@ -160,7 +160,7 @@ describe("a body that is not a form", () => {
 });
 
 describe("the session", () => {
-  test("the session is shown to its owner, by cookie and by bearer", async () => {
+  test("the session endpoint returns the caller's session, by cookie or bearer token", async () => {
     const { id, email } = backend.person;
     const expected = {
       user: { id, email, displayName: email.split("@")[0], avatarUrl: null },
@@ -179,7 +179,7 @@ describe("the session", () => {
     }
   });
 
-  test("a session used in 20 concurrent requests is refreshed once, and each response sets the cookie, also redirects and errors", async () => {
+  test("a session used in 20 concurrent requests is refreshed only once, and every response sets the cookie", async () => {
     const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
     // Warms up the server, because compiling at the first visit would delay the twenty requests beyond the policy
     // lookup's time limit.
@@ -247,7 +247,7 @@ describe("the session", () => {
     }
   });
 
-  test("a session without its required second step opens no page and keeps its rotated cookies", async () => {
+  test("a session with a required second step pending opens no page, and keeps its refreshed cookies", async () => {
     await requireMfa(backend.person);
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: 30 }));
     const page = await web.fetch("/", { headers: { cookie } });
@@ -298,7 +298,7 @@ describe("the session", () => {
     }
   });
 
-  test("sign-out ends the session in the database and in every variant of the cookie", async () => {
+  test("sign-out ends the session in the database and clears every variant of its cookie", async () => {
     const shared = await backend.startWeb({
       env: { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" },
     });
@@ -328,7 +328,7 @@ describe("an internal error", () => {
     ["a failing Data API", "down" as const, 503, "The service is unavailable right now"],
     ["an invalid row", [{ id: 7 }], 500, "Something went wrong on our side"],
   ])(
-    "an internal error caused by %s returns a page with a request id that reveals nothing else",
+    "an internal error caused by %s returns a page that reveals nothing but a request id",
     async (_, rows, status, title) => {
       backend.rows = rows;
       const response = await web.fetch("/", {
@@ -365,7 +365,7 @@ describe("the process", () => {
     ]);
   });
 
-  test("the server names a taken port and what to do", () => {
+  test("the server reports a port that is already in use, and how to fix that", () => {
     const { port } = new URL(web.base);
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
       env: {

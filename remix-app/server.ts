@@ -14,8 +14,8 @@ const requestTimeoutMs = 30_000;
 /** Twice Node's default, so that a browser with too many cookies can still load the page that removes them. */
 const maxHeaderBytes = 32 * 1024;
 /**
- * Longer than the 60 s for which load balancers keep an idle connection, so that they never send into one we are
- * closing.
+ * Longer than the 60 s for which load balancers keep an idle connection, so that they never reuse a connection that we
+ * are closing.
  */
 const keepAliveTimeoutMs = 65_000;
 

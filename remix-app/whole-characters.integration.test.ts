@@ -4,7 +4,7 @@ import { openBrowser } from "./testing/browser.ts";
 
 const { base } = readStack();
 
-// React writes pages in blocks of 2,048 bytes. In three positions, at least two have a three-byte character across the
+// React writes pages in blocks of 2,048 bytes. At least two of the three shifts put a three-byte character across the
 // end of a block (github.com/facebook/react/issues/24985).
 test.each([0, 1, 2])("a page keeps multi-byte characters intact when shifted by %s bytes", async (shift) => {
   const typed = "a".repeat(shift) + "’".repeat(650);

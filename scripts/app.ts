@@ -178,7 +178,7 @@ function unknown(name: string): Error {
   return new Error(`There is no app called ${name}. See them with: npm run app -- list`);
 }
 
-/** Calls a registry function. Explains a refusal in words if the caller can fix it. */
+/** Calls a registry function. Explains the refusal if the caller can fix the cause. */
 async function call(name: string, args: Record<string, unknown>): Promise<unknown> {
   const { data, error } = await database.rpc(name, args);
   if (!error) return data;

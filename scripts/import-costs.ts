@@ -17,8 +17,8 @@ import { type CostFileOptions, readCostFileOptions, usage } from "./provider-cos
 import { fileText, previewText } from "./provider-costs/cost-file-preview.ts";
 
 /**
- * `npm run import-costs`: imports a provider's cost files, in the project that the environment names or the local
- * stack.
+ * `npm run import-costs`: imports a provider's cost files into the project that the environment names, or else into the
+ * local stack.
  */
 helpWhereAsked(usage);
 const shownBytes = 64 * 1024 * 1024;

@@ -43,7 +43,7 @@ export interface AttemptOptions {
   action: AttemptAction;
   /** The email that the attempt sends, if it contains a link. */
   mail?: LinkMail;
-  /** As typed. It makes no difference whether the account exists. */
+  /** The email as typed, whether or not it has an account. */
   email?: string;
   /** The emailed code, so that concurrent requests with the same code start only one session. */
   code?: string;
@@ -74,7 +74,7 @@ export interface AdmittedAttempt {
    * and answer as if it was sent. Only the signed-in owner of the account may see this.
    */
   mailWaitSeconds: number | null;
-  /** How long the link in an email is protected from replacement, as in "in the last 3 minutes". */
+  /** How long the link in an email is protected from replacement, in words, such as "3 minutes". */
   mailPause: string;
   /** Call it once, before answering. An attempt that is never settled stays counted. Never throws. */
   settle(outcome: AttemptOutcome): Promise<void>;
@@ -189,8 +189,8 @@ const suspiciousProgram =
   "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 
 /**
- * Attack tools, by their default user agents. This only keeps the noise of default runs out of the limits. It is not a
- * defense, because a tool can change its user agent.
+ * Attack tools, by their default user agents. This only keeps such tools from using up attempts in their default
+ * configuration. It is not a defense, because a tool can change its user agent.
  */
 const attackTools = [
   // SQL injection.

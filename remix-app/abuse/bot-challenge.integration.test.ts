@@ -34,7 +34,7 @@ const signIn = (at: WebProcess, fields: Record<string, string> = {}) =>
 const asksForIt = async (at: WebProcess) => (await (await at.fetch("/login")).text()).includes("data-bot-challenge");
 
 describe("the bot challenge bypass for browser tests", () => {
-  test("the bypass omits the challenge if the backend is on this machine", async () => {
+  test("the bot challenge bypass applies if the backend is on this machine", async () => {
     const bypassed = await backend.startWeb({ env: bypass });
     try {
       expect(await asksForIt(bypassed)).toBe(false);
@@ -44,7 +44,7 @@ describe("the bot challenge bypass for browser tests", () => {
     }
   });
 
-  test("the bypass has no effect if the backend is remote", async () => {
+  test("the bot challenge bypass has no effect if the backend is remote", async () => {
     const remote = await startWeb(remoteUrl, { env: bypass });
     try {
       expect(await asksForIt(remote)).toBe(true);
@@ -56,14 +56,14 @@ describe("the bot challenge bypass for browser tests", () => {
     }
   });
 
-  test("the bypass is off by default", async () => {
+  test("the bot challenge bypass is off by default", async () => {
     expect(await asksForIt(web)).toBe(true);
     expect((await signIn(web)).status).toBe(403);
   });
 });
 
 describe("a bot challenge token", () => {
-  test("passes a challenge token to the backend, which alone validates it", async () => {
+  test("passes a bot challenge token to the identity backend without validating it", async () => {
     expect((await signIn(web, { botChallengeToken: "some-token" })).status).toBe(302);
     backend.refresh = { status: 400, code: "captcha_failed" };
     const refused = await signIn(web, { botChallengeToken: "some-token" });
@@ -71,13 +71,13 @@ describe("a bot challenge token", () => {
     expect(await refused.text()).toContain("failed or has expired. Complete it again.");
   });
 
-  test("treats a blank challenge token as missing", async () => {
+  test("treats a blank bot challenge token as missing", async () => {
     expect((await signIn(web, { botChallengeToken: "  " })).status).toBe(403);
   });
 });
 
 describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code"])(
-  "an email withheld at %s",
+  "an email withheld at %s because another was just sent",
   (path) => {
     const fields = { email: "ada@example.test", password: "correct horse battery", botChallengeToken: "some-token" };
     const ask = () => web.fetch(path, { method: "POST", headers: visitorHeaders(), body: new URLSearchParams(fields) });
@@ -89,7 +89,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
       { mails: "down", status: 503 },
     ] as const)(
-      "answers a withheld email like one to an unknown address when the backend answers $mails",
+      "answers a withheld email like a request for an unknown address if the backend responds with $mails",
       async ({ mails, status }) => {
         backend.mails = mails;
         expect((await ask()).status).toBe(status);
@@ -98,7 +98,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       },
     );
 
-    test("sends the backend a reset for an invalid address instead of the withheld email", async () => {
+    test("instead of sending the withheld email, asks the backend to reset the password of an invalid address", async () => {
       const { status } = await ask();
       backend.attempts = held;
       const seen = backend.calls.length;
@@ -113,7 +113,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
   },
 );
 
-test("loads the challenge widget from Cloudflare by default", async () => {
+test("loads the bot challenge widget from Cloudflare by default", async () => {
   const response = await web.fetch("/login");
   expect(response.headers.get("content-security-policy")).toContain("frame-src https://challenges.cloudflare.com;");
   expect(await response.text()).toContain("https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit");

@@ -19,7 +19,10 @@ type Kind = (typeof kinds)[number];
 const emailOf = (kind: Kind, { path, index }: { path: string; index: number }) =>
   `${kind.toLowerCase()}-${index}-${paths.indexOf(path)}@${domain}`;
 
-/** SQL that turns a confirmed account into each other kind. Accounts created through a provider have no password. */
+/**
+ * SQL that turns a confirmed account into an account of another kind. Accounts created through a provider have no
+ * password.
+ */
 const changes: Partial<Record<Kind, string>> = {
   banned: "banned_until = now() + interval '24 hours'",
   "OAuth-only": "encrypted_password = ''",
@@ -43,7 +46,7 @@ beforeAll(async () => {
 afterAll(() => query("delete from auth.users where email like $1", [`%@${domain}`]));
 
 /**
- * Returns what a browser sees of an answer, without the values that change with each request and without the address.
+ * Returns the parts of an answer that a browser sees, without the address and the values that change with each request.
  */
 async function answerTo(path: string, email: string) {
   const began = performance.now();
@@ -94,7 +97,7 @@ describe.concurrent.each(paths)("responses of %s", (path) => {
 });
 
 test.concurrent.each(["/forgot-password", "/signup/check-mail", "/signup", "/login/code"])(
-  "answers a second request to %s identically, even if the known address was just sent an email",
+  "answers a second request to %s the same for known and unknown addresses, even if the first sent an email",
   async (path) => {
     const twice = async (kind: Kind) => {
       const email = emailOf(kind, { path, index: path.length % sampleSize });

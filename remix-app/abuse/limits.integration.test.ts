@@ -41,7 +41,7 @@ async function post(path: string, fields: Record<string, string>, from = address
   };
 }
 
-/** Uses up attempts directly in the database, without the work of the pages. */
+/** Uses up attempts directly in the database, without going through the pages. */
 async function exhaust(attempt: { action: string; email?: string }, times: number): Promise<void> {
   for (let made = 0; made < times; made += 1)
     await database.query("select private.begin_attempt($1)", [JSON.stringify({ address, ...attempt })]);
@@ -93,7 +93,7 @@ describe("sign-in limits", () => {
     expect((await signIn("wrong")).page).toContain("don’t match an account");
   });
 
-  test("tries only ten of many concurrent wrong passwords", async () => {
+  test("checks at most ten of many concurrent wrong passwords", async () => {
     const answers = await callAtOnce(() => signIn("wrong"));
     const counts = (status: number) => answers.filter((answer) => answer.status === status).length;
     expect([counts(400), counts(429)]).toEqual([10, atOnce - 10]);
@@ -117,7 +117,7 @@ describe("a form that sends an email", () => {
     }
   });
 
-  test("a sign-up doesn't count its own password check as a guess", async () => {
+  test("a sign-up's own check of the password doesn't count as a guess", async () => {
     const newcomer = `new-${email}`;
     for (const typed of [password, "another password"]) {
       await post("/signup", { email: newcomer, password: typed });

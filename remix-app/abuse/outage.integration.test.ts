@@ -50,7 +50,7 @@ describe.each(forms)("outages at %s", (path, fields) => {
     },
   );
 
-  test("sends no credentials to the backend after a refusal, and answers 429 with the time to wait", async () => {
+  test("sends no credentials to the backend if the limits refuse the attempt, and answers 429 with the time to wait", async () => {
     backend.attempts = { allowed: false, reason: "limited", retryAfterSeconds: 170 };
     const response = await post(path, fields);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "170"]);
@@ -78,7 +78,7 @@ describe.each(forms)("outages at %s", (path, fields) => {
   });
 });
 
-test("completes a sign-in even if its attempt can't be recorded as succeeded", async () => {
+test("completes a sign-in even if the attempt can't be recorded as successful", async () => {
   backend.rows = "down";
   const response = await post("/login", { email, password: "correct horse battery" });
   expect([response.status, response.headers.get("location")]).toEqual([302, "/"]);

@@ -3,7 +3,7 @@ import { z } from "zod";
 
 const blocker = z.object({ workspaceId: z.uuid(), name: z.string(), members: z.number().int() });
 
-/** A workspace with other members that needs another owner before its only owner can delete their account. */
+/** A shared workspace whose only owner must transfer it before deleting their account. */
 export type DeletionBlocker = z.infer<typeof blocker>;
 
 const answer = z.object({ deleted: z.boolean(), blockers: z.array(blocker) });
@@ -25,7 +25,7 @@ export async function deleteAccount(
   return answer.parse(data);
 }
 
-/** Returns the workspaces that block an account's deletion, by name. */
+/** Returns the workspaces that block an account's deletion, ordered by name. */
 export async function deletionBlockers(service: SupabaseClient, userId: string): Promise<DeletionBlocker[]> {
   const { data, error } = await service.schema("private").rpc("list_account_deletion_blockers", { subject_id: userId });
   if (error) throw new Error(`the account’s workspaces couldn’t be read: ${error.code}`);

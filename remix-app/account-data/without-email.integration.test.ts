@@ -35,6 +35,6 @@ test.each([
   ["/accounts", "Sign out of Ada"],
   ["/qr", "Signed in as Ada ."],
   ["/mfa/enroll", "You’re adding it to Ada ."],
-])("refers to an account without an email by its person's name (%s)", async (page, words) => {
+])("refers to an account without an email by its owner's name (%s)", async (page, words) => {
   expect((await browser.get(page)).words).toContain(words);
 });

@@ -1,13 +1,12 @@
 /** A kind of account event: its label and, if the owner gets an email about it, the text of that notice. */
 interface EventKind {
-  /** Shown in the log. */
   label: string;
   /**
    * Set for important changes: the subject and first sentence of the email to the owner. `{product}` is replaced by the
    * product's name.
    */
   notice?: { subject: string; what: string };
-  /** Done by an administrator, so the owner doesn't see the place and the device. */
+  /** Whether an administrator did it. If so, the owner doesn't see the place and the device. */
   byAdmin?: boolean;
 }
 

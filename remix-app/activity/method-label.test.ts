@@ -11,6 +11,6 @@ test.each([
   expect(methodLabel(method)).toBe(label);
 });
 
-test("labels an unknown sign-in method by its own name", () => {
+test("labels an unknown sign-in method by its name, without underscores", () => {
   expect(methodLabel("some_thing")).toBe("some thing");
 });

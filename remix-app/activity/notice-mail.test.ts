@@ -15,7 +15,7 @@ const told: ToldEvent = {
 const site = { origin: "https://gatehouse.example", product: "Gatehouse" };
 const addressed = { to: "ada@example.com", site };
 
-test("keeps a name in a notice on one line, without paragraphs or links", () => {
+test("keeps a name in a notice email on one line, without paragraphs or links", () => {
   const details = { workspace: "Acme\n\nYour account is locked. Unlock it: https://evil.example" };
   const { text } = eventMail({ ...told, kind: "workspace_handed_over", details }, addressed);
   expect(text.split("\n")).toContain(
@@ -24,7 +24,7 @@ test("keeps a name in a notice on one line, without paragraphs or links", () => 
   expect(text.split("\n\n").filter((paragraph) => paragraph.startsWith("Your account is locked"))).toEqual([]);
 });
 
-test("turns neither the device nor the address in a notice into a link", () => {
+test("does not turn the device or the address in a notice email into a link", () => {
   const { text } = eventMail(told, addressed);
   expect(text).toContain("Device: evil.\u200Aexample on Windows\nIP address: 192.\u200A0.\u200A2.\u200A1");
   expect(text).toContain("https://gatehouse.example/settings/security");
@@ -37,7 +37,7 @@ test("names the browser in the subject of a sign-in email, using only our own wo
   }
 });
 
-test("gives each notice one button, the next step and the configured product name", () => {
+test("gives each notice email one button, the next step and the configured product name", () => {
   const named = { to: "ada@example.com", site: { ...site, product: "Acme" } };
   for (const kind of Object.keys(eventKinds)) {
     const { subject, text } = eventMail({ ...told, kind }, named);
@@ -49,7 +49,7 @@ test("gives each notice one button, the next step and the configured product nam
   }
 });
 
-test("leaves out device and address in an email about an administrator's action", () => {
+test("omits the device and address from an email about an administrator's action", () => {
   const { subject, text } = eventMail({ ...told, kind: "mfa_required" }, addressed);
   expect(subject).toBe("Your Gatehouse account now requires a second factor");
   expect(text).not.toMatch(/Device:|IP address:/);
@@ -61,7 +61,7 @@ test("says in the email that an added sign-in method is unconfirmed", () => {
   expect(eventMail(added, addressed).text).not.toContain("isn’t confirmed yet");
 });
 
-test("writes an email about a kind of event that only a later version knows", () => {
+test("still writes an email about a kind of event that only a later version knows", () => {
   const { subject, text } = eventMail({ ...told, kind: "phone_added" }, addressed);
   expect(subject).toBe("Your Gatehouse account was changed");
   expect(text).toMatch(/^phone added\.\n\nWhen:/);

@@ -15,7 +15,7 @@ export interface ToldEvent {
   address: string;
   details: Record<string, string>;
   when: Date;
-  /** Added outside our pages and not yet confirmed by the owner. */
+  /** Whether the sign-in method was added outside our pages and is not yet confirmed by the owner. */
   unconfirmed: boolean;
 }
 
@@ -73,7 +73,7 @@ function signInNotice({ browser }: Pick<ToldEvent, "browser">) {
 
 const capitalized = (word: string) => word.replace(/^./, (first) => first.toUpperCase());
 
-/** Writes an account's last email. It states the time, because the account's log is gone. */
+/** Writes the email about a deleted account. It states the time, because the account's log is deleted too. */
 export function accountDeletedMail({ to, when }: { to: string; when: Date }, { product }: Pick<Site, "product">): Mail {
   const parts: MailParts = {
     news: [

@@ -36,9 +36,9 @@ export function passkeyProvider(aaguid: string | null): string | null {
 }
 
 /**
- * Returns the name of a passkey: its own, else its provider's, else the browser and system it was added from.
+ * Returns the name of a passkey: its own, else its provider's, else the browser and system that added it.
  * @param passkey.name the identity backend's name for it
- * @param passkey.device "Chrome on macOS"; null if no event has it
+ * @param passkey.device the browser and system that added it, such as "Chrome on macOS"; null if unknown
  */
 export function passkeyName({
   name,

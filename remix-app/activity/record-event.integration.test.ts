@@ -72,7 +72,7 @@ test("records no event for a refused sign-in", async () => {
   expect(await events()).toEqual([]);
 });
 
-test("emails the owner about a sign-in from a new device only", async () => {
+test("emails the owner about a sign-in only if the device is new", async () => {
   await signIn(laptop);
   await signIn(laptop);
   await signIn(laptopUpdated);

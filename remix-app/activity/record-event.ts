@@ -12,7 +12,7 @@ export interface SecurityEvent {
   method?: string;
   /** The event's session, if it isn't the request's. */
   sessionId?: string;
-  /** What the event concerned, shown to the owner: a name or a provider. Never a secret or a code. */
+  /** The names or providers that the event concerns, shown to the owner. Never a secret or a code. */
   details?: Record<string, string>;
 }
 
@@ -48,8 +48,8 @@ export function describedEvent({ clientAddress, place, userAgent, session }: App
 }
 
 /**
- * Announces an addition that this request is about to make at the identity backend, after step-up. Without an
- * announcement, the database refuses the addition if the account has a second factor, and otherwise marks it
+ * Announces an authenticator or passkey that this request is about to add at the identity backend, after step-up.
+ * Without an announcement, the database refuses to add it if the account has a second factor, and otherwise marks it
  * unconfirmed.
  * @param options.target an authenticator's id, or a passkey's credential id in hexadecimal
  * @throws Response 503 UNAVAILABLE if the database did not answer; nothing was added

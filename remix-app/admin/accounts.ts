@@ -137,7 +137,7 @@ export function signAccountOut(
   return actInConsole(context, { admin, name: "sign_account_out", change, refusals });
 }
 
-/** Says where admins sign themselves out instead. */
+/** Tells admins where to sign themselves out. */
 export const ownSignOut = "Sign yourself out everywhere under Security in your settings.";
 
 /**

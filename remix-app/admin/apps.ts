@@ -30,7 +30,7 @@ const appSchema = z.object({
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
   createdAt: z.string(),
-  /** Identifies the last change; sent with the next one. */
+  /** Identifies the last change. The next change must send it. */
   version: z.uuid().nullable(),
 });
 export type RegisteredApp = z.infer<typeof appSchema>;

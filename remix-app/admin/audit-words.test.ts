@@ -7,13 +7,16 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(acts)].map(([, action = ""]) => action),
 );
 
-test("finds the audit actions that the SQL files write", () => {
+test("reads the audit actions from the SQL files", () => {
   expect(written).toContain("recovery.create");
 });
 
-test.each([...new Set(written)])("labels the audit action %s in the same form as the other actions", (action) => {
-  expect(actionLabel(action)).toMatch(/^[A-Z][^.]+$/);
-});
+test.each([...new Set(written)])(
+  "the label of the audit action %s starts with a capital letter and has no period",
+  (action) => {
+    expect(actionLabel(action)).toMatch(/^[A-Z][^.]+$/);
+  },
+);
 
 test("names the admin, a former admin or the operator behind an action", () => {
   const by = { actorEmail: null, action: "recovery.create", requestId: "request-1" };

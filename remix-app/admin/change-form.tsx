@@ -36,9 +36,9 @@ export function ChangeForm({
   /** Fields specific to this change, shown before the reason. */
   children?: ReactNode;
   hidden?: Record<string, string | number>;
-  /** For forms with a preview: what the fields change, or null before it was requested. */
+  /** What the fields change, for forms with a preview. Null until the preview is requested. */
   preview?: readonly string[] | null;
-  /** For forms that confirm an earlier step: label of the button back to it. */
+  /** Label of the button back to the previous step, for forms that confirm one. */
   edit?: string;
 }) {
   const { reason, confirmation, ...others } = failed?.fields ?? {};

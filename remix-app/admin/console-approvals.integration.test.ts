@@ -21,8 +21,8 @@ afterAll(() => Promise.all([admin, person].map(deletePerson)));
 const reason = "Which team is it?";
 const requestedAtOn = (text: string) => /name="requestedAt" value="([^"]*)"/.exec(text)?.[1] ?? "";
 
-describe("a workspace's approval of keys", () => {
-  test("approval of keys is requested, withdrawn, declined with a reason, requested again and granted", async () => {
+describe("a workspace's key approval", () => {
+  test("key approval can be requested, withdrawn, declined with a reason, requested again and granted", async () => {
     const owner = await enter(person);
     const keys = `/workspaces/${workspace.id}/ai/keys`;
     const ask = (note: string) => owner.post(`${keys}/approval`, { intent: "request", note });
@@ -69,7 +69,7 @@ describe("a workspace's approval of keys", () => {
     expect((await owner.get(`${keys}/approval`)).words).toContain("This workspace is approved");
   });
 
-  test("refuses a request for approval from a person outside the workspace", async () => {
+  test("refuses a request for key approval from a person outside the workspace", async () => {
     const stranger = await createPerson();
     try {
       const { status } = await (await enter(stranger)).post(`/workspaces/${workspace.id}/ai/keys/approval`, {
@@ -84,7 +84,7 @@ describe("a workspace's approval of keys", () => {
 });
 
 describe("the console's accounts", () => {
-  test("lists accounts newest first, with their badges, if nothing is searched for", async () => {
+  test("lists accounts newest first, with their badges, if the search is empty", async () => {
     const newest = await createPerson();
     try {
       await query("update auth.users set email_confirmed_at = null where id = $1", [newest.id]);
@@ -98,7 +98,7 @@ describe("the console's accounts", () => {
     expect((await admin.browser.get("/admin?cursor=nonsense")).status).toBe(400);
   });
 
-  test("an admin can sign out every account everywhere, except their own", async () => {
+  test("an admin can sign any account out everywhere, except their own", async () => {
     await signIn(person);
     const page = `/admin/users/${person.id}`;
     const form = { reason: "Stolen phone", confirmation: person.email };

@@ -4,7 +4,7 @@ import { confirms } from "./console-change.ts";
 test.each([
   ["ada@example.com", "Ada@Example.com"],
   ["Orbit two", "Orbit  two"],
-])("typing %j confirms %j as pages show it", (typed, name) => {
+])("the typed text %j confirms the name %j", (typed, name) => {
   expect(confirms(typed, name)).toBe(true);
 });
 
@@ -13,6 +13,6 @@ test.each([
   ["ada@example.co", "ada@example.com"],
   ["", ""],
   ["", "\u00a0"],
-])("typing %j does not confirm %j", (typed, name) => {
+])("the typed text %j does not confirm the name %j", (typed, name) => {
   expect(confirms(typed, name)).toBe(false);
 });

@@ -93,8 +93,8 @@ export async function askConsole<Schema extends z.ZodType>(
 
 /**
  * Makes a change in the database on behalf of an admin, with its line in the audit log.
- * @param options.refusals messages for the function's own refusals; if another admin changed it first, the message says
- * who
+ * @param options.refusals messages for the function's own refusals; if another admin made a change first, the message
+ * names them
  */
 export async function actInConsole(
   context: AppLoadContext,

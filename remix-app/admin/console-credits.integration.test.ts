@@ -48,7 +48,7 @@ test("grants credits once per reference, and says that a repeated grant changed 
   expect(page).toContain("INV-117");
 });
 
-test("answers 409 at the field if a reference has another amount or a withdrawal exceeds the available balance", async () => {
+test("answers 409, with the error at its field, if a reference was used with another amount or a withdrawal exceeds the balance", async () => {
   const used = await admin.browser.post(credits("grant"), { ...filled, amount: "500.50000001" });
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
@@ -68,12 +68,12 @@ test.each([
   ["no reference", { reference: " " }, "Enter a reference"],
   ["no reason", { reason: "" }, "Enter a reason"],
   ["the wrong name typed", { confirmation: "Orbits" }, "Nothing was changed"],
-])("refuses a grant with %s", async (_, more, words) => {
+])("refuses a credit grant with %s", async (_, more, words) => {
   const answer = await admin.browser.post(credits("grant"), { ...filled, reference: "INV-118", ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
 
-test("changes a member's balance after their email is typed, and refuses to change the admin's own", async () => {
+test("changes a member's balance only after their email is typed, and refuses to change the admin's own balance", async () => {
   const grant = { ...filled, confirmation: person.email };
   expect((await admin.browser.post(credits("grant", "member"), grant)).status).toBe(303);
   const own = `/admin/credits/member/${admin.id}`;
@@ -136,7 +136,7 @@ test("adds and edits a plan, and says how moving a workspace to the plan affects
   );
 });
 
-test("says on the studio's pages that credits are low or used up", async () => {
+test("the studio's pages say if credits are low or used up", async () => {
   const member = await enter(person);
   const words = async () => (await member.get(`/workspaces/${workspaceId}/ai/runs`)).words;
   const setBalance = (credits: string) =>

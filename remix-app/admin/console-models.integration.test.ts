@@ -94,7 +94,7 @@ test.each([
   expect(await prices()).toHaveLength(1);
 });
 
-test("applies a price from its start, ends the previous price then, and refuses a second price with the same start", async () => {
+test("applies a price from its start, when the previous price ends, and refuses a second price with the same start", async () => {
   const tomorrow = minute(24 * 60 * 60 * 1000);
   expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
   const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
@@ -130,7 +130,7 @@ test("shows the price of a model's first enabled route, regardless of provider n
   await query("delete from ai.models where id = $1", [id]);
 });
 
-test("says how each price class that is left empty is charged", async () => {
+test("says how each price class that was left empty is charged", async () => {
   const { words } = await admin.browser.get(pricePage);
   expect(words).toMatch(
     /Cached input.*Leave empty to use the input price\..*Audio input.*Leave empty to refuse audio\..*Audio output/s,
@@ -138,7 +138,7 @@ test("says how each price class that is left empty is charged", async () => {
   expect(words).toMatch(/Audio output.*Leave empty to use the output price\./s);
 });
 
-test("accepts the next price from only one of two admins who saw the same price", async () => {
+test("accepts a new price from only one of two admins who saw the same earlier price", async () => {
   const asked = await price();
   const answers = await Promise.all([admin, other].map(({ browser }) => browser.post(pricePage, asked)));
   expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
@@ -268,7 +268,7 @@ describe("a model added in the console", () => {
   });
 
   test.each(["route", "remove-route", "withdraw", "cancel-price", "price", "delete", "rename"])(
-    "answers 404 at a model's page %s for an unknown record",
+    "answers 404 on the page for the model step %s if the record is unknown",
     async (step) => {
       const unknown = { place: "9", price: "1", plan: "none", provider: "none" };
       expect((await admin.browser.get(page(step, unknown))).status).toBe(404);

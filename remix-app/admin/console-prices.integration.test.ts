@@ -153,7 +153,7 @@ test("adds all chosen prices in one transaction, and only once", async () => {
   expect(log).toEqual([first, second].map((model) => ({ target: `model ${model}`, reason: "The list of today" })));
 });
 
-test("opens the price comparison to infrastructure admins only", async () => {
+test("only infrastructure admins can open the price comparison", async () => {
   const stranger = await enter(person);
   expect((await stranger.get(address)).status).toBe(403);
   expect((await stranger.post(address, files(liteLlm))).status).toBe(403);
@@ -175,7 +175,7 @@ describe("a price file", () => {
     expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
   });
 
-  test("only the price comparison page accepts forms above the usual size, and only from signed-in people", async () => {
+  test("only the price comparison page accepts forms above the usual size limit, and only from signed-in people", async () => {
     // Only a few bytes over the limit. If the server closes while the client is still sending, the client never sees
     // the answer.
     const large = files(Buffer.alloc(64 * 1024));

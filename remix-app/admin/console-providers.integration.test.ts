@@ -128,7 +128,7 @@ test("shows a member the provider requests of a run if the workspace shows provi
   });
 });
 
-test("shows an admin the facts of a run that its workspace hides from members, and answers members with 403", async () => {
+test("shows the facts of a run that its workspace hides from members to admins only", async () => {
   await showCost(false);
   const page = `/admin/runs/${runId}`;
   const { words } = await admin.browser.get(page);
@@ -141,7 +141,7 @@ test("shows an admin the facts of a run that its workspace hides from members, a
   }
 });
 
-test("finds a run for an admin by its id and its request id", async () => {
+test("an admin can find a run by its id or its request id", async () => {
   for (const term of [runId, requestId]) {
     const { location } = await admin.browser.get(`/admin/providers?${new URLSearchParams({ q: term })}`);
     expect(location).toBe(`/admin/runs/${runId}`);
@@ -149,7 +149,7 @@ test("finds a run for an admin by its id and its request id", async () => {
   expect((await admin.browser.get("/admin/providers?q=nothing")).words).toContain("No run matches.");
 });
 
-test("shows each provider's health and usage in the console, with the page's exact figures in the file", async () => {
+test("shows each provider's health and usage in the console, and exports exactly the same figures", async () => {
   const { words, text } = await admin.browser.get("/admin/providers?range=7d");
   expect(words).toMatch(/openai \d+ enabled routes?.*?Failing/s);
   expect(words).toMatch(/Key rejected: \d/);
@@ -177,7 +177,7 @@ test("shows each provider's health and usage in the console, with the page's exa
 /** Returns the URL of the page that follows the last of these pages. */
 const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
 
-test("shows which route failed, how and when, and how calls to a model without a price are answered", async () => {
+test("shows which route failed, how and when, and how the gateway answers calls to a model without a price", async () => {
   const pages = [await admin.browser.get("/admin/providers")];
   for (let next = nextPage(pages); next; next = nextPage(pages)) pages.push(await admin.browser.get(next));
   const words = pages.map((page) => page.words).join(" ");

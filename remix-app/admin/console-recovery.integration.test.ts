@@ -38,7 +38,7 @@ const overrides = () =>
 const stepPage = async (step: string) => `/admin/recovery/${(await overrides())[0]?.id}/${step}?${of(person.email)}`;
 
 describe("a recovery override in the console", () => {
-  test("creates an override with options and days, sends an email without showing its link or code, and revokes it", async () => {
+  test("creates a recovery override, sends its email without showing the link or code, and revokes it", async () => {
     expect((await admin.browser.get(page())).words).toContain("No overrides for this email");
     const { normalLogin: _, ...without } = filled({ lifetimeDays: "30" });
     expect((await admin.browser.post(makePage(), without)).location).toBe(`${page()}&done=new`);
@@ -72,7 +72,7 @@ describe("a recovery override in the console", () => {
     expect(await overrides()).toEqual([]);
   });
 
-  test("creates an override only once: a second admin sees that one is already active", async () => {
+  test("creates a recovery override only once: a second admin sees that one is already active", async () => {
     await admin.browser.post(makePage(), filled());
     const late = await admin.browser.post(makePage(), filled());
     expect([late.status, late.words]).toEqual([
@@ -81,7 +81,7 @@ describe("a recovery override in the console", () => {
     ]);
   });
 
-  test("refuses an override for the admin's own email, from a non-admin, and from a session without a second factor", async () => {
+  test("refuses a recovery override for the admin's own email, from a non-admin, and from a session without a second factor", async () => {
     const own = filled({ confirmation: admin.email });
     expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
     expect((await admin.browser.get(page(admin.email))).words).toContain("You can’t recover your own account");
@@ -94,7 +94,7 @@ describe("a recovery override in the console", () => {
 });
 
 describe("the audit log", () => {
-  test("filters the audit log on the page and in the file, and lets no field run as a spreadsheet formula", async () => {
+  test("filters the audit log on the page and in the file, and prevents fields from running as spreadsheet formulas", async () => {
     const reason = '=HYPERLINK("x"), said they';
     await admin.browser.post(makePage(), filled({ reason }));
     const filters = new URLSearchParams({ target: person.email, action: "recovery." });
@@ -114,7 +114,7 @@ describe("the audit log", () => {
     }
   });
 
-  test("shows each line of the audit log once across its pages", async () => {
+  test("shows each line of the audit log exactly once across its pages", async () => {
     const target = `test ${crypto.randomUUID()}`;
     await query(
       `insert into private.admin_audit_log (action, target, reason)
@@ -129,7 +129,7 @@ describe("the audit log", () => {
     expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
   });
 
-  test("aborts the download of the audit log visibly once the reader is no longer an admin", async () => {
+  test("breaks off the download of the audit log once the reader is no longer an admin", async () => {
     const target = `test ${crypto.randomUUID()}`;
     // More pages than the buffers between here and the database hold, so that most are read after the right is revoked.
     const pages = 24;

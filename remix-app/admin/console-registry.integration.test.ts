@@ -28,8 +28,8 @@ const auditOf = (target: string) =>
     [target],
   );
 
-describe("the approval of keys", () => {
-  test("grants and withdraws the approval of keys once each, with a reason and the workspace's name", async () => {
+describe("key approval in the console", () => {
+  test("grants and withdraws a workspace's key approval only once each, with a reason and the workspace's name", async () => {
     const { id, name } = await personalWorkspace(person);
     const at = (step: string) => `/admin/workspaces/${id}/${step}`;
     const filled = { reason, confirmation: name };
@@ -53,7 +53,7 @@ describe("the approval of keys", () => {
     ]);
   });
 
-  test("approval of keys for an admin's own personal workspace needs another admin", async () => {
+  test("key approval for an admin's own personal workspace needs another admin", async () => {
     const { id, name } = await personalWorkspace(admin);
     const at = `/admin/workspaces/${id}/approve`;
     expect((await admin.browser.get(at)).words).toContain("You can’t approve or decline your own personal workspace");
@@ -141,7 +141,7 @@ describe("the registry of apps", () => {
     expect(JSON.stringify(log)).not.toContain(hashed(secretOn(made.text)));
   });
 
-  test("lets only one of two admins change the version of an app that both saw", async () => {
+  test("lets only one of two admins who saw the same version of an app change it", async () => {
     const version = await versionOf();
     const both = { reason, confirmation: name, version };
     const answers = await Promise.all([
@@ -179,7 +179,7 @@ describe("the registry of OpenID clients", () => {
     ["with neither a redirect URI nor the device grant", { redirectUris: "" }],
     ["that is confidential but has a private-use scheme", { redirectUris: "com.example.app:/" }],
     ["with an http logout URL", { logoutUrl: "http://charts.example/out" }],
-  ])("refuses an OpenID client %s", async (_, more) => {
+  ])("refuses to register an OpenID client %s", async (_, more) => {
     expect((await admin.browser.post("/admin/openid-clients/new", { ...filled, ...more })).status).toBe(400);
     expect(await query("select from private.apps where name = $1", [name])).toEqual([]);
   });

@@ -56,7 +56,7 @@ describe("the console's search", () => {
     }
   });
 
-  test("opens the console's search only to admins with a second factor of their own", async () => {
+  test("only admins with a second factor of their own can use the console's search", async () => {
     const stranger = await enter(person);
     for (const path of ["/admin", page(), step("require")]) expect((await stranger.get(path)).status).toBe(403);
     expect((await stranger.post(step("require"), filled())).status).toBe(403);
@@ -68,7 +68,7 @@ describe("the console's search", () => {
 });
 
 describe("an account's page", () => {
-  test("an account's page shows its state and sessions, and which admin did what and why", async () => {
+  test("an account's page shows its state, its sessions, and each admin action with its reason", async () => {
     await signIn(person);
     await query(
       "update public.security_events set device = 'Chrome on macOS' where user_id = $1 and kind = 'sign_in'",
@@ -84,7 +84,7 @@ describe("an account's page", () => {
     expect((await admin.browser.get(`/admin/users/${crypto.randomUUID()}`)).status).toBe(404);
   });
 
-  test("an account's page says that admins cannot change their own account, and offers no changes", async () => {
+  test("an admin's own account page says that they cannot change it, and offers no changes", async () => {
     const own = `/admin/users/${admin.id}`;
     expect((await admin.browser.get(own)).words).toContain("You can’t change your own account here");
     expect((await admin.browser.get(`${own}/mfa/reset`)).text).not.toContain('name="confirmation"');
@@ -97,7 +97,7 @@ describe("an account's page", () => {
 });
 
 describe("a change of an account's second factor", () => {
-  test("needs a reason and the account's email to change a second factor, and keeps the typed values", async () => {
+  test("requires a reason and the account's email to change a second factor, and keeps the typed values", async () => {
     expect((await admin.browser.get(step("require"))).words).toContain("has never been changed");
     const unexplained = await admin.browser.post(step("require"), filled({ reason: " " }));
     expect([unexplained.status, unexplained.words]).toEqual([400, expect.stringContaining("Enter a reason")]);
@@ -108,7 +108,7 @@ describe("a change of an account's second factor", () => {
     expect(await stateOf()).toBe("optional");
   });
 
-  test("after a change of a second factor, returns to the account's page, which says what was done", async () => {
+  test("after a change of a second factor, the account's page says what was done", async () => {
     const done = await admin.browser.post(step("require"), filled());
     expect(done.location).toBe(`${page()}?done=require`);
     expect((await admin.browser.get(done.location ?? "")).words).toContain("MFA is now required for this account");
@@ -117,7 +117,7 @@ describe("a change of an account's second factor", () => {
     expect([back.location, await stateOf()]).toEqual([`${page()}?done=make-optional`, "optional"]);
   });
 
-  test("tells the second of two admins who changed the second factor first", async () => {
+  test("if two admins change a second factor, tells the later one who made the earlier change", async () => {
     await other.browser.post(step("require"), filled());
     const late = await admin.browser.post(step("reset"), filled());
     expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it on`)]);

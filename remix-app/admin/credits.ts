@@ -6,7 +6,7 @@ import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-/** An amount of credits, 0 included, as exact decimal text. */
+/** An amount of credits as exact decimal text, which may be 0. */
 export const creditAmount = z
   .string({ error: "Enter a number of credits" })
   .trim()
@@ -26,7 +26,7 @@ const accountSchema = z.object({
       balance: z.string(),
       reserved: z.string(),
       available: z.string(),
-      /** When a call was last refused for lack of credits since the last top-up. */
+      /** When a call was refused for lack of credits; null if none was since the last top-up. */
       refusedAt: z.string().nullable(),
     })
     .nullable(),

@@ -63,7 +63,7 @@ test.each([
   ],
   ["from a deleted plan", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
   ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "Team grants no models"],
-])("describes a plan change %s", (_, now, to, words) => {
+])("describes the effects of moving a workspace %s", (_, now, to, words) => {
   expect(moveEffects({ ...workspace, ...now }, to).join(" ")).toContain(words);
 });
 
@@ -77,7 +77,7 @@ const credits: CreditAccount = {
   entries: [],
 };
 
-test("says that a grant creates a balance with the initial credits only if there is none", () => {
+test("says that a grant creates a balance with the plan's initial credits only if there is none", () => {
   const opens = "with the plan’s 100000 initial credits first";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);

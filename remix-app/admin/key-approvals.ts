@@ -73,8 +73,8 @@ export const approvalSteps = {
 export type ApprovalStep = keyof typeof approvalSteps;
 
 /**
- * Approves a workspace's keys, withdraws the approval, or declines the request. An answered request emails its requester
- * and the owners.
+ * Approves a workspace's keys, withdraws the approval, or declines the request. If there was a request, its requester
+ * and the owners get an email.
  * @param change.requestedAt the request that the admin saw, if there was one
  */
 export function decideApproval(

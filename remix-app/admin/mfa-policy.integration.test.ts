@@ -39,7 +39,7 @@ const asked = () => ({ admin, subjectId: person.id, reason: "Asked by phone", co
 const policyOf = async () => readAccountPolicy(await open(), { admin, subjectId: person.id });
 const factors = () => query("select from auth.mfa_factors where user_id = $1", [person.id]);
 
-describe("the policy of an account", () => {
+describe("an account's MFA policy", () => {
   test("makes MFA required and optional again, with immediate effect and an audit log entry for each change", async () => {
     const browser = await enter(person);
     expect((await browser.get("/workspaces")).status).toBe(200);
@@ -72,7 +72,7 @@ describe("the policy of an account", () => {
     ]);
   });
 
-  test("lets only one of two admins change the same version of a policy, and shows the other who changed it", async () => {
+  test("lets only one of two admins change the same version of an MFA policy, and tells the other who changed it", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     await changePolicy(await open(), change);
     const late = await changePolicy(await open(), { ...change, step: "make_optional" });
@@ -80,7 +80,7 @@ describe("the policy of an account", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 1 });
   });
 
-  test("a concurrent write of the identity backend never rolls back a policy", async () => {
+  test("a concurrent write by the identity backend never undoes an MFA policy change", async () => {
     const { auth } = createTestService();
     const writes = Array.from({ length: 25 }, (_, index) => async () => {
       const { error } = await auth.admin.updateUserById(person.id, { app_metadata: { note: index } });
@@ -99,7 +99,7 @@ describe("the policy of an account", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
   });
 
-  test("changes a policy only after the account's email is typed, and never for one's own account", async () => {
+  test("changes an MFA policy only after the account's email is typed, and never for the admin's own account", async () => {
     const change = { ...asked(), generation: 0, step: "require" } as const;
     expect(await changePolicy(await open(), { ...change, confirmation: "yes" })).toMatchObject({ status: 400 });
     const oneself = { ...change, subjectId: admin.id, confirmation: admin.email };
@@ -115,7 +115,7 @@ describe("the policy of an account", () => {
     });
   });
 
-  test("enforces policies while policy changes are switched off, and resets still work", async () => {
+  test("still enforces MFA policies and allows resets while policy changes are switched off", async () => {
     await requireMfa(person);
     const off = await open({ REQUIRED_MFA_POLICY_ENABLED: "off" });
     const change = { ...asked(), generation: 1 };
@@ -180,7 +180,7 @@ describe("a reset of authenticators", () => {
 
   // Fifty concurrent changes are tested in supabase/tests/change-required-mfa.test.ts. Here, each reset makes several
   // calls, which queue.
-  test("a reset takes effect once when ten requests run concurrently", async () => {
+  test("a reset of authenticators takes effect only once when ten requests run concurrently", async () => {
     const context = await open();
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),

@@ -17,7 +17,7 @@ const accountSchema = z.object({
   lastChange: z.object({ action: z.string(), actorEmail: z.string().nullable(), at: z.coerce.date() }).nullable(),
 });
 
-/** An account's policy as the console shows it. Each change sends its `generation`. */
+/** An account's MFA policy as the console shows it. Each change sends the policy's `generation`. */
 export type AccountPolicy = z.infer<typeof accountSchema> & {
   /** Why this admin cannot change the policy or reset the authenticators now; null if they can. */
   locks: { policy: string | null; reset: string | null };

@@ -121,7 +121,7 @@ test.each([
   [{ plan: "team", workspace }, false],
   [{ plan: "", workspace: "" }, false],
   [{ plan: "", workspace: "Acme" }, false],
-])("accepts a grant only for one plan or one workspace: %j", (typed, success) => {
+])("accepts a model grant for either one plan or one workspace: %j", (typed, success) => {
   expect(grantFields.safeParse(typed).success).toBe(success);
 });
 

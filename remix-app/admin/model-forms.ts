@@ -14,7 +14,6 @@ function text(label: string, most: number) {
     .max(most, `At most ${most} characters`);
 }
 
-/** Returns a schema for an optional whole number. */
 function optionalNumber(most: number) {
   const error = `Enter a whole number from 1 to ${most.toLocaleString("en")}, or leave it empty`;
   const number = z
@@ -178,7 +177,7 @@ export const priceFields = z.object({
   requestFeeUsd: optionalAmount,
 });
 
-/** The previous price and the end, as the admin saw them. */
+/** The fields that cancel a scheduled price: the previous price and its end, as the admin saw them. */
 export const cancelFields = z.object({
   previous: z
     .string()

@@ -26,7 +26,7 @@ function price(id: number, changes: Partial<ModelPrice> = {}): ModelPrice {
   };
 }
 
-test("shows what a new price changes, and which price ends when", () => {
+test("shows what a new price changes, and when the price before it ends", () => {
   const prices = [
     price(1, { until: "2026-12-24T00:00:00+00:00" }),
     price(2, { from: "2026-12-24T00:00:00+00:00" }),
@@ -58,7 +58,7 @@ test.each([
   ["0.510000", "Input: from $1.00 to $0.51"],
   ["0.500000", "Input: from $1.00 to $0.50 (0.5 times as much)"],
   ["0.000000", "Input: from $1.00 to $0.00"],
-])("states the factor only for a price that is at least doubled or halved: %s", (inputUsd, line) => {
+])("states the factor of a price change only if the price at least doubles or halves: %s", (inputUsd, line) => {
   expect(priceChanges({ prices: [price(1, { inputUsd: "1.000000" })] }, price(0, { inputUsd }), now)).toContain(line);
 });
 

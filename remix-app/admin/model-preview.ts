@@ -54,7 +54,7 @@ export function fieldChanges(before: object | null, after: object): string[] {
 
 export type Amounts = Pick<ModelPrice, PriceClass>;
 
-/** Describes a new price: each amount, when it begins and ends, and which price it ends. */
+/** Describes a new price: each amount, when it begins and ends, and which earlier price it replaces. */
 export function priceChanges(
   { prices }: Pick<ConsoleModel, "prices">,
   asked: Amounts & Pick<ModelPrice, "providerId" | "serviceTier" | "minInputTokens" | "from">,

@@ -50,7 +50,7 @@ export function stepPath(step: ModelStep, about: Record<string, string>): string
 const mostTokens = 2_147_483_647;
 
 /**
- * Loads the subject of a step from its URL.
+ * Loads the model, and the route, price or grant that a step changes, from the step's URL.
  * @throws Response 404 for an unknown model, route, price, provider or grant
  */
 export async function requireScope(

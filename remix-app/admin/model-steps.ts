@@ -16,7 +16,7 @@ import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } fr
 import type { InfrastructureAdmin } from "./require-admin.ts";
 import { usd } from "./words.ts";
 
-/** The subject of a step, from its URL. */
+/** The model, and the route, price or grant that a step changes. */
 export interface StepScope {
   model: ConsoleModel;
   /** Null when a route is added. */
@@ -24,7 +24,7 @@ export interface StepScope {
   price: ModelPrice | null;
   providerId: string;
   minInputTokens: number;
-  /** `name` is the grantee's name at the start of a sentence. */
+  /** `name` is the plan's or workspace's name, for the start of a sentence. */
   grantee: { plan: string | null; workspace: string | null; name: string };
 }
 
@@ -33,7 +33,7 @@ interface StepParts<Fields extends z.ZodType> {
   /** Each effect is one sentence. */
   effects: (scope: StepScope) => string[];
   fields: Fields;
-  /** Hidden form fields with what the admin saw. */
+  /** Hidden form fields that identify the state that the admin saw. */
   hidden?: (scope: StepScope) => Record<string, string | number>;
   /** What the filled-in form changes; absent if the effects say everything. */
   preview?: (scope: StepScope, asked: z.output<Fields>) => string[];
@@ -222,7 +222,7 @@ export const modelSteps = {
 };
 export type ModelStep = keyof typeof modelSteps;
 
-/** Returns the prices of a model at a provider from a number of input tokens, for all service tiers. */
+/** Returns the prices of a model at a provider that begin at a number of input tokens, for all service tiers. */
 export function tierPrices(
   { prices }: Pick<ConsoleModel, "prices">,
   { providerId, minInputTokens }: { providerId: string; minInputTokens: number },

@@ -74,7 +74,7 @@ const modelSchema = listedSchema.extend({
   canDelete: z.boolean(),
   /** In the order they are tried. */
   routes: z.array(routeSchema),
-  /** All plans with their number of workspaces, for {@link countText}. */
+  /** All plans with their number of workspaces, which {@link countText} formats. */
   plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),
   /** The first {@link grantedWorkspacesShown} workspaces with a grant of their own. */
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),

@@ -29,7 +29,7 @@ const clientSchema = z.object({
   logoutUrl: z.string().nullable(),
   allowsDeviceGrant: z.boolean(),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
-  /** Identifies the last change; sent with the next one. */
+  /** Identifies the last change. The next change must send it. */
   version: z.uuid().nullish(),
 });
 export type RegisteredClient = z.infer<typeof clientSchema>;

@@ -3,21 +3,21 @@ import { openSteps } from "./policy-step.ts";
 
 const free = { policy: null, reset: null };
 
-describe("the console's steps for an account", () => {
+describe("the console's MFA actions for an account", () => {
   test.each([
     ["optional", ["require", "reset"]],
     ["required", ["make-optional", "reset"]],
     ["malformed", ["require", "reset"]],
     ["recovery_in_progress", ["reset"]],
-  ] as const)("offers the steps for an account that match its policy: %s", (state, steps) => {
+  ] as const)("offers the MFA actions that fit an account's policy state: %s", (state, steps) => {
     expect(openSteps({ state, locks: free })).toEqual(steps);
   });
 
-  test("offers only a reset while policy changes are switched off", () => {
+  test("offers only an authenticator reset while policy changes are switched off", () => {
     expect(openSteps({ state: "optional", locks: { policy: "Switched off", reset: null } })).toEqual(["reset"]);
   });
 
-  test("offers no steps for one's own account, or if the database doesn't enforce the policy", () => {
+  test("offers no MFA actions for the admin's own account, or if the database doesn't enforce the policy", () => {
     const locks = { policy: "Oneself", reset: "Oneself" };
     expect(openSteps({ state: "required", locks })).toEqual([]);
     expect(openSteps({ state: "recovery_in_progress", locks })).toEqual([]);

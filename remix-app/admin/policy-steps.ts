@@ -46,7 +46,7 @@ export function takePolicyStep(
   return changePolicy(context, { ...change, step: step === "require" ? "require" : "make_optional" });
 }
 
-/** Describes a change: what it will do, to which account, and what applied until now. */
+/** Describes what a change will do, to which account, and what applied before. */
 export function effectsOf(
   step: PolicyStep,
   { account, policy }: { account: Account; policy: AccountPolicy },

@@ -88,7 +88,7 @@ export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[];
   );
 }
 
-/** Lists what providers served and charged in all workspaces, by billing account. */
+/** Lists the usage and cost of each provider in all workspaces, by billing account. */
 export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] }) {
   const decimals = columnDecimals(usage.map(({ costUsd }) => costUsd));
   return (

@@ -50,7 +50,7 @@ const usageSchema = z.array(
     costUsd: z.string(),
   }),
 );
-/** What a provider served and charged to an account, in all workspaces. */
+/** The usage and cost of a provider's billing account in all workspaces. */
 export type ProviderUsage = z.infer<typeof usageSchema>[number];
 
 /** Returns each provider's answers of the last hour and failures of the last day. @throws Response 503 UNAVAILABLE */
@@ -63,7 +63,7 @@ export function listSkippedRoutes(context: AppLoadContext): Promise<SkippedRoute
   return callFunction(context, { name: "private.list_skipped_routes", schema: skippedSchema });
 }
 
-/** Returns what each provider served in a range of whole UTC days, highest cost first. @throws Response 503 UNAVAILABLE */
+/** Returns each provider's usage in a range of whole UTC days, highest cost first. @throws Response 503 UNAVAILABLE */
 export function listProviderUsage(
   context: AppLoadContext,
   range: { from: string; to: string },

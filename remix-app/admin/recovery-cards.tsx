@@ -116,7 +116,7 @@ function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): 
   return revokedAt ? "Revoked" : "Expired";
 }
 
-/** What an override allows: "Allows password sign-in and recovery email". */
+/** Says what an override allows, such as "Allows password sign-in and recovery email". */
 function allowedBy({ normalLogin, recoveryEmail }: RecoveryOverview["overrides"][number]): string {
   if (normalLogin && recoveryEmail) return "Allows password sign-in and recovery email";
   return normalLogin ? "Allows password sign-in" : "Allows recovery email";

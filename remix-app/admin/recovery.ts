@@ -95,7 +95,7 @@ export async function findRecovery(context: AppLoadContext, email: string): Prom
   return callFunction(context, { name: "private.recovery_overview", args, schema: overviewSchema });
 }
 
-/** Overrides the blocks on an email for some days. If it has no account, the recovery creates one. */
+/** Overrides the blocks on an email for some days. If the email has no account, the recovery creates one. */
 export async function createOverride(
   context: AppLoadContext,
   { admin, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
@@ -110,8 +110,8 @@ export async function createOverride(
 }
 
 /**
- * Sends the recovery email of an override. Any earlier email stops working, but can't be replaced in its first minutes.
- * The admin sees neither the link nor the code.
+ * Sends the recovery email of an override and invalidates earlier ones. A recent email can't be replaced for a few
+ * minutes. The admin sees neither the link nor the code.
  */
 export async function sendRecovery(
   context: AppLoadContext,
@@ -198,7 +198,7 @@ export function requireRecoveryEmail(context: AppLoadContext, request: Request):
   return email;
 }
 
-/** Returns why this admin can do nothing for an email, or null. */
+/** Returns why this admin cannot act on an email, or null. */
 export function recoveryLock({ email: own }: InfrastructureAdmin, email: string): string | null {
   return own.toLowerCase() === email ? "You can’t recover your own account here. Ask another admin." : null;
 }

@@ -20,7 +20,7 @@ export function RegistryFormPage({
   madeTitle?: string;
   lead?: string;
   made: { name: string; secret: string } | null | undefined;
-  /** The path below which each registration has its page. */
+  /** Base path of the registrations' pages. */
   pages: string;
 }) {
   const shownLead = lead ?? made?.name;

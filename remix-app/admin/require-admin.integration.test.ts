@@ -54,7 +54,7 @@ async function signInWithCode(): Promise<SignedInBrowser> {
 }
 
 describe("access to the console", () => {
-  test("opens the console to admins with a second factor of their own, until their role is revoked", async () => {
+  test("admins with a second factor of their own can open the console until their role is revoked", async () => {
     const browser = await signInWithCode();
     expect(await knock(browser)).toBe(403);
     expect(await command("grant", person.email, "--reason", "on call")).toContain("may use the console now");
@@ -83,7 +83,7 @@ describe("access to the console", () => {
     expect(await knock(stranger)).toBe("/login?returnUrl=%2Fadmin");
   });
 
-  test("requires a code for the console if the session has none, an old one, or a phone approval instead", async () => {
+  test("the console requires a code if the session has no code, an old one, or only a phone approval", async () => {
     await command("grant", person.email);
     const app = await enroll();
     const waiting = await enter(person);

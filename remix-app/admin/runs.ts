@@ -15,7 +15,7 @@ const foundRuns = z.array(
     errorCode: z.string().nullable(),
   }),
 );
-/** A run from any workspace that a search found. */
+/** A run that a search of all workspaces found. */
 export type FoundRun = z.infer<typeof foundRuns>[number];
 
 const place = z.object({

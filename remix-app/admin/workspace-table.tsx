@@ -5,7 +5,7 @@ import { Notice } from "../ui/notice.tsx";
 import type { ApprovableWorkspace, WaitingWorkspace } from "./key-approvals.ts";
 import { count } from "./words.ts";
 
-/** Links to the approval queue, if workspaces wait. */
+/** Links to the approval queue if any workspace is waiting. */
 export function WaitingNotice({ waiting }: { waiting: number }) {
   if (waiting === 0) return null;
   return (

@@ -7,8 +7,8 @@ const operations = areas.flatMap((area) =>
 );
 const tried = operations.filter(({ tryIt }) => tryIt !== null);
 
-describe("the errors of an answer", () => {
-  test("parses the errors of an answer with their codes", () => {
+describe("the errors in the API reference", () => {
+  test("parses the documented errors of a response with their codes", () => {
     expect(errorsIn("FORBIDDEN: You don’t have access to this. rate_limit: Slow down. Retry: later.")).toEqual([
       { code: "FORBIDDEN", meaning: "You don’t have access to this." },
       { code: "rate_limit", meaning: "Slow down." },
@@ -17,7 +17,7 @@ describe("the errors of an answer", () => {
     expect(errorsIn("No code here.")).toEqual([{ code: "", meaning: "No code here." }]);
   });
 
-  test("every error of an answer has a code and a meaning in our documents", () => {
+  test("every documented error has a code and a meaning", () => {
     const bare = operations.flatMap(({ id, errors }) =>
       errors.filter(({ code, meaning }) => !code || !meaning).map(() => id),
     );
@@ -26,7 +26,7 @@ describe("the errors of an answer", () => {
 });
 
 describe("requests from the API reference", () => {
-  test("requests from the API reference change nothing, except that the playground's two model calls are paid for", () => {
+  test("the API reference sends only GET requests, except for the playground's two model calls", () => {
     expect(tried.filter(({ tryIt }) => tryIt?.method !== "GET").map(({ id, tryIt }) => [id, tryIt?.path])).toEqual([
       ["createChatCompletion", "/api/v1/workspaces/{workspaceId}/ai/playground/chat"],
       ["createEmbeddings", "/api/v1/workspaces/{workspaceId}/ai/playground/embeddings"],
@@ -34,7 +34,7 @@ describe("requests from the API reference", () => {
     expect(tried.every(({ tryIt, method }) => tryIt?.method === method)).toBe(true);
   });
 
-  test("requests from the API reference take and return no secret", () => {
+  test("requests sent from the API reference neither contain nor return a secret", () => {
     const secret = /secret|token$|password/i;
     const named = tried.flatMap(({ id, tryIt, answers }) => {
       const fields = tryIt?.fields.map(({ name }) => name) ?? [];

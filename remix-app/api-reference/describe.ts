@@ -165,8 +165,8 @@ export function errorsIn(description: string): { code: string; meaning: string }
 const playgroundEndpoints: Record<string, string> = { "/v1/chat/completions": "chat", "/v1/embeddings": "embeddings" };
 
 /**
- * Returns the call that the page offers to send. It offers calls that change nothing, with a browser's session, and the
- * gateway calls that the playground allows.
+ * Returns the call that the page offers to send, or null. The page offers GET calls that accept a browser's session,
+ * and the gateway calls that the playground allows.
  */
 function tryViewOf(
   { parameters, requestBody, security }: DescribedOperation,

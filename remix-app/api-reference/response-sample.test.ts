@@ -4,7 +4,7 @@ import { areas, documentOf, type Schema } from "./documents.ts";
 import { sampleOf } from "./response-sample.ts";
 
 describe("a response sample", () => {
-  test("a response sample contains every member, with values that its schema allows", () => {
+  test("a response sample contains every member of its schema, with allowed values", () => {
     const sample = sampleOf(
       {
         type: "object",

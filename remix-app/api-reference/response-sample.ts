@@ -100,7 +100,7 @@ const byName: Record<string, unknown> = {
 };
 
 /**
- * Returns an example of what a schema describes: every member that it names, one item in each list.
+ * Returns an example of what a schema describes, with every named member and one item in each list.
  * @returns undefined if the schema describes no JSON
  */
 export function sampleOf(schema: Schema, resolve: Resolve): unknown {

@@ -39,7 +39,7 @@ test("lists the alternatives of an object schema one by one", () => {
   expect(typeOf(either, resolve)).toBe("object");
 });
 
-test("quotes a command's body for the shell and takes secrets from the environment", () => {
+test("quotes the body of an example command for the shell and takes secrets from the environment", () => {
   const operation: DescribedOperation = {
     operationId: "x",
     tags: ["x"],

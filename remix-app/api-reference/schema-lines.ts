@@ -1,6 +1,6 @@
 import type { Schema } from "./documents.ts";
 
-/** One line of a shape, with its nested lines. */
+/** One line of a schema's description, with its nested lines. */
 export interface SchemaLine {
   /** Absent for an alternative or an item, which has no name of its own. */
   name?: string;

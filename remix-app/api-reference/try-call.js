@@ -37,7 +37,7 @@ function requestOf(form) {
   const headers = { Accept: "application/json" };
   if (method === "GET") return { url: query.size > 0 ? `${path}?${query}` : path, options: { method, headers } };
   headers["Content-Type"] = "application/json";
-  // Like the playground's requests, this request is refused if another account has become active since.
+  // The server refuses this request if another account has become active since the page was loaded.
   headers["X-Page-Account"] = document.documentElement.dataset.account;
   return { url: path, options: { method, headers, body: fields.get(`body:${form.dataset.tryId}`) } };
 }

@@ -5,7 +5,6 @@ import type { TryView } from "./describe.ts";
 /** The visitor whose session sends the requests. */
 export interface TryVisitor {
   email: string;
-  /** Workspaces to choose from. */
   workspaces: readonly { id: string; name: string }[];
 }
 

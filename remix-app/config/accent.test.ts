@@ -29,7 +29,7 @@ test("derives a readable shade of every colour for dark backgrounds, and readabl
   expect(unreadable).toEqual([]);
 });
 
-test("keeps white readable on every accepted colour in the light scheme", () => {
+test("white text stays readable on every accepted colour in the light scheme", () => {
   for (const colour of colours.filter((each) => !accentFault(each))) {
     const { accent, strong, on } = accentSchemes(colour).light;
     expect(contrastOf(accent, on)).toBeGreaterThanOrEqual(4.5);

@@ -91,7 +91,7 @@ function toOklch(hex: string): Oklch {
   return { l, c: Math.hypot(x, y), h: (Math.atan2(y, x) * 180) / Math.PI };
 }
 
-/** Converts a colour to sRGB, with as much of its chroma as fits there. */
+/** Converts a colour to sRGB. Reduces its chroma until it fits. */
 export function hexOfOklch({ l, c, h }: Oklch): string {
   let chroma = c;
   while (chroma > 0 && toLinear({ l, c: chroma, h }).some((value) => value < -0.0005 || value > 1.0005)) {

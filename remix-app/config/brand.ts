@@ -24,7 +24,10 @@ export interface Brand {
   mark: Mark | null;
 }
 
-/** Key URIs of authenticator apps don't allow colons, and email addresses don't allow angle brackets. */
+/**
+ * Rejects colons, which key URIs of authenticator apps don't allow, and angle brackets, which email addresses don't
+ * allow.
+ */
 export const brandName = z
   .string()
   .trim()

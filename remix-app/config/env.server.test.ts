@@ -100,7 +100,7 @@ describe("the environment", () => {
     }
   });
 
-  test("refuses an example's secret in production, and accepts it elsewhere", () => {
+  test("in production, refuses a secret copied from the examples", () => {
     const secret = "example-only-0123456789abcdef0123456789";
     const given = { ...whole, WEB_MULTI_ACCOUNT_SESSION_SECRET: secret };
     expect(() => parseEnv(given)).toThrow(/^WEB_MULTI_ACCOUNT_SESSION_SECRET still holds the example's value/);

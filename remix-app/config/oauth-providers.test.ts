@@ -36,7 +36,7 @@ describe("the list of providers", () => {
     ]);
   });
 
-  test("lists the origins that forms may lead to: the providers', the backend's, and the configured ones", () => {
+  test("lists the origins that forms may redirect to: the providers', the backend's, and the configured ones", () => {
     expect(providerOrigins(settings)).toEqual([
       "https://github.com",
       "https://accounts.google.com",

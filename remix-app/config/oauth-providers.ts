@@ -1,18 +1,18 @@
 import { z } from "zod";
 
-/** A sign-in provider. */
 interface OAuthProviderFacts {
   /** Spelled as the brand spells it. */
   label: string;
   /**
-   * Origin of the provider's pages, to which forms must be allowed to lead. A self-hosted provider has no fixed origin.
+   * Origin of the provider's pages, to which forms must be allowed to redirect. A self-hosted provider has no fixed
+   * origin.
    */
   origin?: string;
   /** Scopes to request in addition to those that the identity backend requests itself. */
   scopes?: string;
   /** Parameters that let the user choose which account to link. */
   chooseAccount?: Record<string, string>;
-  /** Parameters that make a signed-in user prove that it is still them. */
+  /** Parameters that make the provider ask a signed-in user to sign in again. */
   proveAgain?: Record<string, string>;
 }
 
@@ -145,7 +145,7 @@ function tenantOf(url: string, { MICROSOFT_LOGIN_URL }: TenantSettings): string 
   );
 }
 
-/** OpenID Connect Discovery 1.0 §4. */
+/** Looks up the issuer of a tenant (OpenID Connect Discovery 1.0 §4). */
 async function lookUpIssuer(address: string): Promise<string | null> {
   try {
     const response = await fetch(`${address}/.well-known/openid-configuration`, {

@@ -4,7 +4,6 @@ export interface GatewayCall {
   method: "GET" | "POST";
   /** Below `/v1`, with a leading slash. */
   path: string;
-  /** The credential and the call's other headers. */
   headers: Headers;
   body?: BodyInit;
   /** Aborted when the client stops waiting, which also cancels the provider's call. */

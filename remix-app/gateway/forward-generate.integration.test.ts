@@ -83,7 +83,7 @@ test("answers a GET with 405 in the generate function's error format", async () 
   }
 });
 
-test("answers a missing, an unknown and a cookie-only credential the same way", async () => {
+test("gives the same answer to a missing, an unknown and a cookie-only credential", async () => {
   const person = await createPerson();
   const client = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
   const { data } = await client.auth.signInWithPassword(person);
@@ -130,7 +130,7 @@ test("checks a key's allowed addresses against the caller's address, not this se
   await bound.close();
 });
 
-test("cancels the provider's call when the client leaves", async () => {
+test("cancels the provider's call when the client disconnects", async () => {
   const requestId = randomUUID();
   const leaving = new AbortController();
   const call = fetch(`${base}/api/ai/generate`, {

@@ -2,7 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { askGateway, headersForClient } from "./ask-gateway.ts";
 import { refuseForGateway, successorLink } from "./gateway-refusal.ts";
 
-/** Request headers that are passed on to the gateway: no cookies, and nothing that browsers and proxies add. */
+/**
+ * Request headers that are passed on to the gateway. Cookies and headers that browsers and proxies add are left out.
+ */
 const passedOn = [
   "authorization",
   "content-type",
@@ -13,7 +15,7 @@ const passedOn = [
 ];
 
 /**
- * Passes a call of the legacy `POST /api/ai/generate` on to the gateway's function of that name, and its answer back.
+ * Forwards a call of the legacy `POST /api/ai/generate` to the gateway function of that name, and returns its answer.
  * The gateway checks the credential; session cookies are ignored.
  */
 export async function forwardGenerate(

@@ -21,7 +21,7 @@ type RefusalOptions = {
   headers?: Record<string, string>;
 };
 
-/** RFC 9745: the time since which this endpoint is deprecated. */
+/** The time of this endpoint's deprecation (RFC 9745). */
 const deprecation = "@1767225600";
 
 /** Returns the RFC 8288 link to this endpoint's successor, for a gateway whose `/v1` is mounted at `aiUrl`. */

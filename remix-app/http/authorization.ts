@@ -40,7 +40,7 @@ export function openidBearerToken(authorization: string | null): string | null {
   return openidBearer.exec(authorization ?? "")?.[1] ?? null;
 }
 
-/** Returns whether an Authorization header holds a bearer token that a route may know. */
+/** Returns whether an Authorization header holds a bearer token that a route may accept. */
 export function isBearer(authorization: string | null): boolean {
   return bearerToken(authorization) !== null || openidBearerToken(authorization) !== null;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { basicAuthorization, basicCredentials } from "./authorization.ts";
 
-test("Basic credentials that were written are read back unchanged", () => {
+test("Basic credentials can be written and read back unchanged", () => {
   const credentials = { name: "notes", secret: "s:with:colons=and+more/Ü" };
   expect(basicCredentials(basicAuthorization(credentials))).toEqual(credentials);
 });

@@ -9,16 +9,16 @@ const address = (forwarded: string | null, trustedProxyHops: number, peer = remo
   });
 
 describe("the client address", () => {
-  test("the client address is the peer's without a trusted proxy, even with a forwarding header", () => {
+  test("without a trusted proxy, the client address is the peer's, even with a forwarding header", () => {
     expect(address("6.6.6.6", 0)).toBe(remoteAddress);
   });
 
-  test("the client address is the entry of the outermost trusted proxy, never one further left", () => {
+  test("the client address is the entry that the outermost trusted proxy added, never an entry before it", () => {
     expect(address("6.6.6.6, 203.0.113.7", 1)).toBe("203.0.113.7");
     expect(address("6.6.6.6, 203.0.113.7, 10.0.0.1", 2)).toBe("203.0.113.7");
   });
 
-  test("the client address falls back to the nearest known one if the header is too short, missing or invalid", () => {
+  test("the client address falls back to the nearest known address if the header is too short, missing or invalid", () => {
     expect(address("203.0.113.7", 3)).toBe("203.0.113.7");
     expect(address(null, 1)).toBe(remoteAddress);
     expect(address("unknown", 1)).toBe(remoteAddress);

@@ -20,8 +20,8 @@ const secretValues = [supabase.secretKey, supabase.publishableKey, recoveryHashS
 const maxSignInBytes = 15 * 1024;
 
 /**
- * Returns every script of the build that the running server may send, found through the names in its own code and in
- * those scripts.
+ * Returns every script of the build that the running server may send. Finds the scripts by the names in the server's
+ * code and in the scripts themselves.
  */
 async function scriptsOfBuild(): Promise<Map<string, string>> {
   const found = new Map<string, string>();

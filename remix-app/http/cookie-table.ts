@@ -16,9 +16,9 @@ export interface CookieDefinition {
   sameSite?: "strict";
   /** Null if each write sets its own maximum age. */
   maxAgeSeconds: number | null;
-  /** How we verify that it is ours; "none" for a cookie that can only mislead the visitor. */
+  /** How the server verifies the cookie, or "none" if a forged cookie could only mislead the visitor. */
   signing: string;
-  /** Whether signing out of all accounts clears it. The session and its approval are cleared by every sign-out. */
+  /** Whether signing out of all accounts clears the cookie. Every sign-out clears the session and its approval. */
   ofAccounts: boolean;
   purpose: string;
 }
@@ -133,7 +133,7 @@ export const cookies = {
     name: "gh_qr",
     path: "/qr",
     sameSite: "strict",
-    // Longer than the challenge's lifetime, so that its page can say that it has expired.
+    // Longer than the challenge's lifetime, so that the page can say that the challenge has expired.
     maxAgeSeconds: 15 * minute,
     signing: "the challenge's secret, checked by the database",
     ofAccounts: true,

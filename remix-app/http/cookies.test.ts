@@ -33,7 +33,7 @@ describe("a cookie jar", () => {
     expect(createCookieJar("a=own; a=tossed").get("a")).toBe("own");
   });
 
-  test("reads back cookies that were set, and sends only the last write of each scope", () => {
+  test("reads back cookies that were set, and sends only the last write for each name and domain", () => {
     const jar = createCookieJar("a=1");
     jar.set("a", "2", { httpOnly: true });
     jar.set("a", "3", { httpOnly: true });

@@ -20,7 +20,7 @@ export interface CookieJar {
   getAll(): Cookie[];
   get(name: string): string | undefined;
   set(name: string, value: string, attributes?: CookieAttributes): void;
-  /** One `Set-Cookie` value for each cookie, the last write of each name and scope. */
+  /** Returns one `Set-Cookie` value for each name and domain, from the last write. */
   setCookieHeaders(): string[];
 }
 
@@ -49,7 +49,7 @@ export function createCookieJar(cookieHeader: string | null): CookieJar {
   };
 }
 
-/** What reading and writing cookies needs: a request's jar, and our origin as its browser names it. */
+/** The request's cookie jar, and our origin as the request names it. */
 export interface CookieContext {
   jar: CookieJar;
   origin: string;

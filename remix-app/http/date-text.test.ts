@@ -11,6 +11,6 @@ test("writes a time in UTC, with its zone", () => {
   ]);
 });
 
-test("keeps a date without a time as that day", () => {
+test("formats a date without a time as the same day", () => {
   expect([dayText("2026-02-28"), monthText("2026-02-01")]).toEqual(["28 Feb 2026", "February 2026"]);
 });

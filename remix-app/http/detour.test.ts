@@ -6,7 +6,7 @@ const context = { origin, isPage: (pathname: string) => !/^\/(post|.*\.csv)/.tes
 const requestOf = (method: string, { path, referer }: { path: string; referer?: string }) =>
   new Request(`${origin}${path}`, { method, headers: referer === undefined ? {} : { referer } });
 
-test("keeps the destination in a detour's URL, but omits the start page", () => {
+test("a detour's URL contains the destination, unless the destination is the start page", () => {
   expect(detour("/mfa", "/workspaces?sort=name")).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
   expect(detour("/mfa", "/")).toBe("/mfa");
 });
@@ -33,7 +33,7 @@ describe("the destination of a request", () => {
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
   ])(
-    "the destination of %s %s, which is not a page, is the page that links to it, or else the start page",
+    "the destination of %s %s, which is not a page, is the page that links there, or else the start page",
     (method, path) => {
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
@@ -41,7 +41,7 @@ describe("the destination of a request", () => {
     },
   );
 
-  test("the destination never leaves our origin", () => {
+  test("the destination of a request is always on our origin", () => {
     expect(destinationOf(requestOf("GET", { path: "//evil.example" }), context)).toBe("/");
   });
 });

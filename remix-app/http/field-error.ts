@@ -1,6 +1,6 @@
 /**
- * Places a refusal where it belongs. A 400 is about the input, so it goes to the field; anything else, such as a limit
- * or an outage, goes to the form.
+ * Places a refusal with status 400, which is about the input, at the field. Any other refusal, such as a limit or an
+ * outage, belongs to the whole form.
  */
 export function errorsAt(
   field: string,

@@ -28,7 +28,7 @@ async function refusal(request: Request): Promise<unknown> {
 }
 
 describe("a form", () => {
-  test("reads a form in both encodings", async () => {
+  test("reads URL-encoded and multipart forms", async () => {
     const body = new FormData();
     body.set("email", "a@b.example");
     for (const request of [post(body), urlencoded("email=a%40b.example")]) {

@@ -51,8 +51,8 @@ export async function readForm(
 }
 
 /**
- * Call this before refusing access to the signed-in user: if the form comes from another account's page, that is the
- * real reason. The form can still be read afterwards.
+ * Requires that a form comes from the signed-in account's page. Call it before refusing access to the signed-in user,
+ * because a form from another account's page has a different problem. The form can still be read afterwards.
  * @throws Response 409 like {@link readForm}
  */
 export async function requireFormAccount(context: PageContext, request: Request): Promise<void> {
@@ -85,7 +85,8 @@ export interface PageContext extends TargetContext {
 
 /**
  * Requires that a request is sent by the account that its page belongs to.
- * @throws Response 409 if another account is signed in now; includes the page, for the way back
+ * @throws Response 409 if another account is signed in now; the response names the page, so that people can go back to
+ * it
  */
 export function requirePageAccount(
   context: PageContext,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "./list-page.ts";
 
-describe("a cursor of texts", () => {
+describe("a cursor that holds texts", () => {
   test.each([[["openai", "2026-10"]], [["", "日本 😀"]], [["a".repeat(256), "\u0001"]]])(
-    "a cursor of texts is read back as it was written: %j",
+    "a cursor of texts can be written and read back: %j",
     (values) => {
       expect(readKeyCursor(writeKeyCursor(values), { length: 2 })).toEqual(values);
     },
@@ -19,7 +19,7 @@ describe("a cursor of texts", () => {
   });
 });
 
-describe("a cursor of a position", () => {
+describe("a cursor that holds a position", () => {
   const id = "0199c5b8-0000-7000-8000-000000000000";
   const read = (createdAt: string) => readCursor(writeCursor({ createdAt, id }));
 

@@ -22,7 +22,7 @@ export function positionOf<Position>(
 
 /**
  * Returns a page of a list and the cursor of the next page; null on the last page.
- * @param found one record more than the page has, if there are that many
+ * @param found the records of the page, and one more if there is a next page
  */
 export function pageOf<Row>(
   found: readonly Row[],

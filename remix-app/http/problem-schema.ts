@@ -11,7 +11,7 @@ export const problemSchema = z.object({
   requestId: z.string(),
   /** The field, header or parameter at fault. */
   param: z.string().optional(),
-  /** The stored session can't be used any more: sign in again. */
+  /** True if the stored session can't be used any more, so the user must sign in again. */
   requiresReauth: z.literal(true).optional(),
   /** Remaining attempts to enter a code. */
   attemptsLeft: z.number().int().optional(),

@@ -36,7 +36,7 @@ export interface ProblemBody {
 
 export interface ProblemOptions {
   requestId: string;
-  /** User-facing text; never another system's. */
+  /** User-facing text of our own, never text from another system. */
   detail?: string;
   members?: Record<string, unknown>;
   headers?: HeadersInit;

@@ -2,7 +2,7 @@ const maxLength = 2_048;
 // Browsers drop some control characters and read a backslash as a slash.
 const unsafeCharacters = /[\p{Cc}\s\\]/u;
 
-/** The parts of a request's context that decide about redirect targets. */
+/** The parts of a request's context that determine which redirect targets are valid. */
 export interface TargetContext {
   /** Our own origin. An absolute URL on it is reduced to its path. */
   origin: string;

@@ -37,7 +37,7 @@ function normalise(entry: string): string | null {
 /**
  * Returns our origin as the browser names it: the configured origin that matches the request's Host, else the first. An
  * unconfigured Host is never used.
- * @param origins configured; not empty
+ * @param origins the configured origins
  */
 export function requestOrigin(host: string | null, origins: readonly [string, ...string[]]): string {
   return origins.find((origin) => new URL(origin).host === host) ?? origins[0];

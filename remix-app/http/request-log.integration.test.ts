@@ -14,7 +14,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-test("logs a request that the visitor aborts as gone, not as a server error", async () => {
+test("a request that the visitor aborts is not logged as a server error", async () => {
   backend.state = "hang";
   const headers = { cookie: await backend.cookieOf(await backend.session()), "x-request-id": "left-1" };
   const leaving = new AbortController();
@@ -29,7 +29,7 @@ test("logs a request that the visitor aborts as gone, not as a server error", as
 });
 
 test.each(["/login?_data=x", "/workspaces?_data=root", "/login?returnUrl=%2Fa&_data"])(
-  "answers %s, which uses an unsupported protocol, like any other page",
+  "answers %s like any other page, because its data protocol is not supported",
   async (path) => {
     const before = web.output().length;
     const response = await web.fetch(path);

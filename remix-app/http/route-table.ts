@@ -40,7 +40,7 @@ type Routes = ServerBuild["routes"];
 type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 
 export interface RouteTable {
-  /** Decides what to do with a request, by its path and method. */
+  /** Returns the verdict on a request, by its path and method. */
   judge: (options: { pathname: string; method: string }) => RouteVerdict;
   /** Returns whether a path leads to a page that people can land on. */
   isPage: (pathname: string) => boolean;
@@ -58,7 +58,7 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
   const tree = treeOf(routes);
 
   function find(pathname: string) {
-    // No name contains NUL, and the database refuses to search for one.
+    // The database refuses to search for NUL, which no stored name contains.
     if (pathname.length > maxPathLength || pathname.includes("%00")) return null;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
@@ -71,7 +71,7 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
       maxBodyBytes,
       takesForeignForms,
     } = (handle ?? {}) as RouteHandle;
-    // Servers and downloads request the URL itself; Remix's data requests would wrap the answer.
+    // Only pages and actions have `.data` URLs, because Remix would wrap the answers that other callers need.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];

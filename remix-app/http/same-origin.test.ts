@@ -5,7 +5,7 @@ const own = "https://app.example.com";
 const request = (method: string, headers: Record<string, string> = {}) => new Request(own, { method, headers });
 
 describe("a request that changes state", () => {
-  test.each(["POST", "PUT", "PATCH", "DELETE"])("a %s request needs our origin", (method) => {
+  test.each(["POST", "PUT", "PATCH", "DELETE"])("a %s request must come from our origin", (method) => {
     expect(originAllowed(request(method), [own])).toBe(false);
     expect(originAllowed(request(method, { origin: own }), [own])).toBe(true);
     expect(originAllowed(request(method, { "sec-fetch-site": "same-origin" }), [own])).toBe(true);
@@ -38,12 +38,12 @@ describe("a request that changes state", () => {
     expect(originAllowed(request("POST", { origin: "https://b.example" }), [own, "https://b.example"])).toBe(true);
   });
 
-  test("needs no origin with a Bearer token, which browsers never attach by themselves", () => {
+  test("accepts a Bearer token from any origin, because browsers never attach it by themselves", () => {
     expect(originAllowed(request("POST", { authorization: "Bearer a.b.c" }), [own])).toBe(true);
   });
 
   test.each(["", "Bearer", "Bearer x", "Basic YTpi", "Digest a.b.c"])(
-    "still needs our origin with Authorization %j",
+    "a request with Authorization %j must still come from our origin",
     (given) => {
       expect(originAllowed(request("POST", { authorization: given }), [own])).toBe(false);
       expect(originAllowed(request("POST", { authorization: given, "sec-fetch-site": "cross-site" }), [own])).toBe(
@@ -53,6 +53,6 @@ describe("a request that changes state", () => {
   );
 });
 
-test.each(["GET", "HEAD", "OPTIONS"])("allows %s requests from any origin", (method) => {
+test.each(["GET", "HEAD", "OPTIONS"])("accepts %s requests from any origin", (method) => {
   expect(originAllowed(request(method, { "sec-fetch-site": "cross-site" }), [own])).toBe(true);
 });

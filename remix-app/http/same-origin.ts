@@ -8,8 +8,8 @@ export function isSafe(method: string): boolean {
 }
 
 /**
- * Returns whether a request's origin allows it to change state. A request with a Bearer token is always allowed:
- * browsers don't attach those by themselves, unlike Basic credentials, and the request's cookies are never used.
+ * Returns whether a request's origin allows it to change state. A request with a Bearer token is always allowed. Unlike
+ * Basic credentials, browsers never attach such a token by themselves, and the request's cookies are not used.
  * @param allowedOrigins configured, never derived from Host or X-Forwarded-Host
  */
 export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {
@@ -22,7 +22,8 @@ export function originAllowed(request: Request, allowedOrigins: readonly string[
 }
 
 /**
- * Returns whether a request doesn't say which site it comes from. Browsers always say so when a request changes state.
+ * Returns whether a request comes from a server instead of a browser. Browsers always name the site that a
+ * state-changing request comes from.
  */
 export function isServer({ headers }: Request): boolean {
   return headers.get("sec-fetch-site") === null && headers.get("origin") === null;

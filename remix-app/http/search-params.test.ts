@@ -5,7 +5,7 @@ test.each([
   ["?q=a&cursor=x&remove=y", { keep: ["q", "cursor"] }, "?q=a&cursor=x"],
   ["?q=a%26b&cursor=x", { keep: ["q"], add: { cursor: "next" } }, "?q=a%26b&cursor=next"],
   ["?cursor=x", {}, "?"],
-])("turns %s into the query of another view", (search, options, expected) => {
+])("keeps only the listed parameters of the query %s, and adds new ones", (search, options, expected) => {
   expect(keptSearch(search, options)).toBe(expected);
 });
 

@@ -22,7 +22,7 @@ test("sends Strict-Transport-Security on https only", () => {
   expect(securityHeaders({ ...base, https: false })).not.toHaveProperty("Strict-Transport-Security");
 });
 
-test("lets a widget's origin run scripts and show frames only on pages with the widget", () => {
+test("allows a widget's scripts and frames only on pages with the widget", () => {
   const policyFor = (widgets: Set<string>) => securityHeaders({ ...base, widgets })["Content-Security-Policy"];
   const policy = policyFor(new Set(["https://challenges.example"]));
   expect(policy).toContain("script-src 'self' 'nonce-n0' https://challenges.example;");

@@ -9,7 +9,7 @@ export interface SecurityHeaderOptions {
   development: boolean;
 }
 
-/** Returns the headers for every response: a policy without inline scripts or styles, no framing, no sniffing. */
+/** Returns the headers for every response. They forbid inline scripts and styles, framing and content sniffing. */
 export function securityHeaders(options: SecurityHeaderOptions): Record<string, string> {
   const { nonce, formTargets, widgets, https, development } = options;
   const policy = [

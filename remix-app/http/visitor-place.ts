@@ -35,7 +35,7 @@ function readName(value: string | null): string | null {
   return isReadable(text) && text.length <= maxNameLength ? text : null;
 }
 
-/** Node decodes header bytes as Latin-1. */
+/** Decodes a header value as UTF-8, because Node decodes header bytes as Latin-1. */
 function asUtf8(value: string): string {
   const text = Buffer.from(value, "latin1").toString("utf8");
   return text.includes("\ufffd") ? value : text;

@@ -11,11 +11,11 @@ export interface Email {
   brand: { name: string; accent: string };
   heading: string;
   blocks: readonly EmailBlock[];
-  /** Paragraphs: why the email was sent, and what to do if it was unexpected. */
+  /** Paragraphs that say why the email was sent, and what to do if it was unexpected. */
   footer: readonly string[];
 }
 
-/** The colours of `ui/styles.css`; email clients don't support `oklch()`. */
+/** The colours of `ui/styles.css` in hexadecimal, because email clients don't support `oklch()`. */
 const light = { canvas: "#f6f8f9", surface: "#ffffff", line: "#dbe1e4", ink: "#171d21", muted: "#535d63" };
 const dark = { canvas: "#0c1317", surface: "#131b20", line: "#2a343a", ink: "#edf1f3", muted: "#a6afb5" };
 const sans = "-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";

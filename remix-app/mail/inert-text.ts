@@ -13,7 +13,7 @@ const hairSpace = "\u200A";
 const joints = /[.:@\\\u2024\u3002\uFE52\uFF0E\uFF61](?=\S)|\/(?=\/)/gu;
 /** Matches an IPv6 address without a zone or an embedded IPv4 address, which link detectors could take for a domain. */
 const isBareIPv6 = (word: string) => isIPv6(word) && !/[%.]/.test(word);
-/** Matches what links contain, but amounts, times and other numbers don't. */
+/** Matches text that occurs in links, but not in amounts, times and other numbers. */
 const linkLike = /[\p{L}@\\]|\/\/|\.\p{N}+\.\p{N}/u;
 
 /** Breaks everything that email programs turn into links: URLs, domains, IPv4 and email addresses, file shares. */

@@ -104,7 +104,7 @@ test.each([
   "http://gatehouse.example/login",
   "HTTPS://EVIL.EXAMPLE",
   "(evil.example),evil.example",
-])("%s doesn't become a link in either body, as an origin or in quotes", (named) => {
+])("%s doesn't become a link in either body, whether quoted or not", (named) => {
   for (const text of [named, quoted(named)]) {
     const { text: plain, html } = body(`Workspace: ${text}\n\nSee ${origin}/settings.`);
     expect(hrefsOf(html)).toEqual([`${origin}/settings`]);
@@ -114,7 +114,7 @@ test.each([
   }
 });
 
-test("links our URLs only in our own words, not in quoted ones", () => {
+test("links our URLs only in our own words, not in quoted text", () => {
   const { text, html } = body(`Workspace: ${quoted(`${origin}/logout`)}`);
   expect(hrefsOf(html)).toEqual([]);
   expect(text).not.toMatch(detectable);

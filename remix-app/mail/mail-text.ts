@@ -1,15 +1,15 @@
 /** The parts of an email, in order. Names and other values must pass through `quoted`. */
 export interface MailParts {
-  /** Paragraphs: what happened. */
+  /** Paragraphs that say what happened. */
   news: readonly string[];
   facts?: readonly (readonly [label: string, value: string])[];
-  /** The only button, on our own origin. */
+  /** The email's only button, which leads to our own origin. */
   action?: { label: string; url: string };
   /** A code to type instead of using the button. */
   code?: { words: string; code: string };
-  /** Paragraphs: when it expires, what happens next, and alternatives. */
+  /** Paragraphs that say when the link or code expires, what happens next, and which alternatives exist. */
   more?: readonly string[];
-  /** Paragraphs in small print: why the email was sent, and what to do if it was unexpected. */
+  /** Paragraphs in small print that say why the email was sent, and what to do if it was unexpected. */
   footer: readonly string[];
 }
 

@@ -54,7 +54,7 @@ test("sends no email to an address that is a list of addresses", async () => {
   await outbox().delete().eq("recipient", `${to}, ${other}`);
 });
 
-test("doesn't fail while the mail server is down, and sends the email later, once", async () => {
+test("doesn't fail while the mail server is down, and sends the email only once after it is back", async () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   await sendMail(down, { to, subject: "Later", text: "T" });
   await expect.poll(() => said.mock.calls.join()).toMatch(/was not sent, and is tried again: ESOCKET|ECONNECTION/);
@@ -83,7 +83,7 @@ test("sends all due emails in one run, even several batches", async () => {
   await expect.poll(kept).toEqual([]);
 });
 
-test("logs an error if the mail server is missing, and keeps no email", async () => {
+test("logs an error if no mail server is configured, and keeps no email", async () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   await sendMail({ ...env, SMTP_URL: undefined }, { to, subject: "Never", text: "T" });
   expect(said.mock.calls.join()).toContain("SMTP_URL is not set");

@@ -106,7 +106,7 @@ describe("a code from an authenticator app", () => {
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
   });
 
-  test("refuses a used code even if the authenticator's id is sent in another case", async () => {
+  test("refuses a used code even if the authenticator's id is sent in other letter case", async () => {
     const code = codeOf(phone);
     expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
     const browser = await enter(person);
@@ -116,7 +116,7 @@ describe("a code from an authenticator app", () => {
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
   });
 
-  test("a code counts once if one session sends it many times concurrently", async () => {
+  test("a code counts only once if one session sends it many times concurrently", async () => {
     const browser = await enter(person);
     const code = codeOf(phone);
     const verified = async () =>

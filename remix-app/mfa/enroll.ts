@@ -11,7 +11,7 @@ export interface Enrollment {
   factorId: string;
   secret: string;
   name: string;
-  /** For an app on the same device. */
+  /** The key URI, for an authenticator app on the same device. */
   uri: string;
   qrCode: QrCode;
 }

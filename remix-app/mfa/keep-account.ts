@@ -4,8 +4,8 @@ import { discardSession, requireKeptSession } from "../session/request-session.t
 import type { User } from "../session/user.ts";
 
 /**
- * Runs a sign-in that doesn't name its account beforehand, such as one by passkey, for the user who is signed in. They
- * stay signed in: a new session that belongs to another account is ended.
+ * Runs a sign-in that doesn't name its account beforehand, such as one by passkey, while a user is signed in. If the
+ * new session belongs to another account, it is ended and the user stays signed in.
  * @param options.signIn stores a session of the identity backend
  * @throws Response 403 FORBIDDEN if the session belongs to another account
  */

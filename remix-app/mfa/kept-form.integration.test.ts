@@ -20,13 +20,14 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-/** Returns the value of a field on a page. */
 const fieldValue = (text: string, name: string) => {
   const [field = ""] = new RegExp(`<input[^>]* name="${name}"[^>]*>`).exec(text) ?? [];
   return /\bvalue="([^"]*)"/.exec(field)?.[1];
 };
 
-/** Sends a page's form after the proof has expired, proves the user's identity, and returns the page that follows. */
+/**
+ * Sends a page's form after the step-up has expired, confirms the user's identity, and returns the page that follows.
+ */
 async function sendTooLate(
   browser: SignedInBrowser,
   { page, typed, proof }: Record<"typed" | "proof", Record<string, string>> & { page: string },
@@ -38,7 +39,7 @@ async function sendTooLate(
   return browser.get(page);
 }
 
-describe("a form sent after the proof has expired", () => {
+describe("a form sent after the step-up has expired", () => {
   test("a kept form is restored on its page after the identity is confirmed, and changes nothing by itself", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";

@@ -3,7 +3,7 @@ import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { demandedSince } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
-/** A page that people pass through: who they are, and where they are going. */
+/** A page that people pass through, with its user and their destination. */
 export interface Step {
   user: User;
   /** A path on our origin, from `returnUrl` in the query. */
@@ -11,7 +11,7 @@ export interface Step {
 }
 
 /**
- * Opens a page of the second step. Its user may still have to prove a factor: each page decides what is due.
+ * Opens a page of the second step. The user may not have passed a factor yet, so each page decides what is due.
  * @throws Response a redirect to the sign-in page that keeps the destination
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
  */
@@ -27,7 +27,7 @@ export async function openStep(
 }
 
 /**
- * Opens a page for users who have to confirm their identity. Those with an authenticator that is still unproven go to
+ * Opens a page for users who have to confirm their identity. Users who have not yet passed their authenticator go to
  * the challenge.
  * @throws Response a redirect to what is due first, or to the destination if the last proof is recent enough
  */
@@ -48,8 +48,8 @@ function isProven(context: AppLoadContext, { user, destination }: Step): boolean
 }
 
 /**
- * Opens the enrollment page. It is for users without an authenticator, even if another proof is due, and for users who
- * have proved theirs. Both need a recent proof, so that an open session can't be used to enroll someone else's app.
+ * Opens the enrollment page for users without an authenticator, even if another proof is due, and for users who have
+ * passed theirs. Both need a recent proof, so that an open session can't be used to enroll someone else's app.
  * @throws Response a redirect to what is due first, and from there back to this page
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {

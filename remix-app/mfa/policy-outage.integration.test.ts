@@ -25,7 +25,7 @@ beforeEach(() => {
   backend.state = "ok";
 });
 
-/** Open routes that still read the session, though it grants no access there. They are tested too. */
+/** Open routes that read the session without requiring one. They are tested too. */
 const asksSession = ["mfa", "mfa/recovery", "login", "api/v1/auth/session"];
 const judged = everyRoute.filter(({ route }) => !(route in openRoutes) || asksSession.includes(route));
 const judgedPaths = new Set(judged.map(({ path }) => path));
@@ -53,7 +53,7 @@ async function answersOf(asked: readonly Asked[], together: number) {
 }
 
 describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)(
-  "a policy lookup with the fault %s",
+  "a policy lookup that fails with %s",
   (fault) => {
     beforeEach(async () => {
       if (fault === "malformed-policy") await breakMfaPolicy(await backend.newPerson());
@@ -123,7 +123,7 @@ describe("an account that requires MFA", () => {
     await requireMfa(await backend.newPerson());
   });
 
-  test("sets the rotated cookie with a 403 too, and with a page's redirect to the challenge", async () => {
+  test("sets the rotated cookie with a 403, and with a page's redirect to the challenge", async () => {
     for (const [path, status] of [
       ["/api/v1/users/me/sessions", 403],
       ["/workspaces", 302],

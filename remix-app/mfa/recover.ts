@@ -18,9 +18,9 @@ export type Recovery =
  * Removes the lost authenticators of the signed-in user by a recovery code, or continues a recovery that failed
  * halfway. The code is not a second factor: the session stays at AAL1, and the account's requirements are still due.
  *
- * The order ensures that a failure at any point leaves the account closed. First the code is claimed, which advances
- * the boundary, marks the recovery and ends other sessions and apps. Then the factors are deleted. Once none is left,
- * the claim is completed.
+ * The order ensures that a failure at any point leaves the account closed. First, the code is claimed, which advances
+ * the account's session boundary, marks the recovery, and ends other sessions and apps. Then, the factors are deleted.
+ * Once none is left, the recovery is recorded as complete.
  * @param options.code normalised; null continues what this session started
  */
 export async function recover(

@@ -56,7 +56,7 @@ export async function recoveryState(
 }
 
 /**
- * Replaces all of the user's codes by ten new ones.
+ * Replaces the user's recovery codes with ten new ones.
  * @returns the codes in groups of four; they can't be read again
  * @throws Response 503 UNAVAILABLE if they were not stored; the earlier ones stay valid
  */

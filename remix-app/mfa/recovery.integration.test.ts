@@ -54,7 +54,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("stored hashes of recovery codes reveal neither a code nor whether another account has the same one", async () => {
+  test("stored hashes of recovery codes reveal neither a code nor whether two accounts have the same one", async () => {
     const rows = await query<{ row: string }>(
       "select to_jsonb(c)::text as row from private.mfa_recovery_codes c where user_id = $1",
       [person.id],
@@ -81,7 +81,7 @@ describe("using a recovery code", () => {
     expect((await browser.get(toEnrollment)).text).toContain("Your authenticators were removed");
   });
 
-  test("using a recovery code is logged for the owner and emailed to them", async () => {
+  test("a used recovery code is logged for the owner and emailed to them", async () => {
     await spend(await enter(person));
     const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
       person.id,
@@ -116,7 +116,7 @@ describe("using a recovery code", () => {
     expect((await spend(browser, codes[1])).location).toBe(toEnrollment);
   });
 
-  test("a recovery code counts once when it is sent many times concurrently", async () => {
+  test("a recovery code counts only once when it is sent many times concurrently", async () => {
     const browser = await enter(person);
     const answers = await callAtOnce(() => spend(browser));
     expect(answers.filter(({ location }) => location === toEnrollment)).toHaveLength(1);
@@ -137,7 +137,7 @@ describe("using a recovery code", () => {
       hash,
     ]);
     const elsewhere = await enter(person);
-    // The furthest point of a recovery that has not been recorded as complete.
+    // The last state of a recovery before it is recorded as complete.
     await query("delete from auth.mfa_factors where user_id = $1", [person.id]);
     expect((await elsewhere.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
     expect((await elsewhere.get("/mfa")).words).toContain("This account is being reset");
@@ -185,7 +185,7 @@ describe("using a recovery code", () => {
     },
   );
 
-  test("offers no recovery after the challenge, or if there is nothing to recover", async () => {
+  test("recovery is closed to a session that passed the challenge, and to an account without an authenticator", async () => {
     expect((await spend(await signInWithCode(app, 1))).location).toBe("/workspaces");
     const other = await createPerson();
     try {
@@ -212,7 +212,7 @@ describe("an account that requires an authenticator", () => {
     const started = await browser.post(toEnrollment, { step: "start" });
     const [, secret = ""] = /name="secret" value="([A-Z2-7]+)"/.exec(started.text) ?? [];
     const [, factorId = ""] = /name="factorId" value="([0-9a-f-]+)"/.exec(started.text) ?? [];
-    // The recovery moved the boundary to the current second, and proofs count from the next second.
+    // The recovery moved the account's session boundary to the current second. Only proofs from a later second count.
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     const code = codeOf({ secret });
     const { location } = await browser.post(toEnrollment, { step: "verify", factorId, secret, name: "New", code });
@@ -220,7 +220,7 @@ describe("an account that requires an authenticator", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("accepts no proof of identity from before the recovery code was used", async () => {
+  test("does not accept an identity check from before the recovery code was used", async () => {
     await requireMfa(person);
     await spend(await enter(person));
     const [policy] = await query<{ boundary: number; now: number; required: boolean }>(

@@ -9,9 +9,9 @@ import { listAuthenticators } from "./authenticators.ts";
 const answered = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
 
 /**
- * Removes an authenticator of the signed-in user, and with the last authenticator also the recovery codes, which have
- * nothing left to recover. An authenticator that is already gone counts as removed. The owner is notified as part of
- * the removal itself, even if its success is not known here.
+ * Removes an authenticator of the signed-in user. If it is the last one, the recovery codes are deleted too, because
+ * they have nothing left to recover. An authenticator that is already gone counts as removed. The removal itself
+ * notifies the owner, even if its result does not reach this server.
  * @returns false if it is the last authenticator of an account that requires one
  * @throws Response 403 MFA_REQUIRED if the session's second factor is still due, 503 UNAVAILABLE or AUTH_UNAVAILABLE
  */
@@ -52,7 +52,7 @@ export async function removeAuthenticator(
   }
 }
 
-/** Replaces the token, whose claims are now outdated. If that fails, the next regular refresh does it. */
+/** Replaces the access token, whose claims are now outdated. If that fails, the next regular refresh replaces it. */
 async function renewToken(session: AppLoadContext["session"]): Promise<void> {
   const { stored } = session;
   const renewed = stored && (await session.refresh(stored.refresh_token));

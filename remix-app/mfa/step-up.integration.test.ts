@@ -113,7 +113,7 @@ describe("step-up with a passkey", () => {
     }
   });
 
-  test("a step-up doesn't accept a passkey in place of an authenticator", async () => {
+  test("a step-up doesn't accept a passkey if the account has an authenticator", async () => {
     const passkey = await addPasskey(person);
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);

@@ -66,7 +66,7 @@ describe.each([
     const pages = closed.filter(({ path }) => !answersJson(path));
     const answers = await Promise.all(pages.map(({ path }) => browser.get(`${path === "/" ? "/_root" : path}.data`)));
     for (const { status, text } of answers) {
-      // Single fetch answers a redirect with its target, and a route without data with 404 or 405.
+      // Remix's single fetch answers 202 with the target of a redirect, and 404 or 405 for a route without data.
       expect(status === 202 ? /\/mfa/.test(text) || /\/login|\/settings/.test(text) : [404, 405].includes(status)).toBe(
         true,
       );

@@ -96,12 +96,12 @@ describe.each([
     );
 
   describe("direct calls to the Data API", () => {
-    test("direct calls read and change no row of any table", async () => {
+    test("direct calls can neither read nor change a row of any table", async () => {
       const found = await relations();
       const answers = await Promise.all(
         found.flatMap(({ schema, name, key }) => [
           atDataApi(`${name}?limit=1`, { schema }).then((answer) => ({ call: `read ${schema}.${name}`, answer })),
-          // Never all rows, in case a policy is wrong.
+          // Names one person's row, because without a filter a wrong policy would let the call change every row.
           ...["PATCH", "DELETE"].map(async (method) => ({
             call: `${method} ${schema}.${name}`,
             answer: await atDataApi(`${name}?${key}=eq.${person.id}`, {
@@ -209,7 +209,7 @@ describe.each([
       expect(await query("select from ai.runs where workspace_id = $1", [workspaceId])).toEqual([]);
     });
 
-    test("the gateway answers 503 if the account's policy is unreadable", async () => {
+    test("the gateway answers 503 if it can't read the account's MFA policy", async () => {
       await query(
         `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": []}'

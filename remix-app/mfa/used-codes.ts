@@ -5,11 +5,10 @@ import { createServiceClient } from "../supabase/data-api.ts";
 export interface CodeUse {
   factorId: string;
   code: string;
-  /** The session in which the code is tried. */
   sessionId: string;
 }
 
-/** The result of a verification, for the claim on its code. `unknown`: the backend did not answer. */
+/** The result of verifying a claimed code. `unknown`: the backend did not answer. */
 export type CodeOutcome = "right" | "wrong" | "unknown";
 
 /**
@@ -23,7 +22,7 @@ export async function claimCode({ env }: AppLoadContext, use: CodeUse): Promise<
   return error || typeof data !== "boolean" ? null : data;
 }
 
-/** Releases a claim if the code was not used up. If that fails, the next code still works. */
+/** Releases a claim if the code was not used up. If the release fails, the authenticator's next code still works. */
 export async function releaseCode(
   { env, requestId }: AppLoadContext,
   { outcome, ...use }: CodeUse & { outcome: CodeOutcome },

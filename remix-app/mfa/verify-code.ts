@@ -6,7 +6,7 @@ import type { User } from "../session/user.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
 
-/** The result of a code. If it was refused: the message for the form, and the status. */
+/** The result of verifying a code. A refused code has a status and the message for the form. */
 export type Verification = { verified: true } | { verified: false; status: 400 | 403 | 429 | 503; message: string };
 
 const wrongCodeError = "mfa_verification_failed";
@@ -17,9 +17,9 @@ const gone = "This authenticator app was removed or its setup was restarted. Ope
 const ended = "Your session has ended. Sign in again.";
 
 /**
- * Verifies a code for the session of this request. Challenge and verification share one call, because the backend binds
- * both to one address. Afterwards the session is at AAL2, in the answer's cookie, and the user's other sessions at AAL1
- * have ended. A code counts only once, regardless of who sends it.
+ * Verifies a code for the session of this request. If the code is right, the answer's cookie holds the session at AAL2,
+ * and the user's other sessions at AAL1 end. Challenge and verification share one call, because the backend binds both
+ * to one address. A code counts only once, regardless of who sends it.
  */
 export async function verifyCode(
   context: AppLoadContext,

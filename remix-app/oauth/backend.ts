@@ -13,7 +13,6 @@ export interface ProviderVisit {
   redirectTo: string;
   /** RFC 7636 §4.2, S256. */
   challenge: string;
-  /** Parameters for the provider. */
   parameters?: Record<string, string> | undefined;
   /** The access token of the account to link the identity to; absent for a sign-in. */
   linkTo?: string;
@@ -29,8 +28,8 @@ const tokenAnswer = z.object({
 });
 
 /**
- * Starts a flow at the identity backend. The server calls it rather than the browser, so that a refusal becomes one of
- * our pages, and the target is known before the browser goes there.
+ * Starts a flow at the identity backend. The server makes this call instead of the browser, so that a refusal becomes
+ * one of our pages, and the provider's URL is known before the browser goes there.
  * @returns the provider's URL
  */
 export async function askForProvider(

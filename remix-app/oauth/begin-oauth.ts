@@ -36,8 +36,8 @@ export function allowProviderPages(context: AppLoadContext): void {
 }
 
 /**
- * Starts a sign-in with a provider for this browser. For a signed-in user, it confirms their identity: another account
- * never replaces theirs. To add an account, the user chooses one at the provider.
+ * Starts a sign-in with a provider for this browser. If a user is signed in, the sign-in only confirms their identity,
+ * and another account never replaces theirs. If an account is being added, the user can choose one at the provider.
  * @returns the provider's URL
  * @throws Response 403, 429 or 503, as a problem
  */
@@ -65,8 +65,8 @@ export function beginLink(context: AppLoadContext, { provider, returnTo, user }:
 }
 
 /**
- * Starts to link a provider's account to the user's from a phone. Its browser has none of our cookies, so only the app
- * gets the state: a person lured to the provider's URL cannot finish the link.
+ * Starts to link a provider's account to the user's from a phone. The phone's browser has none of our cookies, so only
+ * the app gets the state. A person lured to the provider's URL therefore cannot finish the link.
  * @param options.returnTo the app's own URL for the code, which must be on the identity backend's list; a URL of ours
  * is replaced by our callback
  * @returns the provider's URL, and the state
@@ -103,7 +103,7 @@ interface Beginning {
   linkTo?: string;
 }
 
-/** Starts a visit that returns to this browser, and sets its state there. */
+/** Starts a visit to a provider that returns to this browser, and stores its state in a cookie. */
 async function begin(context: AppLoadContext, beginning: Beginning): Promise<string> {
   const back = ({ state }: StateValues) => `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state })}`;
   const { url, values } = await openVisit(context, beginning, back);
@@ -134,7 +134,7 @@ async function openVisit(
   return { url: answer.url, values };
 }
 
-/** Verifies that the backend leads where we expect: to our own tenant at Microsoft, and to a known origin. */
+/** Requires that the identity backend redirects to a known origin, and at Microsoft to our own tenant. */
 async function requireOwnAddress(context: AppLoadContext, { provider, url }: { provider: OAuthProvider; url: string }) {
   const { env } = context;
   if (provider.name === "azure" && !(await isTenantAddress(url, env))) {

@@ -28,7 +28,7 @@ export interface OAuthReturn {
 
 /**
  * Ends a visit to a provider. State, attempt and flow are judged before the code is used.
- * @throws Response 503 AUTH_UNAVAILABLE if it could not be judged; it can be tried again
+ * @throws Response 503 AUTH_UNAVAILABLE if the visit could not be judged; the request can be retried
  */
 export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuthReturn): Promise<OAuthOutcome> {
   const began = await readState(context, query.get("state"));
@@ -83,7 +83,7 @@ async function endVisit(
   if (judgement.verdict === "refuse") return fail(judgement.failure);
   if (!ended) return fail("expired");
   if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
-  // A link exchanges no code, so it creates no further session of the account. The old session simply stays.
+  // Linking exchanges no code, so it creates no new session and the old one stays.
   const details = {
     provider: providerLabel(payload.provider),
     ...(flow?.identity.email ? { email: flow.identity.email } : {}),

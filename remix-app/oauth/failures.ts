@@ -40,7 +40,7 @@ export function failureIn(query: URLSearchParams, settings: OAuthSettings): stri
   return failure && provider && failureText(failure, provider.name);
 }
 
-/** Error codes with which the identity backend sends the browser back. */
+/** The failure for each error code with which the identity backend sends the browser back. */
 const byCode: Record<string, OAuthFailure> = {
   user_banned: "closed",
   signup_disabled: "sign_up_closed",
@@ -58,8 +58,8 @@ const byCode: Record<string, OAuthFailure> = {
 const turnedBack = ["access_denied", "user_cancelled_authorize", "consent_required", "interaction_required"];
 
 /**
- * Returns the failure from the query with which the identity backend sent the browser back. Its texts are never passed
- * on.
+ * Returns the failure from the query with which the identity backend sent the browser back. The backend's own texts are
+ * never passed on.
  */
 export function failureOf(query: URLSearchParams): OAuthFailure {
   const code = query.get("error_code");

@@ -55,12 +55,12 @@ describe("a sign-in", () => {
   });
 });
 
-describe("a fresh proof", () => {
-  test("accepts a fresh proof from the signed-in account", () => {
+describe("a proof of identity", () => {
+  test("accepts a proof of identity from the signed-in account", () => {
     expect(judge({ payload: proof, visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("refuses a fresh proof from another account, even with consent", () => {
+  test("refuses a proof of identity from another account, even with consent", () => {
     const flow = { ...adasFlow, userId: bob.id };
     expect(judge({ payload: proof, visitor: ada, flow, agreed: true })).toEqual(refused("other_account"));
   });
@@ -74,13 +74,13 @@ describe.each([
     ["no account is signed in", null],
     ["another account is signed in", bob],
     ["another session of the account is signed in", { ...ada, sessionId: bob.sessionId }],
-  ])("refuses a fresh proof or a link if %s", (_reason, visitor) => {
+  ])("refuses a proof of identity or a link if %s", (_reason, visitor) => {
     expect(judge({ payload, flow, visitor, agreed: true })).toEqual(refused("expired"));
   });
 });
 
 describe("a link to a provider's account", () => {
-  test("accepts a link for the account that started it, in its session", () => {
+  test("accepts a link for the account and session that started it", () => {
     expect(judge({ payload: link, visitor: ada, flow: linkFlow })).toEqual({ verdict: "link" });
   });
 
@@ -88,7 +88,7 @@ describe("a link to a provider's account", () => {
     ["a sign-in's code", adasFlow],
     ["a link to another account", { ...linkFlow, linkedTo: bob.id, userId: bob.id }],
     ["a link that ended at another account", { ...linkFlow, userId: bob.id }],
-  ])("refuses to complete a link with %s", (_, flow) => {
+  ])("refuses to complete linking with %s", (_, flow) => {
     expect(judge({ payload: link, visitor: ada, flow })).toEqual(refused("expired"));
   });
 });

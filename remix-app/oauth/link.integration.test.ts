@@ -59,7 +59,7 @@ async function wayBack(browser: Browser, email: string) {
 }
 
 describe("a link to a provider's account", () => {
-  test("a link exists once the browser that started it returns, and keeps the session", async () => {
+  test("linking completes when the browser that started it returns, and keeps the session", async () => {
     const { email, id, browser } = await journey.member();
     const sessions = await journey.sessionsOf(email);
     const elsewhere = journey.newEmail();
@@ -91,7 +91,7 @@ describe("a link to a provider's account", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(sessions.length + 1);
   });
 
-  test("a link can be started through the API, as JSON and as a form", async () => {
+  test("linking a provider account can be started through the API, as JSON and as a form", async () => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     const asked = await call(path, { method: "POST", browser, json: { returnTo: "/workspaces?a=b" } });
@@ -113,13 +113,13 @@ describe("a link to a provider's account", () => {
     ["a sibling origin", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
     ["a plain-text request", { headers: { "content-type": "text/plain" } }, 415, "UNSUPPORTED_MEDIA_TYPE"],
     ["JSON of the wrong shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
-  ] as const)("refuses to start a link from %s", async (_, given, status, code) => {
+  ] as const)("refuses to start linking a provider account from %s", async (_, given, status, code) => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     expect(await call(path, { method: "POST", browser, json: {}, ...given })).toMatchObject({ status, code });
   });
 
-  test("only a signed-in user can start a link, with an enabled provider, by POST", async () => {
+  test("linking a provider account can be started only by a signed-in user, for an enabled provider, by POST", async () => {
     const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
     expect(await call(path, { method: "POST", json: {} })).toMatchObject({ status: 401, code: "UNAUTHENTICATED" });
@@ -129,7 +129,7 @@ describe("a link to a provider's account", () => {
   });
 
   test.each([{}, { "content-type": "application/json" }])(
-    "a link can be started without a body (%j)",
+    "linking a provider account can be started without a request body (%j)",
     async (headers) => {
       const { browser } = await journey.member();
       const path = `${api}/link/${journey.provider}`;
@@ -139,7 +139,7 @@ describe("a link to a provider's account", () => {
     },
   );
 
-  test.each(["json", "form"])("refuses to start a link with an unknown member (%s)", async (as) => {
+  test.each(["json", "form"])("refuses to start linking a provider account with an unknown member (%s)", async (as) => {
     const { browser } = await journey.member();
     const fields = { returnTo: "/", returnUrl: "/" };
     const asked = await call(`${api}/link/${journey.provider}`, { method: "POST", browser, [as]: fields });
@@ -161,7 +161,7 @@ describe("a link to a provider's account", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("canceling a link leads to a message", async () => {
+  test("canceling the linking of a provider account leads to a message", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
     expect(await noticeOf(browser)).toContain("Nothing has changed");
@@ -185,7 +185,7 @@ describe("a link to a provider's account", () => {
         return browser.post("/login", { email, password });
       },
     ],
-  ])("undoes a link if the person who started it %s", async (_, meanwhile) => {
+  ])("undoes the linking of a provider account if the person who started it %s", async (_, meanwhile) => {
     const member = await journey.member();
     const elsewhere = journey.newEmail();
     const back = await wayBack(member.browser, elsewhere);
@@ -217,7 +217,7 @@ describe("a link started by a phone", () => {
     return back.searchParams.get("code") ?? "";
   };
 
-  test("a phone's link links the account and returns to the app with its state, only once", async () => {
+  test("a link that a phone starts links the account and returns to the app with its state, only once", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const elsewhere = journey.newEmail();
@@ -231,7 +231,7 @@ describe("a link started by a phone", () => {
     expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
   });
 
-  test("without a URL of the app, a phone's link returns to our callback, where no browser can complete it", async () => {
+  test("without an app URL, a link started by a phone returns to our callback, where no browser can complete it", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
@@ -245,7 +245,7 @@ describe("a link started by a phone", () => {
     }
   });
 
-  test("a phone's link is valid only for the provider and the session that it started with", async () => {
+  test("a link started by a phone is valid only for its provider and its session", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const otherProvider = journey.provider === "github" ? "azure" : "github";
@@ -261,7 +261,7 @@ describe("a link started by a phone", () => {
     expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
-  test("refuses to complete a phone's link for another account, another state, a cookie or a lured browser", async () => {
+  test("refuses to complete a phone's link for another account, with another state, with a cookie, or in a lured browser", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
@@ -274,7 +274,7 @@ describe("a link started by a phone", () => {
     expect(
       await call(`${path()}/complete`, { method: "POST", browser: mine.browser, json: { state: lured.state, code } }),
     ).toMatchObject({ status: 403, code: "FORBIDDEN" });
-    // If another account tries to finish it, the link is undone for the account that started it.
+    // Another account's attempt to finish the link undoes it for the account that started it.
     expect(await complete(others, { state: lured.state, code })).toMatchObject({ status: 410, code: "GONE" });
     expect(await journey.providersOf(mine.email)).toEqual(["email"]);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
@@ -283,7 +283,7 @@ describe("a link started by a phone", () => {
 });
 
 describe("a link that a victim was lured into", () => {
-  test("a lured link doesn't give away the victim's account, and is undone when the victim signs in", async () => {
+  test("a link that a victim was lured into doesn't give away their account, and is undone when they sign in", async () => {
     const attacker = await journey.member();
     const victim = openBrowser(base);
     const email = journey.newEmail();
@@ -308,7 +308,7 @@ describe("a link that a victim was lured into", () => {
     expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
   });
 
-  test("a lured link is also undone if it was started directly at the identity backend", async () => {
+  test("a link that a victim was lured into is also undone if it was started directly at the identity backend", async () => {
     const attacker = await journey.member();
     const { data } = await anon.auth.signInWithPassword(attacker);
     const query = new URLSearchParams({
@@ -359,7 +359,7 @@ describe("unlinking", () => {
     expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
   });
 
-  test("unlinking through the page's form works the same, and the page says so", async () => {
+  test("unlinking through the page's form has the same effects, and the page says so", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail() }, link);
     const answer = await browser.post(`/settings/security/linked-accounts/${await linkedIdentity(browser)}`, {});
@@ -368,7 +368,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual(["email"]);
   });
 
-  test("unlinking keeps the last way to sign in", async () => {
+  test("unlinking cannot remove the last sign-in method", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -386,7 +386,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual([journey.provider]);
   });
 
-  test("two identities that are unlinked concurrently leave one of them", async () => {
+  test("two identities that are unlinked concurrently can't both be removed", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -397,7 +397,7 @@ describe("unlinking", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
   });
 
-  test("answers 404 for another account's or an unknown identity, and 409 for the email identity", async () => {
+  test("unlinking answers 404 for another account's or an unknown identity, and 409 for the email identity", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     await journey.signIn(theirs.browser, { email: journey.newEmail() }, link);
     const remove = (id: string) => call(`${api}/${id}`, { method: "DELETE", browser: mine.browser });

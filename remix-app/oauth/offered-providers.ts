@@ -4,7 +4,7 @@ import { lastUsedFirst, readLastUsedMethod } from "../session/complete-sign-in.t
 
 /** The providers whose buttons a sign-in page shows. */
 export interface OfferedProviders {
-  /** The provider last used in this browser comes first, then the configured order. */
+  /** In the configured order, except that the provider last used in this browser comes first. */
   providers: { name: string; label: string }[];
   lastUsed: string | null;
 }

@@ -40,14 +40,14 @@ describe("a sign-in with a provider", () => {
     ]);
   });
 
-  test("a provider sign-in joins the account with the same verified address, and emails its owner", async () => {
+  test("a provider sign-in joins the existing account with the same verified address, and emails its owner", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
     expect((await journey.eventsOf(id)).map(({ kind }) => kind)).toEqual(["sign_in", "identity_linked", "sign_in"]);
   });
 
-  test("a provider sign-in never ends on another site", async () => {
+  test("a provider sign-in never redirects to another site", async () => {
     const answer = await journey.signIn(
       openBrowser(base),
       { email: journey.newEmail() },
@@ -56,7 +56,7 @@ describe("a sign-in with a provider", () => {
     expect(answer.location).toBe("/");
   });
 
-  test("only our own forms can start a provider sign-in, with an enabled provider", async () => {
+  test("a provider sign-in can be started only by our own forms, and only with an enabled provider", async () => {
     const path = `/auth/oauth/${journey.provider}`;
     const form = { method: "POST", body: new URLSearchParams() };
     for (const site of ["cross-site", "same-site"]) {
@@ -171,7 +171,7 @@ describe("a return from the provider before the code is exchanged", () => {
   });
 });
 
-describe("a visit that the provider or the backend ended", () => {
+describe("a visit to a provider that ends with an error", () => {
   const words = async (location: string | null) => (await openBrowser(base).get(location ?? "")).text;
 
   test("says that the user canceled the sign-in, without calling it a failure", async () => {
@@ -186,7 +186,7 @@ describe("a visit that the provider or the backend ended", () => {
     expect(cookieNamed(browser.cookie(), "gh_oauth")).toBeUndefined();
   });
 
-  test("signs in no account with an unverified address", async () => {
+  test("does not sign in an account with an unverified address", async () => {
     const email = journey.newEmail();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
@@ -194,14 +194,14 @@ describe("a visit that the provider or the backend ended", () => {
     expect(await journey.sessionsOf(email)).toEqual([]);
   });
 
-  test("gives the same answer for an unverified address that has an account", async () => {
+  test("refuses an unverified address in the same way even if it has an account", async () => {
     const { email } = await journey.member();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("says that the account is closed if it is banned", async () => {
+  test("says that the account is closed if the account is banned", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const id = (await journey.accountOf(email)) ?? "";
@@ -225,7 +225,7 @@ describe("a visit that the provider or the backend ended", () => {
 });
 
 describe("a signed-in user", () => {
-  test("a signed-in user who agrees adds an account through a provider, and keeps their own", async () => {
+  test("a signed-in user who agrees can sign in to another account with a provider, and keeps the first", async () => {
     const { browser, email: own } = await journey.member();
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email });
@@ -240,12 +240,12 @@ describe("a signed-in user", () => {
     ]);
   });
 
-  test("a signed-in user stays signed in until they agree to switch, and keeps their earlier session after it", async () => {
+  test("a signed-in user stays signed in until they agree to switch, and keeps their earlier session afterwards", async () => {
     const member = await journey.member();
     const visitor = openBrowser(base);
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(visitor), { email });
-    // Meanwhile, they have signed in in another tab.
+    // Meanwhile, the user has signed in in another tab.
     const { email: own, password } = member;
     expect((await visitor.post("/login", { email: own, password })).location).toBe("/");
 
@@ -277,7 +277,7 @@ describe("a signed-in user", () => {
     expect(await journey.sessionsOf(own)).toHaveLength(before);
   });
 
-  test("a signed-in user isn't asked if the provider account is their own", async () => {
+  test("a signed-in user isn't asked to switch if the provider account is their own", async () => {
     const { email, password } = await journey.member();
     const visitor = openBrowser(base);
     const back = await journey.comeBack(await journey.setOut(visitor), { email });
@@ -311,7 +311,7 @@ describe("a signed-in user", () => {
     expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));
   });
 
-  test("a user may switch accounts while the second factor is due, but can't pass it with another account", async () => {
+  test("a user whose second factor is due may switch accounts, but can't pass that factor with another account", async () => {
     const { email: own, password } = await journey.member();
     await enrollApps(supabase, { email: own, password, names: ["Phone"] });
     const browser = openBrowser(base);
@@ -322,14 +322,14 @@ describe("a signed-in user", () => {
     expect((await journey.signIn(browser, { email }, { intent: "prove" })).status).toBe(403);
   });
 
-  test("a proof of identity with another person's account leaves that account unchanged", async () => {
+  test("another person's account stays unchanged when it is used to prove a user's identity", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     expect((await journey.signIn(mine.browser, { email: theirs.email })).status).toBe(403);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
     expect(await journey.sessionsOf(theirs.email)).toHaveLength(1);
   });
 
-  test("a proof of identity fails after the user has signed out in the meantime", async () => {
+  test("a proof of identity fails if the user has signed out in the meantime", async () => {
     const { email, browser } = await journey.member();
     const back = await journey.comeBack(await journey.setOut(browser), { email });
     await browser.post("/logout", {});

@@ -60,12 +60,12 @@ afterEach(() => {
 });
 
 describe("the state of a visit to a provider", () => {
-  test.each([signIn, link])("a state returns with its payload unchanged: $purpose", async (payload) => {
+  test.each([signIn, link])("a state with the purpose $purpose returns with its payload unchanged", async (payload) => {
     const { state, cookie } = await setOut(payload);
     expect(await comeBack(cookie, state)).toMatchObject({ payload, values: { state } });
   });
 
-  test("a state is in a cookie for the callback only, for ten minutes", async () => {
+  test("a state is kept in a cookie for ten minutes, for the callback only", async () => {
     const { jar } = await setOut();
     const [header = "", ...more] = jar.setCookieHeaders();
     expect(more).toEqual([]);
@@ -98,7 +98,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(other.cookie, one.state)).toBeNull();
   });
 
-  test("compares a state with the one in the cookie before it verifies any signature", async () => {
+  test("compares a state with its cookie before verifying any signature", async () => {
     const { state, cookie } = await setOut();
     const verify = vi.spyOn(crypto.subtle, "verify");
     expect(await comeBack(cookie, createState(env).state)).toBeNull();
@@ -117,7 +117,7 @@ describe("the state of a visit to a provider", () => {
     expect(await comeBack(cookie, state)).toBeNull();
   });
 
-  test("refuses a state without our signature for exactly this use", async () => {
+  test("refuses a state that we didn't sign for exactly this use", async () => {
     const { state } = createState(env);
     expect(await comeBack(await forge(state), state)).not.toBeNull();
     const wrong = [
@@ -150,8 +150,8 @@ describe("the state of a visit to a provider", () => {
   }, 30_000);
 });
 
-describe("the values derived from a state", () => {
-  test("derived values differ for each state, and are always the same for one state", async () => {
+describe("values derived from a state", () => {
+  test("values derived from a state are different for each state and always the same for one state", async () => {
     const values = createState(env);
     expect(values.state).toMatch(/^[A-Za-z0-9_-]{43}$/);
     expect(values.verifier).toMatch(/^[A-Za-z0-9_-]{43}$/);

@@ -7,7 +7,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
 
-/** The path to which the identity backend sends browsers back. The cookie is not sent anywhere else. */
+/** The path to which the identity backend redirects browsers. It is also the path of the state cookie. */
 export const oauthCallbackPath = cookies.oauthState.path;
 
 const common = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(2_048) };
@@ -33,13 +33,16 @@ const stateForm = /^[A-Za-z0-9_-]{43}$/;
 
 /** A state parameter (RFC 6749 §10.12), and the values derived from it. */
 export interface StateValues {
-  /** Random; in the URL and in the cookie. */
+  /** A random value that both the URL and the cookie carry. */
   state: string;
   /** Identifies the attempt in the database. */
   hash: string;
-  /** RFC 7636 §4.1. Derived from the state with one of our keys, so that it never leaves our servers. */
+  /**
+   * The code verifier (RFC 7636 §4.1). It is derived from the state with one of our keys, so it never leaves our
+   * servers.
+   */
   verifier: string;
-  /** RFC 7636 §4.2. */
+  /** The code challenge (RFC 7636 §4.2). */
   challenge: string;
 }
 
@@ -58,7 +61,7 @@ function valuesOf(env: StateContext["env"], state: string): StateValues {
   };
 }
 
-/** A visit to a provider, as kept by the browser or phone that started it. */
+/** The state and payload that a browser or phone keeps while its user visits a provider. */
 interface KeptState {
   values: StateValues;
   payload: OAuthState;
@@ -78,7 +81,7 @@ export async function signState(
   return `${state}.${token}`;
 }
 
-/** Returns what {@link signState} signed; null if it is not ours or has expired. */
+/** Returns the state and payload that {@link signState} signed, or null if they are not ours or have expired. */
 export async function openState(env: StateContext["env"], signed: string): Promise<KeptState | null> {
   const [state = "", ...token] = signed.split(".");
   if (!stateForm.test(state)) return null;
@@ -97,7 +100,7 @@ export async function openState(env: StateContext["env"], signed: string): Promi
   }
 }
 
-/** Sets the state in the browser, for the callback only. */
+/** Sets the state cookie, which the browser sends only to the callback. */
 export async function writeStateCookie(
   context: StateContext,
   beginning: { state: string; payload: OAuthState },
@@ -105,7 +108,7 @@ export async function writeStateCookie(
   writeCookie(context, cookies.oauthState, { value: await signState(context.env, beginning) });
 }
 
-/** Clears the state in the browser. */
+/** Clears the state cookie. */
 export function clearStateCookie(context: StateContext): void {
   clearCookie(context, cookies.oauthState);
 }

@@ -51,7 +51,7 @@ const statusOf = async (response: Response | Promise<Response>) => {
 };
 
 describe("an authorization code", () => {
-  test("an authorization code succeeds once when it is replayed concurrently, and its login is revoked (RFC 6749 4.1.2)", async () => {
+  test("an authorization code replayed concurrently succeeds only once, and the resulting tokens are revoked (RFC 6749 4.1.2)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     const answers = await callAtOnce(async () => {
@@ -64,7 +64,7 @@ describe("an authorization code", () => {
     expect(await userinfo(client, redeemed[0]?.body.access_token)).toBe(401);
   });
 
-  test("refuses an authorization code for another client, and keeps the code valid for its own", async () => {
+  test("refuses an authorization code from the wrong client, which leaves the code valid for the right one", async () => {
     const thief = await createOpenidClient();
     const asked = await ask(client);
     const address = await consent(browser, asked);
@@ -90,7 +90,7 @@ describe("an authorization code", () => {
     expect((await redeem(asked, { address })).status).toBe(200);
   });
 
-  test("refuses an authorization code in another sign-in, whose verifier does not match (RFC 7636)", async () => {
+  test("refuses an authorization code with the PKCE verifier of another sign-in (RFC 7636)", async () => {
     const [stolen, own] = [await ask(client), await ask(client)];
     const address = await consent(browser, stolen);
     expect((await redeem(stolen, { address, verifier: own.verifier })).status).toBe(400);
@@ -145,7 +145,7 @@ describe("a refresh token", () => {
       [token, seconds],
     );
 
-  test("a refresh token leads all concurrent callers to the same successor", async () => {
+  test("concurrent refreshes with one refresh token all return the same new token", async () => {
     const { tokens } = await login();
     const answers = await callAtOnce(async () => (await refresh(client, tokens.refresh_token)).json());
     expect(new Set(answers.map(({ access_token, refresh_token }) => `${access_token} ${refresh_token}`)).size).toBe(1);
@@ -153,7 +153,7 @@ describe("a refresh token", () => {
   });
 
   test.each([29, 31])(
-    "reusing a refresh token within 30 seconds keeps the login, and reusing it later revokes it: %i (RFC 9700 4.14.2)",
+    "a refresh token reused within 30 seconds keeps the login, and one reused later revokes it: after %i s (RFC 9700 4.14.2)",
     async (seconds) => {
       const { tokens } = await login();
       const next = await (await refresh(client, tokens.refresh_token)).json();
@@ -222,7 +222,7 @@ describe("consent", () => {
     "a public client at %s asks for consent every time (RFC 8252 8.6)",
     async (uri) => {
       const native = await createOpenidClient({ isPublic: true, redirectUris: [uri] });
-      // RFC 8252 section 7.3: any port of the loopback address.
+      // RFC 8252 section 7.3 allows any port of the loopback address.
       const redirectUri = uri.replace("127.0.0.1", "127.0.0.1:51004");
       const asked = await ask({ ...native, redirectUri });
       expect((await redeem(asked, { address: await consent(browser, asked) })).status).toBe(200);
@@ -245,7 +245,7 @@ describe("consent", () => {
   });
 
   test.each(["http://127.0.0.1:51004/callback", "http://127.0.0.1.evil.example/callback"])(
-    "refuses a confidential client with another port or host: %s",
+    "refuses a confidential client's redirect URI with another port or host: %s",
     async (redirect_uri) => {
       const web = await createOpenidClient({ redirectUris: ["http://127.0.0.1:3000/callback"] });
       expect((await browser.get((await ask(web, { redirect_uri })).path)).status).toBe(400);
@@ -254,7 +254,7 @@ describe("consent", () => {
 });
 
 describe("required MFA", () => {
-  test("required MFA is not skipped: prompt=none is refused, and the page leads to the second step", async () => {
+  test("a pending second factor cannot be skipped: prompt=none is refused, and other requests lead to the challenge", async () => {
     const guarded = await createPerson();
     const [app] = await insertAuthenticators(guarded, ["Phone"]);
     const half = await enter(guarded);
@@ -287,7 +287,7 @@ describe("required MFA", () => {
     await deletePerson(guarded);
   });
 
-  test("issues no code to a session that must replace its password", async () => {
+  test("issues no authorization code to a session whose account must replace its password", async () => {
     const careless = await createPerson();
     const restricted = await enter(careless);
     const { sessionId } = await restricted.session();
@@ -306,7 +306,7 @@ describe("tokens", () => {
   const api = (path: string, token: string, init: RequestInit = {}) =>
     fetch(`${base}${path}`, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } });
 
-  test("tokens end with the browser session that they were issued in", async () => {
+  test("OAuth tokens are revoked when the browser session that issued them signs out", async () => {
     const leaving = await enter(person);
     const { tokens } = await signInAt(leaving, client, { scope: "openid offline_access" });
     await leaving.post("/logout", {});
@@ -314,7 +314,7 @@ describe("tokens", () => {
     expect((await refresh(client, tokens.refresh_token)).status).toBe(400);
   });
 
-  test("tokens end when the client loses a scope or is disabled", async () => {
+  test("an OAuth token loses a scope that its client loses, and stops working when the client is disabled", async () => {
     const other = await createOpenidClient({ scopes: ["profile", "workspaces:read"] });
     const { tokens } = await signInAt(browser, other, { scope: "openid workspaces:read" });
     expect(await statusOf(api("/api/v1/workspaces", tokens.access_token))).toBe(200);
@@ -325,7 +325,7 @@ describe("tokens", () => {
     expect((await browser.get((await ask(other)).path)).words).toContain("This app is turned off");
   });
 
-  test("tokens open only the routes of their scopes", async () => {
+  test("an OAuth token is accepted only by the routes of its scopes", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid workspaces:read" });
     const listed = await api("/api/v1/workspaces", tokens.access_token);
     const { workspaces } = await listed.json();
@@ -349,7 +349,7 @@ describe("tokens", () => {
     expect(await statusOf(fetch(`${supabase.url}/rest/v1/profiles`, { headers }))).toBe(401);
   });
 
-  test("tokens never contain anything from the identity backend", async () => {
+  test("OAuth tokens never contain anything from the identity backend", async () => {
     const { tokens } = await signInAt(browser, client, { scope: "openid profile email offline_access" });
     const { sessionId } = await browser.session();
     const text = JSON.stringify(tokens) + Buffer.from((tokens.id_token ?? "").split(".")[1] ?? "", "base64url");

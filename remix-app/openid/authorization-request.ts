@@ -26,12 +26,12 @@ export interface AuthorizationRequest {
   nonce: string | null;
   codeChallenge: string;
   prompt: ReadonlySet<Prompt>;
-  /** Seconds; null if any sign-in will do. */
+  /** The maximum age of the sign-in in seconds, or null if any age will do. */
   maxAge: number | null;
   idTokenHint: string | null;
 }
 
-/** What is needed to answer a client. */
+/** Where an authorization request is answered. */
 export interface AnswerTarget {
   clientId: string;
   redirectUri: string;
@@ -61,13 +61,13 @@ const parameters = [
 /** Marks the URL of a request that people return to from our own pages, such as the sign-in page. */
 const resumedParameter = "resumed";
 
-/** Returns the path of a request. Leaves out parameters that have no meaning here. */
+/** Returns the path of an authorization request, with only the parameters that we support. */
 export function authorizationPath(query: URLSearchParams, { resumed }: { resumed: boolean }): string {
   const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
   return `/oauth/authorize?${new URLSearchParams(resumed ? [...known, [resumedParameter, ""]] : known)}`;
 }
 
-/** Returns whether people are returning from our own pages. */
+/** Returns whether the person comes back from one of our pages, such as the sign-in page. */
 export function isResumed(query: URLSearchParams): boolean {
   return query.has(resumedParameter);
 }
@@ -94,7 +94,7 @@ const requestSchema = z.object({
   id_token_hint: z.string().min(1).nullable(),
 });
 
-/** Reads the rest of a request. Its errors are returned to the client. */
+/** Reads the other parameters of a request. Errors in them are returned to the client. */
 export function readAuthorizationRequest(query: URLSearchParams): AuthorizationRequest | AuthorizationError {
   const repeated = parameters.find((name) => query.getAll(name).length > 1);
   if (repeated) return invalid(`${repeated} must not be repeated`);

@@ -33,10 +33,10 @@ const openedAuthorization = z
   })
   .nullable();
 
-/** A request whose client and redirect URI have been checked to belong together. */
+/** A request whose client has registered its redirect URI. */
 export interface OpenAuthorization {
   target: AnswerTarget;
-  /** The path of the request, for the way back. */
+  /** The path that leads back to this request. */
   page: string;
   displayName: string;
   /** The requested scopes that the client is registered for. */
@@ -46,12 +46,12 @@ export interface OpenAuthorization {
   asked: AuthorizationRequest | AuthorizationError;
 }
 
-/** Why a request is answered with a page instead of a redirect: its redirect URI cannot be trusted. */
+/** The reasons to show an error page instead of redirecting to the client. */
 export type AuthorizationFault = "unreadable" | "unknown_client" | "client_disabled" | "redirect_uri";
 
 /**
- * Reads an authorization request and looks up its client. Client and redirect URI are checked first: until both are
- * known, nothing is sent there.
+ * Reads an authorization request and looks up its client. Checks first that the client has registered the redirect URI,
+ * so that nothing is sent to an unknown address.
  * @throws Response 403 FORBIDDEN for a caller with a bearer token; 503 AUTH_UNAVAILABLE
  */
 export async function openAuthorization(
@@ -88,13 +88,13 @@ export async function openAuthorization(
   return { target, page, displayName, scopes, session, asked };
 }
 
-/** A request that its user can decide on. */
+/** A request that is ready for its user's decision. */
 export interface Decision {
   user: User;
   asked: AuthorizationRequest;
   /** The earliest second at which the user may have signed in; null if any sign-in will do. */
   since: number | null;
-  /** Whether the user has to be asked. */
+  /** Whether to ask the user for consent. */
   asks: boolean;
 }
 
@@ -141,7 +141,10 @@ export async function prepareDecision(
 }
 
 type SignInDemand =
-  /** `isOpen`: the person has not signed in since; `isNew`: the demand is not recorded in this browser yet. */
+  /**
+   * `isOpen` means that the person has not signed in since. `isNew` means that this browser has not recorded the demand
+   * yet.
+   */
   { since: number; isOpen: boolean; isNew: boolean } | { since: number | null; isOpen: false; isNew: false };
 
 /**

@@ -56,7 +56,7 @@ async function errorOf(given: Record<string, string | undefined>, by = browser):
 }
 
 describe("the code response type", () => {
-  test("OP-Response-code: answers a code, the state and the issuer (OIDC Core 3.1.2.5, RFC 9207)", async () => {
+  test("OP-Response-code: returns a code, the state and the issuer (OIDC Core 3.1.2.5, RFC 9207)", async () => {
     const asked = await ask(client);
     const address = await consent(browser, asked);
     expect(Object.fromEntries(address.searchParams)).toEqual({
@@ -81,7 +81,7 @@ describe("the code response type", () => {
     expect(await errorOf({ response_mode: "form_post" })).toBe("invalid_request");
   });
 
-  test("OP-Req-POST: accepts a POST from another site, and reads the session only after a redirect (3.1.2.1)", async () => {
+  test("OP-Req-POST: accepts a POST from another site, but reads the session only after a redirect (3.1.2.1)", async () => {
     const asked = await ask(client);
     const response = await fetch(`${base}/oauth/authorize`, {
       method: "POST",
@@ -96,7 +96,7 @@ describe("the code response type", () => {
 });
 
 describe("the ID token", () => {
-  test("OP-IDToken-RS256: the ID token has the claims of section 2, and is signed by RS256 with a key id", async () => {
+  test("OP-IDToken-RS256: the ID token has the claims of section 2, and is signed with RS256 and a key id", async () => {
     const { tokens, claims } = await signInAt(browser, client);
     const now = Math.floor(Date.now() / 1000);
     expect(claims).toMatchObject({
@@ -137,12 +137,12 @@ describe("the ID token", () => {
 });
 
 describe("the token response", () => {
-  test("OP-ClientAuth-Basic-Static: answers with tokens that must not be stored, and with the granted scopes (RFC 6749 5.1)", async () => {
+  test("OP-ClientAuth-Basic-Static: returns tokens and the granted scopes, with Cache-Control: no-store (RFC 6749 5.1)", async () => {
     const asked = await ask(client, { scope: "openid profile unknown workspaces:read" });
     const response = await redeem(asked, { address: await consent(browser, asked) });
     expect(response.headers.get("cache-control")).toContain("no-store");
     expect(response.headers.get("access-control-allow-origin")).toBe("*");
-    // Scopes that are unknown or not registered are dropped, and the answer says so.
+    // Scopes that are unknown or not registered are dropped, and the response lists the granted scopes.
     expect(await response.json()).toEqual({
       access_token: expect.stringMatching(/^gho_[A-Za-z0-9_-]{43}$/),
       token_type: "Bearer",
@@ -187,7 +187,7 @@ describe("the token response", () => {
 });
 
 describe("the redirect URI", () => {
-  test("OP-redirect_uri-NotReg: shows a page and sends nothing there (3.1.2.1)", async () => {
+  test("OP-redirect_uri-NotReg: shows an error page and doesn't redirect to an unregistered URI (3.1.2.1)", async () => {
     const { path } = await ask(client, { redirect_uri: "https://evil.example/callback" });
     const answer = await browser.get(path);
     expect([answer.status, leadsTo(answer)]).toEqual([400, null]);
@@ -226,7 +226,7 @@ describe("the prompt parameter", () => {
     const asked = await ask(client, { prompt: "login" });
     const first = await browser.get(asked.path);
     expect(first.location).toMatch(/^\/step-up\?returnUrl=/);
-    // Until the person confirms, every way back leads to the step-up again.
+    // Until the person confirms, every return to the request leads to the step-up again.
     const returnUrl = new URL(first.location ?? "", base).searchParams.get("returnUrl") ?? "";
     expect((await browser.get(returnUrl)).location).toBe(first.location);
     // The page asks even though the sign-in is less than ten minutes old.
@@ -280,7 +280,7 @@ describe("the prompt parameter", () => {
 });
 
 describe("request parameters", () => {
-  test("OP-Req-max_age=1: asks the person to sign in again once the sign-in is older", async () => {
+  test("OP-Req-max_age=1: asks the person to sign in again if the sign-in is more than a second old", async () => {
     const old = await signedInLongAgo(person, { secondsAgo: 5 });
     const { path } = await ask(client, { max_age: "1" });
     expect((await old.get(path)).location).toMatch(/^\/step-up\?/);
@@ -336,7 +336,7 @@ describe("request parameters", () => {
     expect(leadsTo(await browser.get(`${path}&client_id=x`))).toBeNull();
   });
 
-  test("OP-scope-invalid: answers invalid_scope if no scope is left", async () => {
+  test("OP-scope-invalid: answers invalid_scope if the request names no scope that the client may have", async () => {
     expect(await errorOf({ scope: "admin" })).toBe("invalid_scope");
     expect(await errorOf({ scope: undefined })).toBe("invalid_scope");
   });
@@ -371,7 +371,7 @@ describe("claims at the userinfo endpoint", () => {
     expect([twice.status, await twice.json()]).toMatchObject([400, { error: "invalid_request" }]);
   });
 
-  test("OP-UserInfo-errors: answers as in RFC 6750 section 3", async () => {
+  test("OP-UserInfo-errors: answers errors as RFC 6750 section 3 requires", async () => {
     const url = server.userinfo_endpoint ?? "";
     const none = await fetch(url);
     expect([none.status, none.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
@@ -397,7 +397,7 @@ describe("claims at the userinfo endpoint", () => {
 });
 
 describe("refresh tokens", () => {
-  test("OP-Refresh-offline_access: issues refresh tokens only for offline_access (11), keeping auth_time and sid (12.2)", async () => {
+  test("OP-Refresh-offline_access: a refresh returns a new refresh token (11) and an ID token with the same auth_time and sid (12.2)", async () => {
     const { tokens, claims } = await signInAt(browser, client, { scope: "openid email offline_access" });
     const response = await refresh(client, tokens.refresh_token);
     const next = await oauth.processRefreshTokenResponse(server, client.client, response);

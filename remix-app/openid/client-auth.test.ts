@@ -58,7 +58,7 @@ describe("a client's credentials", () => {
   });
 
   test.each([basic("charts:%zz"), basic("charts"), basic(":s"), basic("a%00:s"), "Bearer abc", "Basic !"])(
-    "answers unreadable client credentials with a challenge: %s",
+    "answers unreadable client credentials with a WWW-Authenticate challenge: %s",
     async (authorization) => {
       const challenge = 'Basic realm="https://accounts.example.com", charset="UTF-8"';
       expect(await refusal("a=1", { authorization })).toEqual({ status: 401, error: "invalid_client", challenge });
@@ -66,7 +66,7 @@ describe("a client's credentials", () => {
   );
 
   test.each(["a=1", "client_assertion=x&client_assertion_type=y", "client_secret=s"])(
-    "refuses missing client credentials and unknown kinds: %s",
+    "refuses missing client credentials and unknown authentication methods: %s",
     async (body) => {
       expect(await refusal(body)).toEqual({ status: 401, error: "invalid_client", challenge: null });
     },

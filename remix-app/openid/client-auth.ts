@@ -8,11 +8,11 @@ import { oauthError } from "./oauth-error.ts";
 export interface OpenidClient {
   id: string;
   /**
-   * SHA-256 of its secret, in the format that the Data API takes for a bytea; null if it sent none, as public clients
-   * do.
+   * The SHA-256 of the client's secret, in the format that the Data API takes for a bytea. Null if the client sent no
+   * secret, as public clients do.
    */
   secretHash: string | null;
-  /** How it authenticates (RFC 8414 section 2, `token_endpoint_auth_methods_supported`). */
+  /** How the client authenticates (RFC 8414 section 2, `token_endpoint_auth_methods_supported`). */
   method: "client_secret_basic" | "client_secret_post" | "none";
 }
 
@@ -41,7 +41,7 @@ export async function readClientRequest(
 
 /**
  * Returns the answer for a client that failed to authenticate, because it is unknown or disabled or its secret is
- * wrong. Counts the attempt; an address with too many failed attempts gets 429.
+ * wrong. Counts the attempt. An address with too many failed attempts gets 429.
  */
 export async function refuseClient(context: AppLoadContext, { method }: OpenidClient): Promise<Response> {
   const attempt = await countAttempt(context, { action: "app_secret" });
@@ -84,7 +84,7 @@ function clientOf(
   if (authorization !== null) {
     const given = decodedCredentials(authorization);
     if (!given) throw unknownClient(context, true);
-    // RFC 6749 section 2.3: one method per request.
+    // RFC 6749 section 2.3 allows one authentication method per request.
     if (secret !== undefined || (id !== undefined && id !== given.id)) {
       throw oauthError("invalid_request", { description: "Authenticate the client once" });
     }
@@ -96,7 +96,7 @@ function clientOf(
     : { id, secretHash: hashOf(secret), method: "client_secret_post" };
 }
 
-/** Both parts are form-encoded before they become Basic credentials (RFC 6749 section 2.3.1). */
+/** Returns the id and secret in Basic credentials, where both are form-encoded (RFC 6749 section 2.3.1). */
 function decodedCredentials(authorization: string): { id: string; secret: string } | null {
   const given = basicCredentials(authorization);
   if (!given) return null;
@@ -113,7 +113,7 @@ function formDecoded(text: string): string {
   return decodeURIComponent(text.replaceAll("+", " "));
 }
 
-/** RFC 6749 section 5.2: a client that used the Authorization header gets a challenge of that scheme. */
+/** RFC 6749 section 5.2: a client that used the Authorization header gets a challenge for the same scheme. */
 function unknownClient({ env }: Pick<AppLoadContext, "env">, isBasic: boolean): Response {
   return oauthError("invalid_client", {
     description: "No enabled client has this id and secret",

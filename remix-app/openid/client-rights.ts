@@ -3,8 +3,8 @@ import { appScopes } from "../satellites/app-rights.ts";
 const profileRight = appScopes.find(({ scope }) => scope === "profile")?.right;
 
 /**
- * Returns what an OpenID client may see and do with these scopes, in words for the person who is asked.
- * @param product the name of this product; signing out of it ends the login
+ * Describes what an OpenID client may see and do with these scopes, for the person who is asked for consent.
+ * @param product the name of this product, which the descriptions mention
  */
 export function rightsOfScopes(scopes: readonly string[], product: string): string[] {
   const [profile, email] = [scopes.includes("profile"), scopes.includes("email")];

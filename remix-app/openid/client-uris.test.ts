@@ -33,7 +33,7 @@ describe("a redirect URI", () => {
     ["javascript:alert(1)", "a private-use scheme with a dot"],
     ["myapp:/callback", "a private-use scheme with a dot"],
     [`https://app.example.com/${"a".repeat(2_001 - "https://app.example.com/".length)}`, "at most 2000 characters"],
-  ])("refuses a redirect URI with the reason: %s", (uri, reason) => {
+  ])("names the fault of the redirect URI %s", (uri, reason) => {
     expect(redirectUriFault(uri, { isPublic: true })).toContain(reason);
     expect(redirectUriFault(uri, { isPublic: false })).toContain(reason);
   });
@@ -58,5 +58,5 @@ describe("a logout URL", () => {
     ["https://App.example.com/logout", "must begin with https://app.example.com"],
     ["https://app.example.com:443/logout", "must begin with https://app.example.com"],
     ["https://user:x@app.example.com/logout", "holds a username"],
-  ])("refuses a logout URL with the reason: %s", (url, reason) => expect(logoutUrlFault(url)).toContain(reason));
+  ])("names the fault of the logout URL %s", (url, reason) => expect(logoutUrlFault(url)).toContain(reason));
 });

@@ -14,8 +14,8 @@ export const uriFormLimits = {
 };
 
 /**
- * Returns what is wrong with a redirect URI, in words for the person who registers it; null if it is valid. Redirect
- * URIs are compared as exact strings (RFC 9700 section 4.1.3), so no pattern is accepted.
+ * Returns what is wrong with a redirect URI, as a message for the person who registers it, or null if it is valid.
+ * Redirect URIs are compared as exact strings (RFC 9700 section 4.1.3), so no pattern is accepted.
  */
 export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean }): string | null {
   const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;
@@ -30,7 +30,7 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
   if (url.protocol === "http:") {
     return isLoopback(url.hostname) ? null : `${uri} must use https: only loopback addresses may use http`;
   }
-  // RFC 8252 section 7.1: the reversed name of a domain, which has a dot.
+  // RFC 8252 section 7.1 requires the reversed name of a domain, which has a dot.
   if (!url.protocol.includes(".")) {
     return `${uri} must use https, or a private-use scheme with a dot, such as com.example.app:`;
   }

@@ -15,12 +15,12 @@ export interface LogoutNotice {
   sid: string;
 }
 
-/** `refused`: the app answered 400, so another attempt would be refused too. */
+/** `refused` means that the app answered 400, so it would refuse another attempt too. */
 export type Delivery = { outcome: "acknowledged" } | { outcome: "refused" | "failed"; reason: string };
 
 /**
- * Posts a logout token to an app (OpenID Connect Back-Channel Logout 1.0 section 2.5), once. Follows no redirect and reads
- * no response body.
+ * Posts a logout token to an app once (OpenID Connect Back-Channel Logout 1.0 section 2.5). Follows no redirect and
+ * reads no response body.
  */
 export async function deliverLogout(
   env: Env,

@@ -19,7 +19,7 @@ export function endpointsOf(issuer: string) {
 }
 
 /**
- * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), which list only
+ * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), which lists only
  * supported features.
  */
 export function providerMetadata(issuer: string) {
@@ -52,5 +52,5 @@ export function providerMetadata(issuer: string) {
   };
 }
 
-/** For the provider's documents: clients and proxies may cache them for five minutes. */
+/** Headers of the provider's documents. Clients and proxies may cache them for five minutes. */
 export const cacheable = { "Cache-Control": "public, max-age=300" };

@@ -68,7 +68,9 @@ async function requestTokens(parameters: Record<string, string>) {
   return { status: response.status, body: await response.json() };
 }
 
-/** oauth.go, RedirectURL: no nonce; with `use_pkce`, a verifier of 128 characters. */
+/**
+ * Signs in as RedirectURL in oauth.go does: without a nonce and, with `use_pkce`, with a verifier of 128 characters.
+ */
 async function signIn() {
   const verifier = randomBytes(96).toString("base64url");
   const state = randomBytes(32).toString("base64");
@@ -82,7 +84,7 @@ async function signIn() {
       }),
       redirect_uri: redirectUri,
       response_type: "code",
-      // util.SplitString: by spaces or commas.
+      // Grafana's util.SplitString splits by spaces or commas.
       scope: setting(settings, "scopes")
         .split(/[\s,]+/)
         .join(" "),
@@ -100,7 +102,10 @@ async function signIn() {
   });
 }
 
-/** generic_oauth.go, collectUserInfoData: values in the ID token take precedence over the answer of `api_url`. */
+/**
+ * Returns the claims that Grafana uses. Values in the ID token take precedence over the answer of `api_url`
+ * (generic_oauth.go, collectUserInfoData).
+ */
 async function userInfoOf({ access_token, id_token }: Record<string, string>) {
   const response = await fetch(setting(settings, "api_url"), { headers: { authorization: `Bearer ${access_token}` } });
   expect(response.status).toBeLessThan(300);

@@ -12,14 +12,14 @@ afterEach(() => {
 });
 
 describe("an endpoint for OAuth clients", () => {
-  test("an OAuth endpoint passes on its own answers and errors", async () => {
+  test("an OAuth endpoint returns responses and thrown OAuth errors unchanged", async () => {
     const done = Response.json({ active: false });
     expect(await answerClient(context, async () => done)).toBe(done);
     const refused = oauthError("invalid_grant", { description: "used" });
     expect(await answerClient(context, () => Promise.reject(refused))).toBe(refused);
   });
 
-  test("an OAuth endpoint answers temporarily_unavailable with the failure's Retry-After, or 5 seconds", async () => {
+  test("an OAuth endpoint answers an outage with temporarily_unavailable and the outage's Retry-After, or 5 seconds", async () => {
     const expected = { status: 503, retryAfter: "5", body: { error: "temporarily_unavailable" } };
     expect(await answer(problem("UNAVAILABLE", context))).toMatchObject(expected);
     const later = problem("AUTH_UNAVAILABLE", { ...context, headers: { "Retry-After": "30" } });

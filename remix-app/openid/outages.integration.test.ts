@@ -43,7 +43,7 @@ async function post(path: string, parameters: Record<string, string>) {
 const unreachable = (name: string) => web.trouble({ unreachable: `/rpc/${name}` });
 const unavailable = { status: 503, body: { error: "temporarily_unavailable" } };
 
-/** Signs in until the client has its code. */
+/** Signs in, consents, and returns the client's authorization code. */
 async function consented(): Promise<{ asked: Asked; code: Record<string, string> }> {
   const asked = await ask(client, { scope: "openid offline_access" });
   const code = answerAt(asked, await consent(browser, asked)).get("code") ?? "";
@@ -55,7 +55,7 @@ const refreshing = (refresh_token: string) => post("/oauth/token", { grant_type:
 
 describe("an OAuth client loses nothing in an outage", () => {
   // Must run first, because the server caches the keys once it has read them.
-  test("a code that could not be redeemed without a signing key is redeemed by the next request", async () => {
+  test("an authorization code that was refused for lack of a signing key is accepted by the next request", async () => {
     const { code } = await consented();
     await unreachable("read_signing_keys");
     expect(await post("/oauth/token", code)).toMatchObject(unavailable);

@@ -31,7 +31,7 @@ function confirmation(text: string): string | null {
 }
 
 describe("RP-initiated logout", () => {
-  test("RP-Logout-id_token_hint: signs out without asking in the session that the login came from, and then redirects back", async () => {
+  test("RP-Logout-id_token_hint: with a hint from the browser session's own login, signs out without asking and redirects back", async () => {
     const browser = await enter(person);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });
     const answer = await browser.get(
@@ -53,7 +53,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get("/settings/profile")).location).toMatch(/^\/login/);
   });
 
-  test("RP-Logout-other-session: asks if the hint is from a login in another browser, and ends that login once the person agrees", async () => {
+  test("RP-Logout-other-session: for a hint from another browser's login, asks first, and ends that login once the person agrees", async () => {
     const [first, second] = [await enter(person), await enter(person)];
     const { tokens } = await signInAt(first, client);
     const page = await second.get(logout({ id_token_hint: tokens.id_token ?? "" }));

@@ -9,7 +9,7 @@ import { verifyOwnJwt } from "./signing-keys.ts";
 const parameters = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"] as const;
 const maxPathLength = 2_048;
 
-/** Returns the path of a request, for the way back. Leaves out parameters that have no meaning here. */
+/** Returns the path of a sign-out request, with only the parameters that we support. */
 export function logoutPath(query: URLSearchParams): string {
   const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
   return `/oauth/logout${known.length > 0 ? `?${new URLSearchParams(known)}` : ""}`;
@@ -20,11 +20,11 @@ const meets = z.object({ displayName: z.string(), redirectAllowed: z.boolean(), 
 
 /** A client's request to sign a person out (OpenID Connect RP-Initiated Logout 1.0 section 2). */
 export interface LogoutRequest {
-  /** Null if no client is named. */
+  /** The client's name, or null if the request names no client. */
   displayName: string | null;
   /** The login that the ID token belongs to. */
   login: { sid: string; userId: string } | null;
-  /** Where to go afterwards: a registered URL, with the client's state; null for our own page. */
+  /** Where to go afterwards: a registered URL with the client's state. Null for our own page. */
   address: string | null;
   /** Whether the ID token belongs to a login from this browser's session, so that no confirmation is needed. */
   isProven: boolean;

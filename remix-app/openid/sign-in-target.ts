@@ -7,10 +7,10 @@ const opened = z
   .object({ client: z.object({ displayName: z.string(), enabled: z.boolean() }), redirectAllowed: z.boolean() })
   .nullable();
 
-/** What the sign-in page shows when it leads to an OpenID client. */
+/** Details of an OpenID client that the sign-in page shows. */
 export interface OpenidSignIn {
   appName: string | null;
-  /** The email that the client expects, which anyone may have written. */
+  /** The email that the client expects. Anyone can write it into the URL, so it is not trusted. */
   loginHint: string;
 }
 

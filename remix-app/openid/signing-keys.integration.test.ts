@@ -127,7 +127,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(first), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("publishes the next signing key once, a day before its first use, and not before the 89th day", async () => {
+  test("concurrent rotations publish one next signing key, a day before its first use and not before the 89th day", async () => {
     const before = decodeProtectedHeader(await signJwt(server(first), idToken)).kid;
     await query(
       "update private.signing_keys set signs_from = now() - interval '89 days' + interval '1 minute' where true",
@@ -172,7 +172,7 @@ describe("signing keys", () => {
     expect(await kids()).toHaveLength(6);
   });
 
-  test("signing keys answer 503 without APP_SESSION_SECRET", async () => {
+  test("signing keys are unavailable (503) without APP_SESSION_SECRET", async () => {
     const { APP_SESSION_SECRET: _, ...env } = server(first).env;
     const refused = await publicKeys({ env: env as never }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ status: 503 });

@@ -25,7 +25,7 @@ interface SigningKeys {
   signing: { kid: string; key: CryptoKey };
 }
 
-/** Short enough that a key from another server is known here before its tokens are verified. */
+/** Short, because another server may have created a key. */
 const cacheMs = 10_000;
 const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
 

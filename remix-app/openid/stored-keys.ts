@@ -6,7 +6,7 @@ import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { createSealedKey, openPrivateJwk, publicRsaJwk, type SealedKey, sealPrivateJwk } from "./sealed-key.ts";
 
-/** A request, or a scheduled task, which has no request id. */
+/** The context of a request, or of a scheduled task, which has no request id. */
 export interface SigningContext {
   env: Env;
   requestId?: string;
@@ -29,7 +29,7 @@ export interface StoredKeys {
 }
 
 const rings = new WeakMap<Env, Promise<KeyRing>>();
-/** Another server may be faster twice: in creating the first key, and in replacing it. */
+/** Another server may interfere twice, by creating the first key and by replacing it. */
 const maxReads = 3;
 
 /**

@@ -53,8 +53,8 @@ export async function answerIntrospection(context: AppLoadContext, request: Requ
 }
 
 /**
- * Answers `POST /oauth/revoke` (RFC 7009). An access token is revoked by itself; a refresh token ends its whole login.
- * An unknown token is not an error.
+ * Answers `POST /oauth/revoke` (RFC 7009). Revoking an access token ends only that token. Revoking a refresh token ends
+ * its whole login. An unknown token is not an error.
  * @throws Response an OAuth error
  */
 export async function answerRevocation(context: AppLoadContext, request: Request): Promise<Response> {

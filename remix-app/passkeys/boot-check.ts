@@ -4,7 +4,7 @@ import { relyingPartyFault } from "./relying-party.ts";
 
 /**
  * Asks the identity backend once, at boot, for its relying party, so that the operator learns of a fault before the
- * first person tries a passkey. Each ceremony is checked as well.
+ * first person tries a passkey. Each passkey request repeats the check.
  * @returns one line per fault; undefined if the backend does not answer yet, or requires a bot challenge
  */
 export async function findPasskeyFaults(env: Env): Promise<string[] | undefined> {

@@ -21,7 +21,8 @@ export async function startRegistration(context: AppLoadContext) {
   if (error) throw passkeyProblem(error, context);
   requireRelyingParty(context, data.options.rp.id);
   const { rp } = data.options;
-  // Browsers and password managers show this name. It is not signed, so the backend's setting needs no change.
+  // Browsers and password managers show this name. It is not signed, so it may differ from the identity backend's
+  // setting.
   return { challengeId: data.challenge_id, options: { ...data.options, rp: { ...rp, name: context.env.BRAND_NAME } } };
 }
 

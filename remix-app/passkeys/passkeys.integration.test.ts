@@ -90,7 +90,7 @@ describe("a passkey", () => {
     expect(options.rp).toEqual({ id: new URL(base).hostname, name: "Acme & Co" });
   });
 
-  test("a passkey is registered for the account, notifies the owner, signs in and continues to the destination", async () => {
+  test("registering a passkey notifies the owner, and signing in with it continues to the destination", async () => {
     const { authenticator, status, text } = await register(owner.browser);
     expect([status, JSON.parse(text)]).toEqual([200, { redirectTo: "/settings/security#passkeys" }]);
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
@@ -122,7 +122,7 @@ describe("a passkey", () => {
     },
   );
 
-  test("a passkey does not sign in to a browser with 10 accounts, and leads to the list of its accounts", async () => {
+  test("a passkey does not sign in to a browser that already has 10 accounts, and shows the list of them", async () => {
     const { authenticator } = await register(owner.browser);
     const { browser } = await newOwner();
     const deviceId = /gh_device=([0-9a-f-]{36})/.exec(browser.cookie())?.[1];
@@ -143,7 +143,7 @@ describe("a passkey", () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test("a passkey signs in once per challenge, also with concurrent attempts", async () => {
+  test("a passkey challenge signs in only once, even with concurrent attempts", async () => {
     const { authenticator } = await register(owner.browser);
     const answer = await answerOf(stranger(), { authenticator });
     const answers = await callAtOnce(() => stranger().postJson(signIn, answer));
@@ -152,7 +152,7 @@ describe("a passkey", () => {
     expect(JSON.parse((await stranger().postJson(signIn, answer)).text)).toMatchObject({ code: "GONE" });
   });
 
-  test("a passkey is stored once per challenge, also with concurrent attempts", async () => {
+  test("a passkey challenge stores only one passkey, even with concurrent attempts", async () => {
     const { challengeId, options } = await creationOptions(owner.browser);
     const body = { challengeId, credential: new Authenticator().create(options, quirks) };
     const answers = await callAtOnce(() => owner.browser.postJson(registration, body));
@@ -260,14 +260,14 @@ describe("a passkey's name", () => {
     expect(await events(owner.id)).toContainEqual({ kind: "passkey_renamed", method: null });
   });
 
-  test(`a passkey's name has at most ${maxPasskeyNameBytes} bytes`, async () => {
+  test(`a passkey's name can have at most ${maxPasskeyNameBytes} bytes`, async () => {
     expect((await rename(`${"é".repeat(60)}x`)).status).toBe(400);
     expect((await rename("é".repeat(60))).status).toBe(302);
     expect((await rename("x".repeat(maxPasskeyNameBytes + 1))).status).toBe(400);
     expect((await rename("x".repeat(maxPasskeyNameBytes))).status).toBe(302);
   });
 
-  test.each(["", "   ", "two\nlines", "bell\u0007"])("a passkey's name is rejected as %j", async (name) => {
+  test.each(["", "   ", "two\nlines", "bell\u0007"])("rejects %j as a passkey's name", async (name) => {
     const { status, text } = await rename(name);
     expect(status).toBe(400);
     expect(text).toContain('aria-invalid="true"');
@@ -337,12 +337,12 @@ describe("invalid passkey requests", () => {
     expect((await send(path, { headers: { ...json, authorization } })).status).toBe(403);
   });
 
-  test.each(paths)("a passkey request with another method is refused at %s", async (path) => {
+  test.each(paths)("a passkey request with the wrong method is refused at %s", async (path) => {
     const answer = await fetch(new URL(path, base), { method: "PUT" });
     expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test.each(paths)("a passkey request with another content type is refused at %s", async (path) => {
+  test.each(paths)("a passkey request with the wrong content type is refused at %s", async (path) => {
     const cookie = owner.browser.cookie();
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"]) {
       const headers = { "sec-fetch-site": "same-origin", cookie, "content-type": type };

@@ -19,7 +19,7 @@ const rows = z.array(
     })
     .transform(({ id, credential_id, name, aaguid, device, created_at, last_used_at }) => ({
       id,
-      /** Encoded as browsers do. */
+      /** The id in base64url, as browsers encode it. */
       credentialId: Buffer.from(credential_id, "hex").toString("base64url"),
       name: passkeyName({ name, aaguid, device }),
       /** The passkey's provider, such as "1Password", or null if it is not a well-known provider. */

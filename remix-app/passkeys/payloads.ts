@@ -19,7 +19,7 @@ const credential = {
 
 const captchaToken = z.string().min(1).max(4_096).optional();
 
-/** Requests a challenge to sign in. */
+/** The body of a request for a sign-in challenge. */
 export const startSignInSchema = z.object({ captchaToken });
 
 /** A browser's answer to a sign-in's challenge. */
@@ -38,7 +38,7 @@ export const finishSignInSchema = z.object({
   returnUrl: z.string().optional(),
 });
 
-/** Requests a challenge to create a passkey. The page states which account it belongs to. */
+/** The body of a request for a challenge to create a passkey. The page states which account it belongs to. */
 export const startRegistrationSchema = z.object({ pageAccount: z.string().optional() });
 
 const transport = z.enum(["ble", "cable", "hybrid", "internal", "nfc", "smart-card", "usb"]);

@@ -16,7 +16,7 @@ test.each([
   ["http://web.gatehouse.localhost:3000", undefined, "gatehouse.localhost"],
   ["http://127.0.0.1:3000", undefined, "127.0.0.1"],
   ["http://[::1]:3000", undefined, "[::1]"],
-  // Previews of one host must not share passkeys with other customers of the host.
+  // Previews must not share passkeys with other customers of the hosting provider.
   ["https://gatehouse.vercel.app", undefined, "gatehouse.vercel.app"],
   ["https://pr-7.gatehouse.vercel.app", undefined, "gatehouse.vercel.app"],
 ])("on %s with parent domain %s, passkeys are bound to %s", (origin, parentDomain, expected) => {

@@ -1,7 +1,6 @@
 import { getDomain } from "tldts";
 
 export interface RelyingPartyOptions {
-  /** The web origin. */
   origin: string;
   /** The domain that sibling apps share. Used only if the origin's host is below it. */
   parentDomain?: string | undefined;
@@ -20,13 +19,13 @@ export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): s
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
 
-/** Compares the identity backend's relying party with the relying party that this site needs. */
+/** The identity backend's relying party, and the site whose relying party it must match. */
 export interface RelyingPartyCheck extends RelyingPartyOptions {
   /** The relying party in the identity backend's options. */
   reported: string | undefined;
 }
 
-/** Returns why ceremonies with these options cannot work, for the operator, or null if they can. */
+/** Returns a message for the operator if passkeys cannot work with these options, or null if they can. */
 export function relyingPartyFault({ reported, ...options }: RelyingPartyCheck): string | null {
   const expected = relyingPartyId(options);
   if (reported === expected) return null;

@@ -3,9 +3,9 @@ import { problem } from "../http/problem.ts";
 import { relyingPartyFault } from "./relying-party.ts";
 
 /**
- * Checks that a ceremony's options name our relying party. Browsers reject any other one with an obscure error, and
- * passkeys created for a wrong one are lost once it is corrected.
- * @throws Response 503 UNAVAILABLE if the options name another one; the log says what to correct
+ * Checks that a passkey request names our relying party. Browsers reject a wrong relying party with an obscure error,
+ * and passkeys created for it are lost once the setting is corrected.
+ * @throws Response 503 UNAVAILABLE for a wrong relying party; the log says what to correct
  */
 export function requireRelyingParty({ env, origin, requestId }: AppLoadContext, reported: string | undefined): void {
   const fault = relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported });

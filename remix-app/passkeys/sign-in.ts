@@ -7,7 +7,7 @@ import type { finishSignInSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
 
 /**
- * Requests a challenge from the identity backend that any passkey of this site may answer once, within minutes.
+ * Requests a sign-in challenge from the identity backend. Any passkey of this site may answer it once, within minutes.
  * @throws Response a problem, see {@link passkeyProblem}
  */
 export async function startSignIn(context: AppLoadContext, { captchaToken }: { captchaToken?: string | undefined }) {

@@ -79,19 +79,18 @@ const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]
 const completed = z.enum(["consumed", "rejected", "expired"]);
 
 /**
- * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session; all
- * other polls get a state.
+ * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session. All
+ * other polls get only a status.
  */
 export type Consumption =
   | { status: "consumed"; session: StoredSession }
   | { status: z.infer<typeof seen>; session: null };
 
 /**
- * Consumes an approved challenge for exactly one of any number of concurrent callers: claims it, mints a session
- * separate from both parties', gives it the approver's sign-in time, and returns it for the caller to put into the
- * browser. Creator and approver must satisfy the account's requirements at the claim and at the end. If certainly
- * nothing was minted, the next poll can consume the challenge. If that is unknown, the challenge cannot be used any
- * more.
+ * Consumes an approved challenge for only one of any number of concurrent callers. Claims the challenge, mints a
+ * session, gives it the approver's sign-in time, and returns it for the caller to put into the browser. Checks the
+ * account's requirements for creator and approver at the claim and again at the end. If no session was minted, the next
+ * poll can consume the challenge. If that is unknown, the challenge cannot be used any more.
  * @param options.claims of the requesting session, which is active
  * @throws Response 403 MFA_REQUIRED, 404, 409 CONFLICT for an account without an email, 503
  */

@@ -25,7 +25,6 @@ const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/qr-login/challenges";
 const json = { accept: "application/json" };
 
-/** An account with a browser and a phone. */
 interface Own {
   person: Person;
   browser: SignedInBrowser;
@@ -45,8 +44,8 @@ async function own(): Promise<Own> {
   return { person, browser, phone };
 }
 
-// Shared by tests that leave it unchanged: a consumed challenge only replaces the browser's session with another
-// session of the same account.
+// Shared by tests that leave the account unchanged. A consumed challenge only replaces the browser's session with
+// another session of the same account.
 let { person, browser, phone }: Own = {} as Own;
 const shareOne = () =>
   beforeAll(async () => {
@@ -136,7 +135,7 @@ describe("a QR handoff", () => {
     ]);
   });
 
-  test("a QR handoff shows the phone which device sent it, from where and when, and changes nothing", async () => {
+  test("reading a QR handoff on the phone shows which device sent it, from where and when, and changes nothing", async () => {
     const begun = await begin();
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     const asked = {
@@ -159,7 +158,7 @@ describe("a QR handoff", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("a QR handoff is hidden from other accounts, without the secret, and from the requesting session's bearer token", async () => {
+  test("a QR handoff cannot be read by other accounts, without the secret, or with the requesting session's bearer token", async () => {
     const [begun, other] = [await begin(), await own()];
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     expect(await other.phone.get(path)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
@@ -174,7 +173,7 @@ describe("a QR handoff", () => {
     expect([same.status, await same.json()]).toMatchObject([403, { code: "FORBIDDEN" }]);
   });
 
-  test("a QR handoff describes the device neutrally for any user agent", async () => {
+  test("a QR handoff never shows the text of an unrecognized user agent", async () => {
     const headers = { "user-agent": "Gatehouse security check - press approve", "sec-fetch-site": "same-origin" };
     const asked = await fetch(new URL(challenges, base), {
       method: "POST",
@@ -199,7 +198,7 @@ describe("a QR handoff", () => {
     expect(row?.text).not.toMatch(/eyJ[A-Za-z0-9_-]+\./);
   });
 
-  test("a QR handoff is consumed by one of many concurrent polls, and mints one session", async () => {
+  test("only one of many concurrent polls consumes a QR handoff, and it mints one session", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -207,18 +206,18 @@ describe("a QR handoff", () => {
     const polls = await callAtOnce(() => poll(openBrowser(base, { address: newAddress(), cookie }), begun));
     expect(polls.filter(({ body }) => body.status === "consumed" && body.session)).toHaveLength(1);
     for (const { status } of polls) expect(status).toBeLessThan(500);
-    // The phone's session and the fresh one; the browser's own has ended.
+    // The phone's session and the browser's fresh session remain. The browser's earlier session has ended.
     expect(await sessionsOf(person)).toHaveLength(2);
   });
 
-  test("a QR handoff is approved once despite concurrent approvals", async () => {
+  test("a QR handoff is approved only once, even by concurrent approvals", async () => {
     const begun = await begin();
     const answers = await callAtOnce(() => approve(phone, begun));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(atOnce - 1);
   });
 
-  test("a QR handoff inherits the phone's sign-in time, so that an old sign-in leads to step-up", async () => {
+  test("a QR handoff keeps the phone's sign-in time, so a handoff from an old sign-in requires a step-up", async () => {
     const begun = await begin();
     const secondsAgo = 1_234;
     const old = await signedInLongAgo(person, { secondsAgo });
@@ -236,7 +235,7 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("a QR handoff inherits the phone's sign-in time in the identity backend too: a new password requires an emailed code", async () => {
+  test("a QR handoff keeps the phone's sign-in time in the identity backend, so a new password requires an emailed code after a day", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
@@ -260,7 +259,7 @@ describe("a QR handoff", () => {
     expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
   });
 
-  test("a QR handoff to an account with an authenticator ends at the challenge, because it is not a second factor", async () => {
+  test("a QR handoff is not a second factor: an account with an authenticator still gets the challenge", async () => {
     const { person } = await own();
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
@@ -467,7 +466,7 @@ describe("polling a QR challenge", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("polling a QR challenge returns rejected and mints no session if the phone has signed out since", async () => {
+  test("polling an approved QR challenge returns rejected and mints no session if the phone has since signed out", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -476,7 +475,7 @@ describe("polling a QR challenge", () => {
     expect(await sessionsOf(person)).toHaveLength(1);
   });
 
-  test("polling a QR challenge returns 401 if the browser has signed out since", async () => {
+  test("polling an approved QR challenge returns 401 if the browser has since signed out", async () => {
     const { browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -497,7 +496,7 @@ describe("polling a QR challenge", () => {
       ["logout of this account", "/api/v1/auth/accounts/logout", "GET", 401],
       ["logout of all accounts, with a form", "/api/v1/auth/accounts/logout-all", "POST", 302],
     ])(
-      "a QR poll that finishes after a logout in another tab signs no account in: %s",
+      "a QR poll that finishes after another tab signed out does not sign in: %s",
       async (_, logout, method, status) => {
         const { person, browser, phone } = await own();
         await web.trouble({ holds: "continue_account_session" });
@@ -522,7 +521,7 @@ describe("polling a QR challenge", () => {
       60_000,
     );
 
-    test("a QR poll that finishes after another tab's switch renews its own account, and leaves the other account active", async () => {
+    test("a QR poll that finishes after another tab switched accounts keeps the other tab's account active", async () => {
       const { person, browser, phone } = await own();
       const other = await createPerson();
       made.push(other);
@@ -549,7 +548,7 @@ describe("polling a QR challenge", () => {
   });
 
   test.each(["created", "rejected", "expired"])(
-    "polling without a required second step returns 403 MFA_REQUIRED, and reveals nothing of a challenge that is %s",
+    "polling with the second step pending returns 403 MFA_REQUIRED, and doesn't reveal that a challenge is %s",
     async (state) => {
       const { person, browser, phone } = await own();
       const begun = await begin(browser);
@@ -570,7 +569,7 @@ describe("polling a QR challenge", () => {
     },
   );
 
-  test("polling a QR challenge returns 403 MFA_REQUIRED if MFA has become required since", async () => {
+  test("polling an approved QR challenge returns 403 MFA_REQUIRED if MFA has since become required", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);

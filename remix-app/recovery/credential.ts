@@ -8,7 +8,7 @@ const tokenBytes = 32;
 const saltBytes = 16;
 const keyBytes = 32;
 
-/** The credentials in a recovery email, and what the database stores of them, in hex. */
+/** The credentials in a recovery email, and their salt and hashes for the database, in hex. */
 export interface NewCredential {
   token: string;
   code: string;
@@ -40,8 +40,8 @@ export function codeHash(env: HashEnv, { code, salt }: { code: string; salt: str
 }
 
 /**
- * Derives a key for one purpose (HKDF, RFC 5869). Production sets a separate secret for it; elsewhere, the identity
- * backend's key is used.
+ * Derives a key for one purpose (HKDF, RFC 5869). Production sets its own secret for recovery. Without one, the
+ * identity backend's key is used.
  */
 function keyOf({ AUTH_RECOVERY_HASH_SECRET, SUPABASE_SECRET_KEY }: HashEnv, purpose: string): Buffer {
   const secret = AUTH_RECOVERY_HASH_SECRET ?? SUPABASE_SECRET_KEY;

@@ -5,8 +5,8 @@ import { tokenHash } from "./credential.ts";
 import { recoveryBrowserHash } from "./recovery-browser.ts";
 
 /**
- * Returns the email that a recovery link would sign in, or null if the link does not work in this browser. Changes
- * nothing.
+ * Returns the email of the account that a recovery link would sign in to, or null if the link does not work in this
+ * browser. Changes nothing.
  * @throws Response 503 AUTH_UNAVAILABLE if the lookup fails
  */
 export async function emailOfLink(context: AppLoadContext, token: string): Promise<string | null> {

@@ -37,7 +37,7 @@ const eventsOf = async () =>
     .reverse();
 
 describe("a normal sign-in under an override", () => {
-  test("a sign-in under an override lifts a ban and confirms the email after the right password, and is recorded", async () => {
+  test("a sign-in with the right password under an override lifts the ban, confirms the email and is recorded", async () => {
     await helper.override(person.email);
     expect((await login(`${person.password}!`)).status).toBe(400);
     expect(await banned()).toBe(true);
@@ -90,7 +90,7 @@ describe("a normal sign-in under an override", () => {
     expect(await banned()).toBe(true);
   });
 
-  test("a sign-in under an override bypasses the limits of the email, but not those of the IP address", async () => {
+  test("a sign-in under an override bypasses the rate limits for the email, but not those for the IP address", async () => {
     await query("update auth.users set banned_until = null, email_confirmed_at = now() where id = $1", [person.id]);
     const address = newAddress();
     for (let wrong = 0; wrong < 10; wrong += 1) await login("wrong", address);
@@ -126,7 +126,7 @@ describe("a sign-in under an override with a required bot challenge", () => {
   });
   afterAll(() => web.stop());
 
-  test("an override bypasses neither the bot challenge nor the check for bots", async () => {
+  test("an override bypasses neither the bot challenge nor the user-agent check", async () => {
     await helper.override(person.email);
     const post = (headers: Record<string, string>) =>
       web.fetch("/login", {

@@ -6,7 +6,10 @@ import { storedSession } from "../session/cookies.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 
-/** Returns whether an admin lets this email bypass its own blocks and limits at the sign-in page. False if unknown. */
+/**
+ * Returns whether an admin's override lets this email bypass its blocks and rate limits at the sign-in page. False if
+ * the lookup fails.
+ */
 export async function hasLoginOverride(context: AppLoadContext, email: string): Promise<boolean> {
   return (await findLoginOverride(context, email)) !== null;
 }
@@ -27,10 +30,10 @@ const proven = z.object({
 });
 
 /**
- * Continues a sign-in that an override let past limits, and records the identity backend's answer. If the account is
- * banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The first attempt has
- * spent the bot challenge's token, so the second attempt uses our own key.
- * @returns the error to show, or null on success; the session is then in the response's cookie
+ * Continues a sign-in for which an override lifted the limits, and records the identity backend's answer. If the
+ * account is banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The first
+ * attempt has spent the bot challenge's token, so the second attempt uses our own key.
+ * @returns the error to show, or null on success, when the response's cookie has the session
  */
 export async function signInUnderOverride(
   context: AppLoadContext,
@@ -61,8 +64,8 @@ export async function signInUnderOverride(
 }
 
 /**
- * Records a sign-in that an override let past limits. An emailed sign-in code proves the mailbox but does not lift a
- * ban: that takes the recovery email, which has its own switch.
+ * Records a sign-in for which an override lifted the limits. An emailed sign-in code proves the mailbox but does not
+ * lift a ban. Only a recovery email does.
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,
@@ -88,9 +91,9 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email, after the credential has been proven. If the mailbox proved it, the password of
- * an unconfirmed account may be an attacker's, so the same call replaces it with a random one.
- * @returns whether no block remains; what could not be lifted is recorded
+ * Lifts a ban and confirms the email, after the credential has been proven. If the person proved the mailbox, the
+ * password of an unconfirmed account may be an attacker's, so the same call replaces it with a random one.
+ * @returns whether no block remains; a failure is recorded
  */
 export async function liftBlocks(
   context: AppLoadContext,

@@ -20,7 +20,7 @@ import { recoverAccount } from "./recover-account.ts";
 
 const stack = readStack();
 const page = "/auth/recovery";
-/** Recovery leads to the review of what can open the account, and then to the destination. */
+/** A recovery leads to the access review, and then to the destination. */
 const review = (next = "/") => `/settings/security/access?${new URLSearchParams({ returnUrl: next })}`;
 let helper: Helper;
 let person: Person;
@@ -41,7 +41,7 @@ const eventsOf = async (email = person.email) =>
   (await findRecovery(await openContext(stack), email)).events.map(({ kind, outcome }) => `${kind} ${outcome}`);
 
 describe("a recovery link", () => {
-  test("a recovery link shows its account and a button, also to scanners, and signs in only when the button is pressed", async () => {
+  test("a recovery link shows the masked account and a button, and signs in only when the button is pressed", async () => {
     const { path, token } = await help();
     for (const method of ["GET", "HEAD", "GET"]) {
       const response = await fetch(new URL(path, stack.base), { method });
@@ -67,7 +67,7 @@ describe("a recovery link", () => {
   });
 
   test.each(["link", "code"] as const)(
-    "a recovery opened by %s stays unused in a browser with 10 accounts",
+    "a recovery by %s in a browser that already has 10 accounts is refused and stays unused",
     async (way) => {
       const { token, code } = await help();
       const owner = await createPerson();
@@ -134,7 +134,7 @@ describe("a recovery link", () => {
 
   // supabase/tests/recovery-credentials.test.ts tests sixty concurrent uses. Here each use makes several calls that
   // queue.
-  test("a recovery link posted ten times concurrently signs in once", async () => {
+  test("a recovery link posted ten times concurrently signs in only once", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));
     expect(answers.filter(({ location }) => location === review())).toHaveLength(1);
@@ -144,7 +144,7 @@ describe("a recovery link", () => {
 });
 
 describe("a recovery code", () => {
-  test("a recovery code signs in with its email in any spelling, and ends the link", async () => {
+  test("a recovery code with its email in any case signs in and invalidates the recovery link", async () => {
     const { token, code } = await help();
     const browser = stranger();
     const typed = `${code.slice(0, 3)} ${code.slice(3)}`;
@@ -153,7 +153,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { token })).status).toBe(410);
   });
 
-  test("a recovery code is rejected with the same answer if it is wrong, for another email, and for an unknown email", async () => {
+  test("a recovery code gets the same refusal for a wrong code, another account's email and an unknown email", async () => {
     const { code } = await help();
     const other = await createPerson();
     const wrong = code === "000000" ? "000001" : "000000";
@@ -171,7 +171,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { email: person.email, code })).location).toBe(review());
   });
 
-  test("a recovery code locks after five wrong guesses from any browser, and so does a new code, but the link stays valid", async () => {
+  test("after five wrong guesses from any browsers, neither the recovery code nor a new one is accepted, but the link still works", async () => {
     const overrideId = await helper.override(person.email);
     const first = await helper.send(person.email, overrideId);
     const wrong = first.code === "000000" ? "000001" : "000000";
@@ -200,7 +200,7 @@ describe("a recovery code", () => {
 });
 
 describe("a recovery", () => {
-  test("a recovery lifts a ban and confirms the email once the link has proven ownership", async () => {
+  test("a recovery lifts the ban and confirms the email only after the link is used", async () => {
     await query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = null where id = $1",
       [person.id],
@@ -252,7 +252,7 @@ describe("a recovery", () => {
     });
   });
 
-  test("a recovery without a second factor ends earlier sessions and shows what can open the account now", async () => {
+  test("a recovery without a second factor ends earlier sessions and opens the account's access review", async () => {
     const elsewhere = await enter(person);
     const app = await createApp({ scopes: ["profile"] });
     await handOver({ ...person, ...(await signInAgain(person)) }, app);
@@ -268,7 +268,7 @@ describe("a recovery", () => {
     expect([list.status, list.words]).toEqual([200, expect.stringContaining("Review account access")]);
   });
 
-  test("a recovery creates the account of an email that has none", async () => {
+  test("a recovery for an email without an account creates one", async () => {
     const email = `new-${person.email}`;
     const { code } = await help(email);
     const browser = stranger();
@@ -279,7 +279,7 @@ describe("a recovery", () => {
     await deletePerson(user);
   });
 
-  test("a recovery is AAL1: the account's authenticator is still asked for, and a required second factor must be proven again", async () => {
+  test("a recovery signs in at AAL1, so the account must still pass its authenticator", async () => {
     await insertAuthenticators(person, ["Phone"]);
     await requireMfa(person);
     const { token } = await help();
@@ -335,7 +335,7 @@ describe("a recovery", () => {
 });
 
 describe("the admin who starts a recovery", () => {
-  test("the admin never sees the recovery link or code, and an undelivered recovery email is void", async () => {
+  test("the admin never sees the recovery link or code, and a recovery whose email cannot be sent is refused", async () => {
     const overrideId = await helper.override(person.email);
     const context = await openContext({ ...stack, mail: { smtp: "smtp://127.0.0.1:9" } });
     const sent = await sendRecovery(context, { admin: helper.admin, overrideId, reason: "asked" });

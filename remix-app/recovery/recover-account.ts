@@ -13,7 +13,7 @@ import { recoveryBrowserHash } from "./recovery-browser.ts";
 /** The credential that proves a recovery. */
 export type Proof = { token: string } | { email: string; code: string };
 
-/** The result of a recovery; for a failure, the message and the status. */
+/** The result of a recovery. A failure has a message and a status. */
 export type AccountRecovery =
   | {
       outcome: "recovered";

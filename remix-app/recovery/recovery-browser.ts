@@ -6,7 +6,10 @@ import { secretHashOf } from "../session/challenge.ts";
 const secretBytes = 32;
 const shape = /^[\w-]{43}$/;
 
-/** Marks the browser that shows the recovery page until it has received the response to its form. */
+/**
+ * Marks the browser that shows the recovery page. The mark remains until the browser has received the response to its
+ * form.
+ */
 export function markRecoveryBrowser(context: CookieContext): void {
   const held = readCookie(context, cookies.recoveryBrowser);
   // Written at each visit, so that the mark lasts as long as the link in the most recently opened email.

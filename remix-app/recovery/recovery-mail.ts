@@ -2,7 +2,7 @@ import type { Mail, MailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { credentialMinutes } from "./credential.ts";
 
-/** Writes the one email with a link and a code. Using either invalidates both. */
+/** Writes the recovery email, with a link and a code. Using either invalidates both. */
 export function recoveryMail(
   { to, token, code }: { to: string; token: string; code: string },
   { origin, product }: Pick<MailSite, "origin" | "product">,

@@ -8,8 +8,8 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /**
- * A caller with a satellite's central session or an OpenID client's access token, as the token's hash that the database
- * functions take. It has no user session.
+ * A caller with a satellite's central session or an OpenID client's access token. Database functions identify the
+ * caller by the token's hash. The caller has no user session.
  */
 export interface AppCaller {
   kind: "app";
@@ -22,9 +22,9 @@ export interface AppCaller {
 export type Caller = { kind: "user"; user: User } | AppCaller;
 
 /**
- * Returns the caller of a route that accepts app sessions. The bearer token's form decides which kind it is, and it is
- * checked only as that kind: an invalid app session is never tried as anything else, and cookies are ignored. All other
- * routes use requireUser, which accepts no app session.
+ * Returns the caller of a route that accepts app sessions. The form of the bearer token decides how it is checked. An
+ * invalid app session is never tried as anything else, and cookies are ignored. All other routes use requireUser, which
+ * accepts no app session.
  * @throws Response 401 for an app session that we did not sign; otherwise like requireUser
  */
 export async function requireCaller(context: AppLoadContext, request: Request): Promise<Caller> {

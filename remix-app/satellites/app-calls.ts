@@ -32,7 +32,7 @@ const openedSessions = z.object({
 });
 export type OpenedSessions = z.output<typeof openedSessions>;
 
-/** The person that a token would sign in. The app learns a name only with the scope for it. */
+/** The person that a token would sign in. The app gets name and email only with the `profile` scope. */
 const handoffPreview = z.object({ userId: z.uuid(), name: z.string().nullable(), email: z.string().nullable() });
 export type HandoffPreview = z.output<typeof handoffPreview>;
 
@@ -52,7 +52,7 @@ export const introspection = z.union([
     iss: z.string(),
     aud: z.string(),
     sub: z.uuid(),
-    /** The login: the same for all sessions of a handoff, regardless of refreshes. */
+    /** The login, which is the same for all sessions of a handoff, regardless of refreshes. */
     sid: z.uuid(),
     scope: z.string(),
     iat: z.number().int(),

@@ -29,8 +29,8 @@ export function requireAppClient(request: Request, { requestId }: { requestId: s
 }
 
 /**
- * Reads the JSON that an app's server posts. The database function that does what the body asks also verifies the app's
- * credentials. If the body is invalid, they are verified before the error is returned.
+ * Reads the JSON that an app's server posts. The database function that serves the request also verifies the app's
+ * credentials. If the body is invalid, this function verifies the credentials before it returns the error.
  * @throws Response 401 if the credentials are invalid; else 415 or 400, as readJson
  */
 export async function readAppRequest<Schema extends z.ZodType>(

@@ -8,7 +8,7 @@ const retryAfterOutageSeconds = 5;
 
 type CallContext = Pick<AppLoadContext, "env" | "requestId">;
 
-/** Answers a failed lookup: nothing is granted, and no session ends. */
+/** Answers a failed lookup, so that nothing is granted and no session ends. */
 export function appsUnavailable({ requestId }: { requestId: string }): Response {
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": String(retryAfterOutageSeconds) } });
 }
@@ -31,7 +31,7 @@ export async function callAppFunction<Schema extends z.ZodType>(
   throw appsUnavailable(context);
 }
 
-/** Returns the schema of a function's refusal with one of its reasons. */
+/** Returns the schema of a database function's refusal, with the reasons that it may give. */
 export function refusalOf<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
   return z.object({ refused: z.enum(reasons) });
 }

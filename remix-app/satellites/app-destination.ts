@@ -18,7 +18,7 @@ const registeredApp = z.object({
 /** A page of a registered app to return to. */
 export interface AppDestination {
   app: z.infer<typeof registeredApp>;
-  /** Exactly as registered. */
+  /** The origin, exactly as registered. */
   origin: string;
   /** Path, query and fragment on that origin. */
   nextUrl: string;
@@ -90,7 +90,7 @@ export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   }
 }
 
-/** Browsers resolve every name under .localhost to this machine (RFC 6761 §6.3); Node's resolver may not. */
+/** Browsers resolve every name under .localhost to this machine (RFC 6761 §6.3), but Node's resolver may not. */
 function reachable(url: URL): URL {
   if (url.hostname.endsWith(".localhost")) url.hostname = "127.0.0.1";
   return url;

@@ -1,9 +1,8 @@
 import type { ConnectedApp } from "./connected-apps.ts";
 
 /**
- * Every scope of an app: its field and label in the console's forms, and what it lets the app's sessions do, as
- * described to the person. The last three are for tokens and depend on each other (aiRight). The database has the same
- * list.
+ * Every scope of an app, with its field and label in the console's forms and a description of what it lets the app's
+ * sessions do. The last three are for tokens and depend on each other (aiRight). The database has the same list.
  */
 export const appScopes = [
   {
@@ -46,7 +45,7 @@ export const appScopes = [
   { field: "scopeTtsUse", scope: "tts:use", label: "Use speech (external)", right: null },
 ] as const;
 
-/** Returns what an app may do through its sessions, in words for their owner. */
+/** Describes what an app may do through its sessions, for their owner. */
 export function rightsOfSession({ scopes }: { scopes: readonly string[] }): string[] {
   const rights = appScopes.flatMap(({ scope, right }) => (right && scopes.includes(scope) ? [right] : []));
   return scopes.includes("profile") ? rights : ["Recognize your account, without your name or email", ...rights];

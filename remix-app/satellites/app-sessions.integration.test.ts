@@ -92,7 +92,7 @@ describe("introspection", () => {
 });
 
 describe("a central session", () => {
-  test("a central session reads and renames a workspace as the person", async () => {
+  test("an app can read and rename a workspace with a central session, as the person it belongs to", async () => {
     expect(await central("GET", "/api/v1/workspaces")).toMatchObject({
       status: 200,
       body: { workspaces: [{ id: workspaceId, personal: true, role: "owner" }] },
@@ -208,7 +208,7 @@ describe("the end of an app session", () => {
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("an app session ends by revocation, together with its central session, and can be revoked again without an error", async () => {
+  test("an app can revoke its session together with the central session, and repeat the call without an error", async () => {
     for (let time = 0; time < 2; time += 1) {
       const answer = await asApp(app, paths.revoke, { token: held.appSession.token });
       expect([answer.status, answer.body]).toEqual([204, ""]);
@@ -227,13 +227,13 @@ describe("the end of an app session", () => {
     expect(await introspect(held.appSession.token)).toEqual({ active: false });
   });
 
-  test("an app session ends when the session boundary moves", async () => {
+  test("an app session ends when the MFA policy invalidates earlier sessions", async () => {
     const boundary = await currentSecond(db);
     await setPolicy(db, { userId: person.id, policy: { required: true, boundary, generation: 1 } });
     expect(await worth()).toEqual([false, 401]);
   });
 
-  test("an app session is unavailable only while the policy is unreadable: 503, and the session is kept", async () => {
+  test("an app session returns 503 while the MFA policy is unreadable, and works again afterwards", async () => {
     await setPolicy(db, { userId: person.id, policy: { version: 7 } });
     const answer = await central("GET", workspacePath());
     expect([answer.status, answer.body]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
@@ -295,7 +295,7 @@ describe("refreshing an app session", () => {
     expect((await central("GET", workspacePath(), { token })).status).toBe(200);
   });
 
-  test("refreshing anything but the app's own session returns 401 and asks for a sign-in", async () => {
+  test("refreshing another app's session or an unknown token returns 401 and asks for a sign-in", async () => {
     const other = await createApp({ scopes: ["profile"] });
     for (const [by, token] of [
       [other, held.appSession.token],

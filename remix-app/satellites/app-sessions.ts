@@ -18,7 +18,7 @@ export type TokenOfApp = { client: AppClient; token: string };
 
 /**
  * Returns the hash under which the database stores a token. A text that we never signed gets an unknown hash, so that
- * the app's credentials are verified nevertheless.
+ * the app's credentials are still verified.
  */
 export async function sessionHash(token: string, keys: AppKeys): Promise<string> {
   const jti = await readSessionToken(token, keys.session);
@@ -76,7 +76,7 @@ export async function introspectAppSession(
 }
 
 /**
- * Replaces a session's token. The old token expires after 30 s; until then it leads to the same new token.
+ * Replaces a session's token. The old token expires after 30 s. Until then, refreshing it returns the same new token.
  * @throws Response 401 REAUTH_REQUIRED if the session has ended; 401 UNAUTHENTICATED if the app's credentials are
  * invalid
  */

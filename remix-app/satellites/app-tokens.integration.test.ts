@@ -62,7 +62,7 @@ test("a token exchange returns a gateway token that the database stores as a has
   expect(await known(issued.accessToken)).toEqual({ count: 1, refused: null });
 });
 
-test("a cross-app token is exchanged once, also by concurrent requests", async () => {
+test("a cross-app token is exchanged only once, even by concurrent requests", async () => {
   const token = await mint(person, app);
   const answers = await callAtOnce(() => exchange({ token }));
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
@@ -71,7 +71,7 @@ test("a cross-app token is exchanged once, also by concurrent requests", async (
     expect([answer.status, answer.body]).toMatchObject([401, { code: "REAUTH_REQUIRED", requiresReauth: true }]);
 });
 
-test("refreshing an app's token returns the next pair, the same to concurrent requests, and never widens the scopes", async () => {
+test("refreshing an app's token never widens the scopes, and concurrent refreshes return the same next pair", async () => {
   const first = await begin();
   const narrowed = await exchange({ refreshToken: first.refreshToken, scopes: ["ai:use"] });
   expect([narrowed.status, (narrowed.body as IssuedAppToken).scopes]).toEqual([200, ["ai:use"]]);

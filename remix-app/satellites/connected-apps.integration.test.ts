@@ -109,7 +109,7 @@ describe("the list of connected apps", () => {
 });
 
 describe("disconnecting an app", () => {
-  test("disconnecting an app asks first, ends everything immediately, confirms it, and is logged", async () => {
+  test("disconnecting an app asks for confirmation, ends its access immediately, reports success, and is logged", async () => {
     const { app, callGateway, refresh } = await connectGatewayApp(["workspace:session", "ai:use"]);
     expect(await callGateway()).toBe(200);
     expect((await browser.get(pathOf(app))).words).toContain(
@@ -129,7 +129,7 @@ describe("disconnecting an app", () => {
     expect((await browser.get("/settings/security/activity")).words).toContain("Disconnected an app Scribe");
   });
 
-  test("disconnecting an app takes effect once, also with concurrent requests", async () => {
+  test("concurrent requests disconnect an app only once", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => browser.post(pathOf(notes), {})));
     expect(new Set(answers.map(({ status, location }) => `${status} ${location}`))).toEqual(new Set([`303 ${list}`]));
     expect(await active()).toBe(false);
@@ -225,7 +225,7 @@ describe("disconnecting an app", () => {
     expect((await soon.post(pathOf(notes), {})).location).toBe(list);
   });
 
-  test("disconnecting an app and reading the list both require the account's second step", async () => {
+  test("a pending second step blocks both disconnecting an app and reading the list", async () => {
     await requireMfa(person);
     for (const answer of [
       await browser.get(list),

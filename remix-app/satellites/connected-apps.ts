@@ -12,7 +12,7 @@ const held = z.object({
   connectedAt: time,
   /** When the app last renewed its token. Other use is not recorded. */
   renewedAt: time,
-  /** For a session, the latest possible renewal; for tokens, their expiry unless they are renewed. */
+  /** The latest possible renewal of a session, or the expiry of tokens that are not renewed. */
   endsAt: time,
 });
 
@@ -24,7 +24,7 @@ const connectedApp = z.object({
   session: held.nullable(),
   /** The app's OpenID Connect logins combined, or null if it has none. */
   login: held.nullable(),
-  /** The scopes that the app gets through OpenID Connect without asking again, or null if it would ask. */
+  /** The scopes that the app gets through OpenID Connect without asking the person again, or null if it has to ask. */
   consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
   /** The app's gateway tokens combined per workspace. The workspace has no name if the gateway refuses the tokens. */
   tokens: z.array(held.extend({ workspace: z.string().nullable() })),
@@ -62,8 +62,8 @@ export async function wasConnected(
 }
 
 /**
- * Ends everything that an app holds of a user, and logs it for the account in the same transaction.
- * @returns `over` if nothing was left to end, `not_found` if the app never held anything of theirs or does not exist
+ * Ends all access that an app has to a user's account, and logs this for the account in the same transaction.
+ * @returns `over` if no access was left to end, `not_found` if the app never had access or does not exist
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function disconnectApp(

@@ -27,7 +27,7 @@ async function openPage() {
   return { words, fields: Object.fromEntries(fields.map(([, name, value]) => [name, value])) };
 }
 
-test("the handoff page lists what the app may do before the click", async () => {
+test("the handoff page lists what the app may do before the person continues", async () => {
   const { words } = await openPage();
   const rights = words.slice(0, words.indexOf("Continue as"));
   expect(rights).toContain(
@@ -35,14 +35,14 @@ test("the handoff page lists what the app may do before the click", async () => 
   );
 });
 
-test("a click on the handoff page hands the account that the page names over to the app", async () => {
+test("continuing on the handoff page signs the account that the page names in to the app", async () => {
   const { words, fields } = await openPage();
   expect(words).toContain(`Continue as ${ada.email}`);
   const { status, location } = await browser.post(here, fields);
   expect([status, location]).toEqual([303, expect.stringMatching(`^${notes?.url}/verify-token\\?token=xat_`)]);
 });
 
-test("if another tab has switched accounts since, the handoff page hands no account over and asks again", async () => {
+test("if another tab has switched accounts since the handoff page was loaded, the page hands no account over and asks again", async () => {
   const { fields } = await openPage();
   await browser.postJson("/api/v1/auth/accounts/switch", { accountId: bob.id });
   expect(await browser.post(here, fields)).toMatchObject({ status: 303, location: here });

@@ -40,7 +40,7 @@ const mintWith = (body: unknown, headers: Record<string, string> = bearer(person
   send(paths.mint, { body, headers });
 
 describe("minting a handoff token", () => {
-  test("minting a handoff token returns it with its expiry, to the page by cookie and to a bearer", async () => {
+  test("minting a handoff token returns the token with its expiry", async () => {
     const before = Date.now();
     const { status, body, headers } = await mintWith({ targetApp: app.name });
     expect([status, headers.get("cache-control")]).toEqual([201, "private, no-store"]);
@@ -107,14 +107,14 @@ describe("validating a handoff token", () => {
     expect(Date.parse(held.appSession.expiresAt) - Date.now()).toBeGreaterThan(7.9 * 3_600_000);
   });
 
-  test("validating a handoff token 50 times concurrently succeeds once and returns null otherwise", async () => {
+  test("of 50 concurrent validations of a handoff token, one succeeds and the others return null", async () => {
     const token = await mint(person, app);
     const answers = await callAtOnce(() => asApp(app, paths.validate, { token }), { times: 50 });
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     expect(answers.filter(({ body }) => body !== null)).toHaveLength(1);
   });
 
-  test("validating returns null for a used, foreign, unknown or malformed handoff token", async () => {
+  test("validating returns null for a handoff token that is used, unknown, malformed or for another app", async () => {
     const other = await createApp({ scopes });
     const used = await mint(person, app);
     await asApp(app, paths.validate, { token: used });
@@ -125,7 +125,7 @@ describe("validating a handoff token", () => {
     expect((await asApp(other, paths.validate, { token: foreign })).body).toMatchObject({ userId: person.id });
   });
 
-  test("validating a handoff token returns null after revocation, after sign-out, and once the proven factor is removed", async () => {
+  test("validating a handoff token returns null after revocation, sign-out, or the removal of the session's second factor", async () => {
     const revoked = [await mint(person, app), await mint(person, app)];
     const revoke = await send(paths.mint, { method: "DELETE", headers: bearer(person.accessToken) });
     expect([revoke.status, (revoke.body as { revoked: number }).revoked]).toEqual([200, expect.any(Number)]);
@@ -168,7 +168,7 @@ describe("validating a handoff token", () => {
     }
   });
 
-  test("previewing a handoff token shows the person to an app with that scope, and does not redeem the token", async () => {
+  test("previewing a handoff token shows name and email only to an app with the profile scope, and does not redeem the token", async () => {
     const token = await mint(person, app);
     const preview = () => asApp(app, paths.validate, { token, preview: true });
     expect((await preview()).body).toEqual({ userId: person.id, name: expect.any(String), email: person.email });

@@ -10,9 +10,9 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
- * Mints a cross-app token for the signed-in user. The database returns the facts that the session has proven; they are
+ * Mints a cross-app token for the signed-in user. The database returns the facts that the session has proven, which are
  * signed and stored with the token's hash.
- * @param user of this request, by requireUser; the session is the one in its verified claims
+ * @param user the result of requireUser for this request, whose verified claims name the session
  * @throws Response 404 NOT_FOUND for an unknown or disabled target; 401, 403 or 503 if the session is no longer
  * sufficient
  */
@@ -144,8 +144,8 @@ export async function openAppSessions(
 }
 
 /**
- * Returns the person that a token would sign in, for "Continue as …". The app learns a name only with the scope for it.
- * Redeems nothing.
+ * Returns the person that a token would sign in, for "Continue as …". The app gets name and email only with the
+ * `profile` scope. Redeems nothing.
  */
 export async function previewHandoff(context: AppLoadContext, { app, facts }: ProvenHandoff): Promise<HandoffPreview> {
   if (!app.scopes.includes("profile")) return { userId: facts.user, name: null, email: null };
@@ -159,7 +159,7 @@ export async function previewHandoff(context: AppLoadContext, { app, facts }: Pr
 
 const second = z.number().int().nonnegative();
 
-/** What a session had proven at the handoff, as returned by private.required_mfa_proof. */
+/** The facts that a session had proven at the handoff, as returned by private.required_mfa_proof. */
 export const handoffFacts = z.object({
   user: z.uuid(),
   target: z.string(),

@@ -6,7 +6,7 @@ import { upkeepTask } from "../schedule/upkeep.ts";
 
 const { supabase } = readStack();
 
-test("the sweep deletes app tokens a day after they ended and keeps later ones", async () => {
+test("the sweep deletes app tokens that ended more than a day ago and keeps newer ones", async () => {
   const { db, close } = openPool(1);
   const person = await createPerson();
   try {

@@ -44,7 +44,7 @@ export async function refreshByAnyKey<Refreshed extends { answer: object }>(
 /** An app session as the database describes it (private.app_session_summary). */
 export const sessionSummary = z.object({
   id: z.uuid(),
-  /** The handoff that opened it: the `sid` in the logout tokens that notify the app. */
+  /** The handoff that opened the session. Logout tokens name it as the `sid`. */
   handoff: z.uuid(),
   audience: z.enum(["app", "central"]),
   user: z.uuid(),
@@ -63,7 +63,7 @@ export interface IssueOptions {
   keys: KeyRing;
   issuer: string;
   app: string;
-  /** The token's own random part; the database stores its SHA-256. */
+  /** The token's own random part. The database stores its SHA-256. */
   jti: string;
 }
 
@@ -106,8 +106,8 @@ export function signToken(claims: object, { type, keys }: { type: TokenType; key
 }
 
 /**
- * Returns the claims of a token that a key of the ring signed for this purpose, or null. Does not check the times: the
- * database does, because it knows what has been revoked.
+ * Returns the claims of a token that a key of the ring signed for this purpose, or null. Leaves the check of the times
+ * to the database, which knows what has been revoked.
  */
 export async function verifyToken(
   token: string,

@@ -31,7 +31,7 @@ test("a scheduled task runs at its interval, and never twice concurrently", asyn
   stop();
 });
 
-test("an outage of a scheduled task logs two lines, regardless of its length", async () => {
+test("an outage of a scheduled task logs one line when it begins and one when it ends", async () => {
   let down = true;
   const { lines, stop } = scheduleOf(async () => {
     if (down) throw new Error("no database");

@@ -1,4 +1,4 @@
-/** A maintenance task that all servers may start concurrently: the database lets only one server do it. */
+/** A maintenance task that all servers may start concurrently. The database lets only one server do it. */
 export interface ScheduledTask {
   name: string;
   intervalMs: number;

@@ -33,7 +33,7 @@ interface Received {
   body: URLSearchParams;
 }
 
-/** What the app under test received, and its answers. The last status repeats. */
+/** The requests that the app under test received, and the statuses it answers with. The last status repeats. */
 let received: Received[] = [];
 let statuses: number[] = [200];
 const server = createServer(async (request, response) => {
@@ -243,7 +243,7 @@ describe("unacknowledged logout notices", () => {
     expect(received.map(({ path }) => path)).toEqual(["/logout?tenant=a", "/logout?tenant=a"]);
   });
 
-  test("a logout notice is abandoned at the first attempt after a day", async () => {
+  test("a logout notice gets a last attempt after a day, and is then abandoned", async () => {
     statuses = [503];
     await handOver(person, app);
     await signOut(person);
@@ -282,7 +282,7 @@ describe("unacknowledged logout notices", () => {
     }
   }, 15_000);
 
-  test("an unacknowledged logout notice is logged with the app's name at the first attempt and when it is abandoned", async () => {
+  test("an unacknowledged logout notice is logged with the app's name when it is first attempted and when it is abandoned", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
       // Without a secret, no token can be signed.

@@ -22,7 +22,7 @@ type ClaimedNotice = z.output<typeof claimedNotice>;
 
 /**
  * Notifies apps of logins that have ended. Each notice is claimed by one server at a time. A run ends when nothing more
- * is due; deliveries to slow apps continue in the background, so that they do not delay others.
+ * is due. Deliveries to slow apps continue in the background, so that they do not delay others.
  */
 export function sendLogoutNotices(env: Env): ScheduledTask {
   const deliveries = new Set<Promise<void>>();

@@ -21,13 +21,13 @@ const timeoutMs = 10 * second;
 const batch = 1_000;
 
 /**
- * Keeps the database tidy, as often as pg_cron does if it is installed. Each function runs only once at a time: while
- * another server or pg_cron is running it, the database immediately answers that there is nothing to do.
+ * Functions that keep the database tidy, at the same intervals as pg_cron's jobs if it is installed. Only one server at
+ * a time can run each function. The database answers all other calls immediately that there is nothing to do.
  */
 export const upkeepFunctions = {
   /** Deletes expired attempts and blocks. */
   "clear-attempts": { schema: "private", name: "delete_expired_attempts", intervalMs: 5 * minute },
-  /** Closes the gateway's abandoned runs, which have been silent for 45 s, even without calls. */
+  /** Closes the gateway's runs that have been silent for 45 s, even if no calls arrive. */
   "sweep-runs": { schema: "ai", name: "sweep_runs", intervalMs: 15 * second },
   /** Deletes run content once the workspace's retention days have passed. */
   "sweep-content": { schema: "ai", name: "delete_expired_content", intervalMs: minute },
@@ -40,8 +40,8 @@ export const upkeepFunctions = {
   /** Deletes expired challenges, and approvals that are no longer valid. */
   "sweep-login-challenges": { schema: "private", name: "sweep_login_challenges", intervalMs: 10 * minute },
   /**
-   * Sums up the runs of past days. Without it the usage report is correct but slower. Processes a few days per call, to
-   * keep each call short.
+   * Aggregates the runs of past days. Without it, the usage report is correct but slower. Processes a few days per
+   * call, to keep each call short.
    */
   "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: minute },
   /** Ends sessions that have been idle in browsers' vaults, and deletes expired additions, entries and devices. */
@@ -101,7 +101,7 @@ export function warnOfCredits(env: Env): ScheduledTask {
 
 /**
  * Writes the emails about crossed thresholds. The database records each crossing once, and queues its emails in the
- * statement that marks it as sent; the next sweep retries failures.
+ * statement that marks it as sent. The next sweep retries failures.
  */
 function warn<Alert>(
   env: Env,

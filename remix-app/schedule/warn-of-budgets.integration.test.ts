@@ -52,7 +52,7 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-test("concurrent sweepers send one budget email per crossing, with its figures and a link to the budgets", async () => {
+test("concurrent sweepers send one email when a budget threshold is crossed, with the amounts and a link to the budgets", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("8.000000000001");
   await callAtOnce(() => warnOfBudgets(env).run(soon()));
@@ -67,7 +67,7 @@ test("concurrent sweepers send one budget email per crossing, with its figures a
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
 });
 
-test("a budget that refuses calls before it is used up is reported once, with the amount left", async () => {
+test("a budget with too little left for a call sends one email, with the amount left", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("9.999999999999");
   const answers = await callAtOnce(() => begin(db, chatCall(tenant)));

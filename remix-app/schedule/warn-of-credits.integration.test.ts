@@ -42,7 +42,7 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-/** Emails are due immediately, and either server sends them. */
+/** Emails are due immediately, and the stack's own server may send them as well. */
 async function received() {
   const send = async () => {
     await sendDueMails(env).run(soon());
@@ -52,7 +52,7 @@ async function received() {
   return mailsTo(admin.email);
 }
 
-test("concurrent sweepers send one email of a low balance, with the exact balance and the page", async () => {
+test("concurrent sweepers send one low-balance email, with the exact balance and a link", async () => {
   await setBalance("9999.99999999");
   await callAtOnce(() => warnOfCredits(env).run(soon()));
   await warn();
@@ -63,7 +63,7 @@ test("concurrent sweepers send one email of a low balance, with the exact balanc
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/credits`);
 });
 
-test("refused calls send one credits email, and another one once a top-up is used up", async () => {
+test("calls refused for lack of credits send one email, and another one after a top-up is used up", async () => {
   await setBalance("0.00000001");
   const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
   expect(new Set(answers.map(({ refused }) => refused))).toEqual(new Set(["insufficient_credits"]));

@@ -92,7 +92,7 @@ async function openResetMail() {
   return { browser, location };
 }
 
-describe("the list of what can open an account", () => {
+describe("the account's access list", () => {
   test("the access list preselects new additions, but not the current session", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
@@ -108,7 +108,7 @@ describe("the list of what can open an account", () => {
       expect(page.words).toContain(words);
   });
 
-  test("the access list removes what is selected, keeps and confirms the rest, and notifies the owner", async () => {
+  test("submitting the access list removes the selected items, confirms the rest, and notifies the owner", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
     const passkey = await addPasskey();
@@ -142,7 +142,7 @@ describe("the list of what can open an account", () => {
     expect(event).toMatchObject({ device: "Unknown browser", ip: expect.any(String) });
   });
 
-  test("the access list confirms everything if nothing is selected", async () => {
+  test("submitting the access list with nothing selected confirms everything", async () => {
     const browser = await enter(person);
     const passkey = await addPasskey();
     expect((await browser.get(security)).words).toMatch(/Laptop Unconfirmed/);
@@ -190,7 +190,7 @@ describe("the list of what can open an account", () => {
     expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toHaveLength(1);
   });
 
-  test("the access list ignores what belongs to another account", async () => {
+  test("the access list ignores items that belong to another account", async () => {
     const other = await createPerson();
     try {
       const theirs = await enter(other);
@@ -279,7 +279,7 @@ describe("after a password reset", () => {
     expect((await signInDirectly({ email, password })).token).toBeTruthy();
   });
 
-  test("after a password reset, an authenticator that the owner confirmed is still asked for", async () => {
+  test("after a password reset, an authenticator that the owner confirmed is still required", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const { browser, location } = await openResetMail();
     expect(location).toBe("/mfa?returnUrl=%2Freset-password");

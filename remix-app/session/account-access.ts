@@ -9,7 +9,7 @@ import { callFunction } from "../supabase/data-api.ts";
 import { getUser, requireFreshUser, type User } from "./user.ts";
 
 const listedWay = z.object({
-  /** Identifies the way in a form: its kind, and its id if it has one. */
+  /** The item's key in the form: its kind, followed by its id if it has one. */
   key: z.string(),
   kind: z.enum(["password", "identity", "passkey", "authenticator", "session", "app"]),
   id: z.string().nullable(),
@@ -19,10 +19,10 @@ const listedWay = z.object({
   provider: z.string().nullable(),
   addedAt: utcText,
   lastUsedAt: utcText.nullable(),
-  /** The device that added it, or null if no event recorded one. */
+  /** The device that added the item, or null if no event recorded one. */
   device: z.string().nullable(),
   address: z.string().nullable(),
-  /** The session that added it, if known. */
+  /** The session that added the item, if known. */
   bySession: z.uuid().nullable(),
   /** Added since the owner last confirmed the list, or since the account was created. */
   isNew: z.boolean(),
@@ -134,7 +134,7 @@ export interface AccessDecision {
   listedAt: string;
   /** Keys of the unconfirmed additions that were on the list. */
   listed: string[];
-  /** Keys of what to remove. */
+  /** Keys of the items to remove. */
   remove: string[];
   /** Keys of the sessions that were on the list. */
   sessions: string[];
@@ -154,7 +154,7 @@ export async function mayReviewAuthenticators(
 }
 
 /**
- * Returns the user who may change what can open the account.
+ * Returns the user if they may change the account's access list.
  * @throws Response like {@link requireFreshUser}, unless {@link mayReviewAuthenticators}
  */
 export async function requireAccessOwner(context: AppLoadContext, request: Request): Promise<User> {
@@ -164,7 +164,7 @@ export async function requireAccessOwner(context: AppLoadContext, request: Reque
 }
 
 /**
- * Removes what the owner selected, signs out what depends on it, and confirms the rest, all in one transaction.
+ * Removes what the owner selected, ends the sessions that depend on it, and confirms the rest, all in one transaction.
  * @throws Response 401 REAUTH_REQUIRED if the session has ended; 403 MFA_REQUIRED if it has yet to prove the account's
  * authenticator; 503 UNAVAILABLE
  */

@@ -66,7 +66,7 @@ describe("an account's sessions", () => {
 });
 
 describe("signing out another device", () => {
-  test("signing out another device ends its session immediately and once, also with concurrent requests", async () => {
+  test("signing out another device ends its session immediately, and only one of several concurrent requests succeeds", async () => {
     const [here, there] = [await account.signIn(), await account.signIn()];
     const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
     const answers = await callAtOnce(() => end(here, target));
@@ -90,7 +90,7 @@ describe("signing out another device", () => {
     if (status === 403) expect(answer.body.code).toBe("STEP_UP_REQUIRED");
   });
 
-  test("signing out one other device or all of them is notified by email", async () => {
+  test("signing out one other device, or all of them, sends an email", async () => {
     const browser = await enter(credentials());
     await account.signIn();
     const target = (await list(await account.signIn())).find(({ current }) => !current)?.id ?? "";

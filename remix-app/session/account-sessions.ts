@@ -25,12 +25,12 @@ const rows = z.array(
 
 const listed = z.object({
   id: z.uuid(),
-  /** Whether it is the requesting session. */
+  /** Whether this is the requesting session. */
   current: z.boolean(),
   createdAt: z.iso.datetime(),
   lastSeenAt: z.iso.datetime(),
   ip: z.string().nullable(),
-  /** Where it was signed in, according to a trusted proxy: "Porto, Portugal". */
+  /** The city and country of the sign-in, according to a trusted proxy: "Porto, Portugal". */
   place: z.string().nullable(),
   userAgent: z.string().nullable(),
   aal: z.string(),
@@ -47,12 +47,11 @@ export type SessionList = z.output<typeof sessionList>;
 export interface AccountSession extends z.output<typeof listed> {
   /** A readable name: "Chrome on macOS". */
   device: string;
-  /** The sign-in method, if known. */
   method: string | null;
 }
 
 /**
- * The position after the requesting session, which always comes first: all other sessions follow, regardless of when
+ * The position after the requesting session, which always comes first. All other sessions follow, regardless of when
  * they were seen.
  */
 const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
@@ -94,7 +93,7 @@ export async function listSessions(
     method: session.method,
     aal: session.aal ?? "aal1",
   }));
-  // Pages are ordered by time of refresh; within a page, sessions are sorted by last use.
+  // Pages are ordered by time of refresh. Within a page, sessions are sorted by last use.
   sessions.sort((a, b) => Number(b.current) - Number(a.current) || b.lastSeenAt.localeCompare(a.lastSeenAt));
   return { sessions, nextCursor };
 }

@@ -48,7 +48,7 @@ async function browserWith(first: Person, ...others: Person[]): Promise<Browser>
   const browser = await enter(first);
   for (const person of others) {
     expect((await add(browser, person)).location).toBe("/");
-    // The next request adds it to the vault.
+    // The next request adds the account to the vault.
     expect((await whoIs(browser))?.user.id).toBe(person.id);
   }
   return browser;
@@ -80,7 +80,7 @@ describe("adding an account by sign-in", () => {
     expect((await list(browser)).accounts).toHaveLength(2);
   });
 
-  test("a sign-in gives the browser a new secret, and the old one opens nothing", async () => {
+  test("adding an account gives the browser a new device secret, and the old secret stops working once the new one is used", async () => {
     const browser = await enter(ada);
     const planted = openBrowser(base, { cookie: browser.cookie() });
     expect((await whoIs(planted))?.user.id).toBe(ada.id);
@@ -91,7 +91,7 @@ describe("adding an account by sign-in", () => {
     expect((await planted.get(api)).status).toBe(401);
   });
 
-  test("a sign-in adopts neither a device nor a session from the browser's cookies", async () => {
+  test("a sign-in ignores a forged device cookie and another account's session cookie", async () => {
     const others = await enter(bob);
     const deviceOf = (browser: Browser) => /gh_device=([^;]+)/.exec(browser.cookie())?.[1] ?? "";
     const [id = "", , keyId = "", signature = ""] = deviceOf(others).split(".");
@@ -113,7 +113,7 @@ describe("adding an account by sign-in", () => {
 });
 
 describe("switching accounts", () => {
-  test("a switch opens the page where the account was left, or the caller's target", async () => {
+  test("a switch opens the account's last page, or the page that the caller asks for", async () => {
     const browser = await browserWith(ada, bob);
     const there = await switchTo(browser, ada, { currentRoute: "/settings/profile?x=1" });
     expect([there.status, JSON.parse(there.text)]).toEqual([200, { accountId: ada.id, redirectTo: "/" }]);
@@ -127,7 +127,7 @@ describe("switching accounts", () => {
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)?.lastRoute).toBeNull();
   });
 
-  test("a switch to an account that is not in this browser returns 404, and 401 without a device", async () => {
+  test("a switch to an account that is not in this browser returns 404, or 401 without a device", async () => {
     const browser = await enter(ada);
     const unknown = await switchTo(browser, bob);
     expect([unknown.status, JSON.parse(unknown.text)]).toMatchObject([
@@ -147,7 +147,7 @@ describe("switching accounts", () => {
     expect((await whoIs(browser))?.user.id).toBe(ada.id);
   });
 
-  test("a switch to an ended session deletes only that entry", async () => {
+  test("a switch to an account whose session has ended removes only that account from the browser", async () => {
     const browser = await browserWith(ada, bob, cid);
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)).toMatchObject({ requiresReauth: true });
@@ -160,7 +160,7 @@ describe("switching accounts", () => {
     expect((await whoIs(browser))?.user.id).toBe(cid.id);
   });
 
-  test("a switch to a session whose tokens the backend rejects deletes the entry", async () => {
+  test("a switch to an account whose tokens the identity backend rejects removes it from the browser", async () => {
     const browser = await browserWith(ada, bob);
     await query(
       "update auth.refresh_tokens set revoked = true, updated_at = now() - interval '1 hour' where user_id = $1",
@@ -210,7 +210,7 @@ describe("an unreadable vault entry", () => {
   ];
 
   test.each(damage)(
-    "an entry %s is dropped: its account asks for a sign-in, the other accounts stay",
+    "a vault entry %s is dropped: its account asks for a sign-in, and the other accounts stay",
     async (_, value) => {
       const browser = await browserWith(ada, bob);
       const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];
@@ -223,7 +223,7 @@ describe("an unreadable vault entry", () => {
     },
   );
 
-  test("an entry of another device is dropped", async () => {
+  test("a vault entry of another device is dropped", async () => {
     const [browser, other] = [await browserWith(ada, bob), await enter(ada)];
     await query(
       `update private.account_vault_entries e set sealed = o.sealed, key_id = o.key_id
@@ -242,7 +242,7 @@ describe("an unreadable vault entry", () => {
 });
 
 describe("the browser's cookies", () => {
-  test("cookies cannot override the device's active account: a late response for A leaves B active", async () => {
+  test("cookies from a late response do not change the browser's active account", async () => {
     const browser = await browserWith(ada, bob);
     const late = openBrowser(base, { cookie: browser.cookie() }).cookie();
     await switchTo(browser, ada);
@@ -287,7 +287,7 @@ describe("the browser's cookies", () => {
   }, 60_000);
 });
 
-test("PATCH current saves an account's last page, and refuses paths such as the sign-in page", async () => {
+test("PATCH /accounts/current saves an account's last page, and refuses paths such as the sign-in page", async () => {
   const browser = await enter(ada);
   const patch = async (route: string) => {
     const { status } = await browser.sendJson("PATCH", `${api}/current`, { route });
@@ -311,7 +311,7 @@ test("PATCH current saves an account's last page, and refuses paths such as the 
 });
 
 describe("signing out of one or all accounts", () => {
-  test("signing out of the active account moves to the most recently used one, and ends only that session", async () => {
+  test("signing out of the active account ends only its session and activates the most recently used account", async () => {
     const browser = await browserWith(ada, bob, cid);
     await switchTo(browser, ada);
     const answer = await browser.postJson(`${api}/logout`, {});
@@ -355,7 +355,7 @@ describe("signing out of one or all accounts", () => {
     expect(rows).toEqual([]);
   });
 
-  test("signing out of all accounts expires pending approvals", async () => {
+  test("signing out of all accounts clears the cookies of pending approvals", async () => {
     const browser = await enter(ada);
     const response = await fetch(new URL(`${api}/logout-all`, base), {
       method: "POST",

@@ -28,7 +28,7 @@ test("the cookie of an added account is host-only, HttpOnly, Secure on https, an
   expect(readAdditions(open(headerOf(context)), device)).toEqual([one.secret, other.secret]);
 });
 
-test("the cookie of a merged account counts only for earlier secrets, until a minute after the new secret was first used", () => {
+test("a merged account's cookie works only with earlier device secrets, and expires a minute after the new secret is first used", () => {
   const shown = open();
   const one = addition();
   writeAddition(shown, one);
@@ -49,7 +49,8 @@ test("the cookie of a merged account counts only for earlier secrets, until a mi
   for (const later of [taken, arrived]) {
     expect(readAdditions(open(headerOf(later)), next)).toEqual([]);
     expect(readAdditions(open(headerOf(later)), device)).toEqual([one.secret]);
-    // An earlier device cookie came back, so the addition's cookie still names the secret that it led to.
+    // An earlier device cookie came back, so the addition's cookie still names the device secret that the addition led
+    // to.
     const back = settle(later, { shown: device.secret, taken: [one.secret] });
     expect(readAdditions(open(headerOf(back)), next)).toEqual([]);
   }
@@ -72,7 +73,7 @@ test("the cookie of an added account is ignored and removed if it is another dev
   expect(context.jar.getAll().map((pair) => pair.name)).toEqual(["gh_added_4"]);
 });
 
-test("an added account in two cookies counts once", () => {
+test("an added account in two cookies is read only once", () => {
   const one = addition();
   const value = deviceCookieValue(one, cookie);
   const context = open(`__Host-gh_added_1=${value}; __Host-gh_added_2=${value}`);

@@ -5,10 +5,10 @@ import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from ".
 
 /**
  * The cookies of sign-ins that have yet to join the browser's accounts. Each sign-in has its own cookie, so that
- * responses to tabs that add accounts concurrently don't overwrite each other. The value has the form of a device
- * cookie's, with the addition's secret. Once merged, a cookie names the device secret that it led to, and remains until
- * a minute after the browser has sent that secret: a late response may restore an earlier device cookie, and the
- * browser must then find the current one.
+ * responses to tabs that add accounts concurrently don't overwrite each other. The value has the format of a device
+ * cookie, with the addition's secret. After the merge, the cookie names the resulting device secret, and remains until
+ * a minute after the browser has sent that secret. If a late response restores an earlier device cookie, the browser
+ * can still find the current one.
  */
 
 type Context = CookieContext & { cookie: KeyRing };

@@ -56,7 +56,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     expect(await sessionsOf(bob)).toHaveLength(1);
   });
 
-  test("two tabs keep all the added accounts in any order of the responses", async () => {
+  test("two tabs keep all the added accounts, regardless of the order of the responses", async () => {
     const browser = await enter(ada);
     await add(browser, bob);
     const [first, early] = [copyOf(browser), copyOf(browser)];
@@ -76,7 +76,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });
 
-  test("two tabs keep all the accounts if one tab's account has joined while the other tab's form was pending", async () => {
+  test("two tabs keep all the accounts if one adds an account after the other loaded its form", async () => {
     const browser = await enter(ada);
     const tab = copyOf(browser);
     await add(browser, bob);
@@ -102,7 +102,7 @@ test("concurrent requests with the cookies of one sign-in all lead to the same d
   expect(devices.size).toBe(1);
 });
 
-test("a form that was pending while several accounts joined loses none of the accounts", async () => {
+test("submitting a form that was loaded before other accounts were added loses none of the accounts", async () => {
   const browser = await enter(ada);
   const tab = copyOf(browser);
   const before = cookiesOf(tab, "gh_device=");
@@ -117,7 +117,7 @@ test("a form that was pending while several accounts joined loses none of the ac
   expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
 });
 
-test("losing the response to a switch, and each response before and after it, loses no account", async () => {
+test("losing several responses in a row, including the response to a switch, loses no account", async () => {
   const browser = await enter(ada);
   await add(browser, bob);
   await accountsOf(copyOf(browser));
@@ -132,7 +132,7 @@ test("losing the response to a switch, and each response before and after it, lo
   expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
 });
 
-test("two tabs without a device create one device each, and the last response wins", async () => {
+test("two concurrent first sign-ins in one browser create a device each, and the last response wins", async () => {
   const browser = openBrowser(base);
   await Promise.all([ada, bob].map(({ email, password }) => browser.post("/login", { email, password })));
   const [active, ...others] = await accountsOf(browser);
@@ -149,7 +149,7 @@ describe("access to an added account", () => {
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
     expect(await accountsOf(copyOf(thief))).toEqual([]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
-    // The copy was first, so what the owner then adds does not join it.
+    // The copy sends its next request first, so the account that the owner then adds does not join the copy's accounts.
     const [second, copy] = [copyOf(browser), copyOf(browser)];
     await add(second, cid);
     await add(copy, ada);
@@ -158,7 +158,7 @@ describe("access to an added account", () => {
     expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("an added account is not revealed to earlier copies of the cookies that read, switch and add meanwhile", async () => {
+  test("an added account is not revealed to earlier copies of the cookies that concurrently read, switch and add accounts", async () => {
     const browser = await enter(ada);
     await add(browser, cid);
     await accountsOf(browser);
@@ -175,7 +175,7 @@ describe("access to an added account", () => {
     for (const text of seen.slice(1)) expect(text).not.toContain(bob.id);
   });
 
-  test("an added account is not revealed to an attacker who plants a device cookie and an addition before or after a sign-in", async () => {
+  test("an added account is not revealed to an attacker who plants device and added-account cookies before or after a sign-in", async () => {
     const mallory = await enter(ada);
     const own = copyOf(mallory);
     await add(own, cid);
@@ -194,7 +194,7 @@ describe("access to an added account", () => {
     }
   });
 
-  test("an added account is not revealed to its cookie alone, used as a device cookie, or with another device's cookie", async () => {
+  test("an added account's cookie reveals nothing on its own, used as a device cookie, or with another device's cookie", async () => {
     const [browser, other] = [await enter(ada), await enter(cid)];
     await add(browser, bob);
     const addition = cookiesOf(browser, "gh_added_");

@@ -62,7 +62,7 @@ test("a missing approval cookie is not an approval", () => {
   expect(heldApproval(contextOf(null), sessionId)).toBe("none");
 });
 
-test("clearing expires this host's approval cookie and one that a sibling host set for the domain", () => {
+test("clearing an approval expires this host's cookie and the cookie that a sibling host set for the domain", () => {
   const context = contextOf(`ttr_mfa_mobile_approval=${written().value}`);
   clearApprovalCookie(context);
   const headers = context.jar.setCookieHeaders();

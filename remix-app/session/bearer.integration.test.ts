@@ -58,7 +58,7 @@ describe("forms on our pages", () => {
   });
 
   test.each(["", "Basic YTpi", "Bearer", "Bearer x"])(
-    "a form is refused with Authorization %j too",
+    "a form sent with the header Authorization %j is refused",
     async (authorization) => {
       for (const [path, fields] of forms) {
         const headers = { authorization, cookie, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
@@ -69,7 +69,7 @@ describe("forms on our pages", () => {
 });
 
 describe("a request with a bearer token", () => {
-  test("a request with a bearer token uses only that account: its cookies are neither read, refreshed nor cleared", async () => {
+  test("a request with a bearer token uses only the token's account: its cookies are neither read, refreshed nor cleared", async () => {
     const cookies = [
       await backend.cookieOf(await backend.session({ expiresIn: -10 })),
       "sb-127-auth-token=garbage",

@@ -39,7 +39,7 @@ async function timed<Answer>(answer: Promise<Answer>): Promise<Answer & { ms: nu
   return { ...answered, ms: performance.now() - startedMs };
 }
 
-test("a page whose data does not arrive says so within the time limit", async () => {
+test("a page whose data does not arrive shows an error within the time limit", async () => {
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
   await web.trouble({ unreachable: "/rest/v1/rpc/list_workspaces" });
   const { status, words, ms } = await timed(browser.get("/workspaces"));
@@ -51,7 +51,7 @@ test.each([
   ["settings", { intent: "rename", name: "Orbit" }, "/rest/v1/rpc/list_workspace_members", 200],
   ["members", { intent: "remove" }, "/rest/v1/workspace_roles", 409],
 ] as const)(
-  "if a page cannot be rendered after its form was sent, the response keeps the form's status (%s)",
+  "a page that cannot be rendered after its form was sent returns 503 within the time limit (%s)",
   async (page, form, unreachable, status) => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,

@@ -29,7 +29,7 @@ export const handoffProgress = z.object({
 });
 export type HandoffProgress = z.output<typeof handoffProgress>;
 
-/** A request that waits for a phone: who asks, from where and since when. */
+/** A request that waits for a phone, with the requesting device, its address and the time. */
 const phoneRequest = z.object({
   id: z.uuid(),
   device: z.string(),

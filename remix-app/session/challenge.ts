@@ -9,7 +9,9 @@ import { isReadable } from "../http/readable.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 
-/** A challenge expires after two minutes for a session handoff, and after five for the approval of a second factor. */
+/**
+ * The kinds of challenges. A session handoff expires after two minutes, and the approval of a second factor after five.
+ */
 export type ChallengeKind = "qr" | "mfa_mobile";
 
 /** A challenge's id, and the secret that proves access to it. */
@@ -36,11 +38,11 @@ const answer = z.discriminatedUnion("outcome", [
 
 export interface ChallengeProgress {
   status: ChallengeStatus;
-  /** RFC 3339. */
+  /** An RFC 3339 timestamp. */
   expiresAt: string;
   /** When a bound approval expires. */
   validUntil: string | null;
-  /** The session that a handoff ended with. */
+  /** The session that a completed handoff created. */
   mintedSessionId: string | null;
 }
 
@@ -112,7 +114,7 @@ export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoad
 
 const part = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Stores the challenge that a page's browser waits for, and what else the page shows. */
+/** Stores the challenge that a page's browser waits for, with the other data that the page shows. */
 export function keepChallenge(
   context: CookieContext,
   cookie: CookieDefinition,
@@ -121,7 +123,7 @@ export function keepChallenge(
   writeCookie(context, cookie, { value: [key.id, key.secret, ...(shown ? [shown] : [])].join(".") });
 }
 
-/** Reads what the browser's cookie claims. The database checks whose challenge it is. */
+/** Reads the challenge that the browser's cookie names. The database checks whose challenge it is. */
 export function keptChallenge(
   context: CookieContext,
   cookie: CookieDefinition,
@@ -135,7 +137,7 @@ export function keptChallenge(
 export interface BegunChallenge {
   id: string;
   secret: string;
-  /** RFC 3339. */
+  /** An RFC 3339 timestamp. */
   expiresAt: string;
 }
 
@@ -176,7 +178,7 @@ export async function beginChallenge(
 
 const line = z.string().refine(isReadable);
 
-/** How a phone describes itself when it answers. */
+/** A phone's description of itself, sent with its answer. */
 export const approvingDevice = z.object({
   name: line.trim().min(1).max(100),
   platform: z.enum(["ios", "android"]),
@@ -188,7 +190,7 @@ const localAuthentications: readonly unknown[] = ["biometric", "passcode"];
 
 /**
  * Requires the app lock and a local confirmation by fingerprint, face or passcode before a phone approves
- * (docs/mobile.md). This is the app's own statement; it is trusted because the session is the app's.
+ * (docs/mobile.md). The app itself reports them, which is trusted because the session is the app's.
  * @throws Response 403 FORBIDDEN
  */
 export function requireLocalAuthentication(

@@ -24,7 +24,7 @@ const newestMail = async (subject: string) =>
   (await mailsTo(account.email)).findLast((mail) => mail.subject === subject);
 
 describe("changing a password", () => {
-  test("a changed password works immediately, ends the other sessions but not this one, and notifies the owner by email", async () => {
+  test("a changed password works immediately, ends all other sessions, and notifies the owner by email", async () => {
     const [{ browser }, { browser: elsewhere }] = [await signIn(), await signIn()];
     const answer = await browser.post(path, { password: renewed });
     expect(answer.location).toBe("/settings/security#password");
@@ -42,7 +42,7 @@ describe("changing a password", () => {
     ["short", "Choose a password of at least 8 characters"],
     ["correct horse battery", "Choose a different password from your current one"],
     ["x".repeat(73), "at most 72 bytes"],
-  ])("a new password cannot be %s", async (password, message) => {
+  ])("a new password is rejected: %s", async (password, message) => {
     const { browser } = await signIn();
     const answer = await browser.post(path, { password });
     expect(answer).toMatchObject({ status: 400, words: expect.stringContaining(message) });
@@ -86,7 +86,7 @@ describe("changing a password", () => {
     await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
   });
 
-  test("a first password is announced as added too if it is set through an emailed link", async () => {
+  test("a first password set through an emailed link is announced as added, not changed", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.post("/reset-password", { password: renewed })).status).toBe(200);

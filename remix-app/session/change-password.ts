@@ -80,7 +80,7 @@ export async function changePassword(
     ...(currentPassword ? { current_password: currentPassword } : {}),
     ...(code ? { nonce: code } : {}),
   });
-  // A weak-password error says nothing about the code sent with it, so such an attempt just stays counted.
+  // A weak-password error says nothing about the code sent with the password, so such an attempt stays counted.
   if (!error || guesses.has(error.code ?? "") || generalFailure(error)) await attempt.settle(outcomeOf(error));
   if (!error) {
     await recordEvent(context, { userId, kind: first ? "password_added" : "password_changed" });

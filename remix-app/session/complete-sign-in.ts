@@ -28,14 +28,13 @@ export interface CompletedSignIn {
   destination: string;
   /** The typed password. A password that is easy to guess leads first to the page that replaces it. */
   password?: string;
-  /** The session of this browser that the new session continues, without another sign-in ({@link keepSignIn}). */
+  /** The session of this browser that the new session replaces without another sign-in ({@link keepSignIn}). */
   inPlaceOf?: string;
 }
 
 /**
- * Completes a sign-in once the backend's session is stored: adds the account to this browser as the active one,
- * replacing its earlier session here, records the sign-in, and redirects the visitor, to the second step first if it is
- * required.
+ * Completes a sign-in once the backend's session is stored. Makes the account the active one in this browser, replacing
+ * its earlier session here, and records the sign-in. Then redirects the visitor, to a required second step first.
  * @returns the redirect to answer with
  * @throws Response 403 FORBIDDEN if the session was too large for a cookie, and what {@link keepSignIn} throws
  */
@@ -72,17 +71,18 @@ interface SignIn {
   /** Claims of the session, which the identity backend has returned in this very request. */
   claims: Claims;
   /**
-   * The session of this browser that the new session continues without another sign-in. If the browser has signed out
-   * of the earlier session, the sign-in is refused and no new device is created for it.
+   * The session of this browser that the new session replaces without another sign-in. If the browser has signed out of
+   * the earlier session, the sign-in is refused and no new device is created.
    */
   inPlaceOf?: string | undefined;
 }
 
 /**
- * Adds a fresh sign-in to this browser. A known browser gets a cookie for it, with which its next request adds the
- * account to the others (docs/accounts.md, A sign-in). An unknown browser gets a new device: no identifier that it
- * sends is ever adopted. A session that continues another replaces it in the vault immediately.
- * @throws Response a redirect to the accounts if the browser holds the maximum number; the new session is ended
+ * Adds a fresh sign-in to this browser. A known browser gets a cookie with which its next request adds the account to
+ * the others (docs/accounts.md, A sign-in). An unknown browser gets a new device, because no identifier that it sends
+ * is ever adopted. A session that continues another one replaces it in the vault immediately.
+ * @throws Response a redirect to the accounts if the browser has the maximum number of accounts; the new session is
+ * ended
  * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, if the session that it continues has
  * ended in this browser; the new session is ended
  * @throws Response 503 AUTH_UNAVAILABLE if it could not be stored; the browser stays signed out of it

@@ -39,8 +39,8 @@ const encoded = /^base64-([\w-]+)$/;
 export const maxSessionCookieBytes = 6 * 1024;
 
 /**
- * Returns the canonical cookie's scope: one name per project; Domain only if the host is the parent domain or below it,
- * otherwise host-only; Secure on https.
+ * Returns the canonical cookie's scope. Each project has one name. The cookie has a Domain only if the host is the
+ * parent domain or below it, and is Secure on https.
  */
 export function sessionCookieScope(options: {
   supabaseUrl: string;
@@ -198,7 +198,7 @@ function sign({ id, secret }: Device, key: Uint8Array): Buffer {
 
 export type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
 
-/** The validity of a request's cookie. `stale`: it belongs to another session, has expired, or is not ours. */
+/** The validity of a request's cookie. A `stale` cookie belongs to another session, has expired, or is not ours. */
 export type HeldApproval = "none" | "held" | "stale";
 
 /** Stores an approval in the browser, for one session and until it expires. It is not a remember-me token. */

@@ -81,7 +81,7 @@ describe("a live session", () => {
 });
 
 describe("an expired session", () => {
-  test("an expired session in a late request gets the refreshed session from the vault, without another refresh", async () => {
+  test("a late request with an expired session gets the refreshed session from the vault, without another refresh", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     await withJar(createCookieJar(cookie));
     clockOffsetMs = 31_000;
@@ -126,7 +126,7 @@ describe("an expired session", () => {
 
 describe("sessions without the backend's keys", () => {
   test.each(["down", "hang", "empty"] as const)(
-    "without the backend's keys (%s) the user is fetched instead",
+    "the user is fetched from the backend if its keys are unavailable (%s)",
     async (jwks) => {
       backend.jwks = jwks;
       const { auth } = await withCookie(await backend.session());
@@ -152,7 +152,7 @@ describe("sessions without the backend's keys", () => {
     expect((await withBearer(await backend.accessToken())).auth.status).toBe("anonymous");
   });
 
-  test("the backend's keys are fetched again only after a while", async () => {
+  test("after a failure, the backend's keys are fetched again only after 5 seconds", async () => {
     backend.jwks = "down";
     await withCookie(await backend.session());
     await withCookie(await backend.session());
@@ -181,7 +181,7 @@ describe("a bearer token", () => {
     ["signed with another key", { foreignKey: true }],
     ["that uses our public key as a secret", { algorithm: "HS256" }],
   ];
-  test.each(bad)("a bearer token %s is refused, and its cookies are ignored", async (_, options) => {
+  test.each(bad)("a bearer token %s is refused, and cookies sent with it are ignored", async (_, options) => {
     const jar = await jarWith(await backend.session());
     const { auth } = await withBearer(await backend.accessToken(options), jar);
     expect(auth.status).toBe("anonymous");

@@ -51,7 +51,7 @@ async function signIn(): Promise<StoredSession> {
   return signedIn;
 }
 
-/** Returns a random address, so that these tests' visitors do not share the limits of one address. */
+/** Returns a random address, so that these tests' visitors do not share the rate limits of one address. */
 function randomAddress(): string {
   return `198.51.100.${Math.floor(Math.random() * 254) + 1}`;
 }

@@ -10,7 +10,7 @@ import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUn
 /** How often a request that loses a race for its session checks again before it gives up. */
 const maxVerdicts = 4;
 
-/** How a request authenticates. `unavailable`: its session could not be verified; its cookies stay. */
+/** How a request authenticates. With `unavailable`, its session could not be verified and its cookies stay. */
 export type RequestAuth =
   | { status: "anonymous" }
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
@@ -29,7 +29,7 @@ export interface Verdict extends Judgement {
   session: StoredSession | null;
   /** The device that the browser's cookie has to be set to; null if the cookie stays. */
   deviceCookie: Device | null;
-  /** The device that the shown additions led to; null if they led to no device or could not be judged. */
+  /** The device that the additions in the cookies led to. Null if they led to no device or could not be checked. */
   taken: Device | null;
 }
 
@@ -47,7 +47,6 @@ export interface EdgeProxyOptions {
 
 export interface RequestCredentials {
   authorization: string | null;
-  /** The contents of the cookies. */
   session: StoredSession | null;
   device: Device | null;
   /** Returns a proof that the browser holds the mobile approval of a session, or null if it does not. */

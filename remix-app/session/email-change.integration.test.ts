@@ -77,7 +77,7 @@ describe("a change of email", () => {
     },
   );
 
-  test("a change of email is confirmed once, also when its links are submitted concurrently", async () => {
+  test("a change of email is confirmed only once, even if its links are submitted concurrently", async () => {
     await ask();
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     const answers = await callAtOnce((nth) => confirm(links[nth % 2] ?? ""));
@@ -87,7 +87,7 @@ describe("a change of email", () => {
     await expect.poll(() => noticesTo(newEmail)).toHaveLength(1);
   });
 
-  test("a change of email without an earlier email is complete once the new mailbox has confirmed", async () => {
+  test("a change of email for an account without an email is complete once the new mailbox confirms", async () => {
     const { browser } = await signIn();
     await query("update auth.users set email = null where id = $1", [account.id]);
     expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
@@ -140,7 +140,7 @@ describe("a change of email", () => {
     expect((await confirm(link)).words).toContain("One more confirmation");
   });
 
-  test("a change of email is not resent within three minutes, so that its links keep working", async () => {
+  test("a change of email cannot be requested again within three minutes, so the links sent first keep working", async () => {
     const { browser } = await ask();
     const link = await confirmationLink(account.email);
     expect((await browser.post("/settings/profile/email-change", { do: "resend" })).status).toBe(303);
@@ -156,7 +156,7 @@ describe("a change of email", () => {
     ["nonsense", "Enter an email address"],
     ["same", "This is already your email"],
     ["taken", "This email can’t be used"],
-  ])("a change of email is rejected at its field: %s", async (what, message) => {
+  ])("a change of email is rejected with an error at the field: %s", async (what, message) => {
     const other = await createAccount();
     try {
       const to = { nonsense: "nonsense", same: account.email.toUpperCase(), taken: other.email }[what];

@@ -19,7 +19,7 @@ const busy = "We can’t open this link right now. Nothing has changed. Try agai
 export const changeEmailSchema = z.object({ email: emailSchema });
 
 const pending = z.object({
-  /** Null if the account has no email yet: then only the new mailbox has to confirm. */
+  /** Null if the account has no email yet. Then only the new mailbox has to confirm. */
   email: z.string().nullable(),
   newEmail: z.string(),
   sentAt: z.string(),
@@ -126,7 +126,7 @@ export async function cancelEmailChange(context: AppLoadContext, { user }: { use
 }
 
 export type ConfirmedEmailChange =
-  /** One mailbox has confirmed; the other mailbox has not yet. */
+  /** One mailbox has confirmed, and the other has not yet. */
   | { status: "half"; change: LinkedEmailChange }
   | { status: "changed"; change: LinkedEmailChange }
   | { status: "void" }

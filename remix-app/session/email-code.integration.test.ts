@@ -97,7 +97,7 @@ test("no response contains the password typed on the sign-in page", async () => 
   expect([limited.status, limited.text.includes(password)]).toEqual([429, false]);
 });
 
-test("a refused resend of an emailed code shows the email masked", async () => {
+test("refusing to resend an emailed code shows only the masked email", async () => {
   const address = newAddress();
   const browser = openBrowser(base, { address });
   await askForCode(browser);
@@ -200,7 +200,7 @@ describe("refused emailed codes", () => {
     await expectWrong(code);
   });
 
-  test("an emailed code is refused from a client that names an attack tool", async () => {
+  test("an emailed code is refused from a client whose user agent names an attack tool", async () => {
     const code = await codeOf(person.email);
     const tool = openBrowser(base, { cookie: browser.cookie(), userAgent: "sqlmap/1.8" });
     expect((await enter(tool, code)).status).toBe(403);
@@ -208,7 +208,7 @@ describe("refused emailed codes", () => {
   });
 });
 
-test("50 concurrent redemptions of one emailed code start one session", async () => {
+test("50 concurrent redemptions of one emailed code start only one session", async () => {
   const asked = openBrowser(base);
   await askForCode(asked);
   const code = await codeOf(person.email);
@@ -220,7 +220,7 @@ test("50 concurrent redemptions of one emailed code start one session", async ()
   expect(await mailsTo(person.email)).toHaveLength(1);
 }, 60_000);
 
-test("an emailed code that a concurrent request has just tried never reaches the identity backend", async () => {
+test("an emailed code that another request has just tried is not sent to the identity backend again", async () => {
   // Supabase Auth starts a session for each of 50 concurrent requests with one code.
   const backend = await startIdentityBackend();
   const web = await backend.startWeb();
@@ -247,7 +247,7 @@ describe("limits on emailed codes", () => {
       await query("select private.begin_attempt($1)", [JSON.stringify(attempt)]);
   };
 
-  test("an address can try five wrong emailed codes, and then not even the right one", async () => {
+  test("after five wrong emailed codes from one IP address, even the right code is refused", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });
@@ -263,7 +263,7 @@ describe("limits on emailed codes", () => {
     expect((await enter(elsewhere, code)).status).toBe(302);
   });
 
-  test("a code entered at the fifth attempt still signs in", async () => {
+  test("after four wrong emailed codes, the right one still signs in", async () => {
     const address = newAddress();
     const browser = openBrowser(base, { address });
     await askForCode(browser);
@@ -271,7 +271,7 @@ describe("limits on emailed codes", () => {
     expect((await enter(browser, await codeOf(person.email))).status).toBe(302);
   });
 
-  test("an address can request five sign-in codes in a row, for known and unknown emails alike", async () => {
+  test("one IP address can request five sign-in codes in a row, for known and unknown emails alike", async () => {
     for (const email of [person.email, `unknown-${person.email}`]) {
       const address = newAddress();
       await exhaust({ action: "mail", address, email }, 4);
@@ -281,7 +281,7 @@ describe("limits on emailed codes", () => {
     }
   });
 
-  test("a blocked address can neither request nor enter an emailed code", async () => {
+  test("a blocked IP address can neither request nor enter an emailed code", async () => {
     const address = newAddress();
     const browser = openBrowser(base, { address });
     await askForCode(browser);
@@ -295,7 +295,7 @@ describe("limits on emailed codes", () => {
     expect((await browser.post("/login/code", { email: person.email })).status).toBe(429);
   });
 
-  test("an override lifts the limits on the email itself", async () => {
+  test("an override lifts the rate limit on emailed codes for its email", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });
@@ -353,7 +353,7 @@ test("a wrong emailed code gets the same answer in the same time for known, bann
   }
 });
 
-test("no sign-in code is sent within 3 minutes of a reset email, whose link still works", async () => {
+test("no sign-in code is sent within 3 minutes of a reset email, so the reset link keeps working", async () => {
   const browser = openBrowser(base);
   await browser.post("/forgot-password", { email: person.email });
   const link = await confirmationLink(person.email);

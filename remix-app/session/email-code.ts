@@ -9,11 +9,11 @@ import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { holdMailBack, startEvenTiming } from "./even-answers.ts";
 
-// Sign-in with a code that the identity backend emails (its OTP). Only for existing accounts; no answer reveals whether
-// an account exists. The backend keeps one token for this email and the reset email, so both are one kind:
+// Sign-in with a code that the identity backend emails (its OTP). It works only for existing accounts, but no answer
+// reveals whether an account exists. The backend keeps one token for this email and the reset email, so both count as
 // `recovery_mail`.
 
-/** The identity backend's codes have 6 to 10 digits (`otp_length`); mail clients may add spaces. */
+/** The identity backend's codes have 6 to 10 digits (`otp_length`). Mail clients may add spaces. */
 export const emailCodeSchema = z.object({
   code: z
     .string({ error: "Enter the code from the email" })
@@ -28,9 +28,9 @@ const wrongCode: AuthFailure = {
 
 export interface CodeRequest {
   email: string;
-  /** Whether a recovery override lets the email past its own limits. Omitted if the page has no overrides. */
+  /** Whether a recovery override lifts the email's rate limits. Omitted if the page has no overrides. */
   isOverridden?: () => Promise<boolean>;
-  /** Called with the identity backend's answer to a code that an override let past limits. */
+  /** Called with the identity backend's answer to a code for which an override lifted the rate limits. */
   recordOverride?: (answer: { error: AuthError | null; userId: string | undefined }) => Promise<void>;
 }
 
@@ -72,7 +72,7 @@ export async function mailCode(
 }
 
 /**
- * Redeems an emailed code and stores a session at AAL1 in the response's cookie. A code works once, also with
+ * Redeems an emailed code and stores a session at AAL1 in the response's cookie. A code works only once, even with
  * concurrent requests.
  * @returns the account, or the error to show: the same for unknown emails and for wrong, used and expired codes
  */

@@ -4,8 +4,8 @@ import type { AdmittedAttempt } from "../abuse/attempts.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 
 /**
- * The minimum time of an answer about an email, known or not. It is longer than the slowest case with a local backend:
- * a sign-up, which hashes a password and sends an email, measured at up to 400 ms. Slower answers wait for the next
+ * The minimum response time of a request about an email, known or not. It is longer than the slowest case with a local
+ * backend, a sign-up that hashes a password and sends an email in up to 400 ms. Slower responses wait for the next
  * multiple, so that a slow mail server shows only as a step.
  */
 export const answerStepMs = 750;
@@ -27,8 +27,8 @@ const systemClock: Clock = {
 };
 
 /**
- * Times an answer that must not reveal by its speed whether an email is known: the identity backend hashes passwords
- * and sends emails only for known ones.
+ * Times a response that must not reveal by its speed whether an email is known. The identity backend hashes passwords
+ * and sends emails only for known emails.
  * @returns a function to await before answering, which waits until the answer is due
  */
 export function startEvenTiming({ now, sleep, random }: Clock = systemClock): () => Promise<void> {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { answerJitterMs, answerStepMs, startEvenTiming } from "./even-answers.ts";
 
-/** Returns after how many milliseconds an answer is sent if its work took `workMs`. */
+/** Returns the time in milliseconds after which an answer is sent if its work took `workMs`. */
 async function answeredAfter(workMs: number, random = 0): Promise<number> {
   let clockMs = 1_000;
   const answer = startEvenTiming({
@@ -18,14 +18,14 @@ async function answeredAfter(workMs: number, random = 0): Promise<number> {
 }
 
 test.each([0, 5, 73, 208, 395, answerStepMs - 1, answerStepMs])(
-  "work of %d ms is answered at the minimum time",
+  "work that takes %d ms is answered at the end of the first time step",
   async (ms) => {
     expect(await answeredAfter(ms)).toBe(answerStepMs);
   },
 );
 
 test.each([answerStepMs + 1, 2 * answerStepMs])(
-  "work of %d ms, which is longer than one step, is answered at the second step",
+  "work that takes %d ms is answered at the end of the second time step",
   async (ms) => {
     expect(await answeredAfter(ms)).toBe(2 * answerStepMs);
   },

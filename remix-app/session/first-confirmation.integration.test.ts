@@ -67,7 +67,7 @@ const ways: [string, () => Promise<unknown>][] = [
 
 describe("an account that an attacker signed up for", () => {
   test.each(ways)(
-    "an account that an attacker signed up for keeps nothing of the attacker's once it is confirmed by %s",
+    "an account that an attacker signed up for keeps none of the attacker's data once it is confirmed by %s",
     async (_, confirm) => {
       await confirm();
       const account = await accountOf();
@@ -96,7 +96,7 @@ describe("an account that an attacker signed up for", () => {
     expect(codes.filter((code) => code !== "email_not_confirmed" && code !== "invalid_credentials")).toEqual([]);
   });
 
-  test("an account that an attacker signed up for gets the provider's data once its owner signs in there", async () => {
+  test("an account that an attacker signed up for gets the provider's data once its owner signs in with that provider", async () => {
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await mailsTo(email)).toHaveLength(1);
     const account = await accountOf();
@@ -106,7 +106,7 @@ describe("an account that an attacker signed up for", () => {
   });
 });
 
-test("an identity whose email its provider never verified cannot open the account after the mailbox is confirmed", async () => {
+test("a provider identity with an unverified email cannot sign in to the account, even after the mailbox is confirmed", async () => {
   email = journey.newEmail();
   const { location } = await journey.signIn(openBrowser(base), { email, verified: false });
   expect(location).toContain("/login?oauth=");
@@ -118,7 +118,7 @@ test("an identity whose email its provider never verified cannot open the accoun
   expect(again.location).toContain("/login?oauth=");
 });
 
-test("a name set after the first confirmation stays", async () => {
+test("a name set after the first confirmation is kept", async () => {
   const { token_hash = "" } = await linkFields(0);
   const auth = direct();
   await auth.verifyOtp({ token_hash, type: "signup" });

@@ -20,7 +20,7 @@ afterEach(async () => {
 
 /** The tests' identity backend allows one email per second to an account. */
 const backendPause = () => new Promise((resolve) => setTimeout(resolve, 1_100));
-/** From a new browser and address. */
+/** Posts from a new browser and address. */
 const post = (path: string) => openBrowser(base).post(path, { email, password });
 const open = (link: string) => openBrowser(base).post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
 const direct = () =>
@@ -51,7 +51,7 @@ describe("an emailed link that the owner has just received", () => {
     query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where email = $1", [email]);
 
   test.each(flows)(
-    "the link of $name still works after a stranger requests another link at $again",
+    "the link emailed for $name still works after a stranger requests another link at $again",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -65,7 +65,7 @@ describe("an emailed link that the owner has just received", () => {
   );
 
   test.each(flows)(
-    "the link of $name is replaced by a link requested at $again after three minutes",
+    "the link emailed for $name is replaced by a link requested at $again after three minutes",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -93,7 +93,7 @@ describe("an emailed link that the owner has just received", () => {
   });
 });
 
-test("the pages say when a link can be requested again, also for unknown emails", async () => {
+test("the pages that send links say when one can be requested again, even for unknown emails", async () => {
   for (const path of ["/forgot-password", "/signup/check-mail"]) {
     for (const { words } of [await post(path), await post(path)]) {
       expect(words).toContain("in the last 3 minutes");

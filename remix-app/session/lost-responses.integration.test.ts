@@ -96,7 +96,7 @@ const operations: Record<string, () => Promise<Operation>> = {
   },
 };
 
-/** Operations that use up their credential: the page says what to do, and the person starts again. */
+/** Operations that use up their credential. The page says what to do, and the person starts again. */
 const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
   async "a sign-in by a provider"() {
     const browser = await enter(await person());
@@ -123,7 +123,7 @@ const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
 };
 
 /**
- * Operations that change the browser's own session or its active account: a reload shows what the lost response would
+ * Operations that change the browser's own session or its active account. A reload shows what the lost response would
  * have shown.
  */
 const inPlace: Record<string, () => Promise<Omit<Operation, "gives"> & { done(browser: Browser): Promise<boolean> }>> =

@@ -102,7 +102,7 @@ test("an emailed link of one type does not reveal its account when opened as ano
   }
 });
 
-test("opening an emailed link counts as an attempt: 60 from an address, then 429 without a name", async () => {
+test("after 60 guesses at emailed links from one IP address, every link gets 429 without the account's email", async () => {
   const link = await linkOf("signup");
   const address = newAddress();
   const browser = openBrowser(base, { address });

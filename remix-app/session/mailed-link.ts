@@ -4,8 +4,8 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
 /**
- * The types of links in our emails. Supabase Auth also has `magiclink` and `email`, which sign people in; that is not
- * one of our ways to sign in.
+ * The types of links in our emails. Supabase Auth also has `magiclink` and `email`, which sign people in and which we
+ * do not use.
  */
 export const linkSchema = z.object({
   token_hash: z.string().regex(/^[A-Za-z0-9_-]{16,256}$/),

@@ -16,7 +16,7 @@ afterEach(() => deletePerson(person));
 
 const mint = async (userId = person.id) => mintSession(await openContext(stack), { userId });
 
-test("a minted session belongs to the account, at AAL1, by a one-time code used just now", async () => {
+test("a minted session is an AAL1 session of the account, with a one-time code as its method and the current time", async () => {
   const minted = await mint();
   if (minted.status !== "minted") throw new Error(minted.status);
   const { sub, aal, amr } = minted.claims;
@@ -41,7 +41,7 @@ test("concurrent requests each mint their own session or learn that another requ
   expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(sessions.length);
 });
 
-test("a minting lease is released, and the lease of a crashed server expires", async () => {
+test("a minting lease is released after minting, and expires if its server crashes", async () => {
   await mint();
   expect(await query("select from private.mint_leases where user_id = $1", [person.id])).toEqual([]);
   const holdUntil = (moment: string) =>
@@ -62,14 +62,14 @@ test("minting a session for an unknown id creates no account", async () => {
   expect(await query("select from auth.users where id = $1", [id])).toEqual([]);
 });
 
-test("minting a session has its own status for an account without an email, and a banned account gets no session", async () => {
+test("minting a session reports an account without an email, and is refused for a banned account", async () => {
   await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
   expect(await mint()).toEqual({ status: "refused" });
   await query("update auth.users set banned_until = null, email = null where id = $1", [person.id]);
   expect(await mint()).toEqual({ status: "no_email" });
 });
 
-test("no session counts as minted if the backend does not answer", async () => {
+test("minting a session reports it as unavailable if the backend does not answer", async () => {
   const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
   expect(await mintSession(context, { userId: person.id })).toEqual({ status: "unavailable" });
 });

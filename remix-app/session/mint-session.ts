@@ -6,9 +6,10 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { type StoredSession, storedSession } from "./cookies.ts";
 
 /**
- * The outcome. `busy`: another session of the account is being minted. `no_email`, `no_account`: there is nothing to
- * mint with. `refused`: the backend refused, for example for a banned account. `unavailable`: a backend did not answer.
- * In all of these cases nothing was minted. `unknown`: the last call was sent and not answered, so a session may exist.
+ * The outcome of minting. `busy` means that another session of the account is being minted. `no_email` and `no_account`
+ * mean that there is nothing to mint with. `refused` means that the backend refused, for example for a banned account.
+ * `unavailable` means that a backend did not answer. None of these minted a session. `unknown` means that the last call
+ * was sent and not answered, so a session may exist.
  */
 export type Minted =
   | { status: "minted"; session: StoredSession; claims: Claims }
@@ -53,7 +54,7 @@ async function generateAndVerify(
   };
 }
 
-/** Returns whether the backend decided, rather than failed. */
+/** Returns whether the backend rejected the call, rather than failed. */
 function isAnswer(status: number | undefined): boolean {
   return status !== undefined && status >= 400 && status < 500;
 }

@@ -12,7 +12,7 @@ export const linkRequest = z.strictObject({ returnTo: z.string().max(2_048).opti
 const linkBegun = z.object({ url: z.url(), state: z.string().optional() });
 export type LinkBegun = z.output<typeof linkBegun>;
 
-/** A phone completes a link with its state and the code that the identity backend sent it. */
+/** The request with which a phone completes a link, with its state and the code that the identity backend sent it. */
 export const linkCompletion = z.strictObject({ state: z.string().max(2_048), code: z.string().min(1).max(512) });
 
 const tag = "Account security";

@@ -65,7 +65,7 @@ describe("an account that an attacker had signed up for", () => {
     await passMailPause(email);
   });
 
-  test("an account belongs only to the mailbox's owner once confirmed, although an attacker also signed up for it", async () => {
+  test("an account belongs only to the mailbox's owner once confirmed, even if an attacker also signed up for it", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own });
     const { location } = await openMail(browser, { after: 1 });
@@ -75,7 +75,7 @@ describe("an account that an attacker had signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("an account belongs only to its owner after a password reset link too, before a new password is chosen", async () => {
+  test("opening a password reset link invalidates an attacker's password, even before a new one is chosen", async () => {
     const browser = openBrowser();
     await browser.post("/forgot-password", { email });
     expect((await openMail(browser, { after: 1 })).location).toMatch(choosePassword);
@@ -102,7 +102,7 @@ describe("an account that its owner signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("a sign-up is confirmed with one click too in a browser where its password was typed to sign in", async () => {
+  test("a sign-up is confirmed with one click in a browser that tried to sign in with its password", async () => {
     await openBrowser().post("/signup", { email, password: own });
     const browser = openBrowser();
     await browser.post("/login", { email, password: own });

@@ -87,7 +87,7 @@ describe("forms on an account's page", () => {
     }
   });
 
-  test("a refused form names the active account and links to its page and the accounts", async () => {
+  test("a refused form names the active account and links back to the page and to the list of accounts", async () => {
     const forms = await formsOf("/settings/security");
     const form = forms.find(({ fields }) => fields.intent === "sign_out");
     await switchTo(bob);
@@ -107,7 +107,7 @@ describe("forms on an account's page", () => {
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });
 
-  test("a refused form names the active account too if that account cannot open the page", async () => {
+  test("a form of another account is refused with 409 even if the active account cannot open the page", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       ada.id,
     ]);
@@ -129,7 +129,7 @@ describe("forms on an account's page", () => {
     expect(await browser.postJson(options, { pageAccount: bob.id })).toMatchObject({ status: 200 });
   });
 
-  test("signing out on a page of another account does not sign that account out of the browser", async () => {
+  test("a sign-out form from another account's page is refused and leaves the active account signed in", async () => {
     const forms = await formsOf("/settings/security");
     const signOut = forms.find(({ action, fields }) => action === "/accounts" && fields.intent === "sign_out");
     await switchTo(bob);
@@ -138,7 +138,7 @@ describe("forms on an account's page", () => {
   });
 });
 
-/** Returns the state that such forms change. */
+/** Returns the parts of an account that the tested forms change. */
 async function stateOf({ id }: Person) {
   return query(
     `select encrypted_password, email_change, raw_user_meta_data,

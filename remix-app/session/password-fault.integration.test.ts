@@ -79,7 +79,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.sendJson("GET", "/api/v1/users/me/sessions")).status).toBe(200);
   });
 
-  test("a session that began with a common password may sign out, and its page links to that", async () => {
+  test("a session that began with a common password may sign out from the page that replaces the password", async () => {
     const { browser, page } = await signIn();
     expect((await browser.get(page)).text).toContain('value="sign_out"');
     expect((await browser.post("/accounts", { intent: "sign_out" })).status).toBe(303);
@@ -108,7 +108,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get(location ?? "")).status).toBe(200);
   });
 
-  test("a restricted session older than a day replaces the password with the code that the backend requires", async () => {
+  test("a restricted session older than a day needs an emailed code to replace its password", async () => {
     const { id, email, browser, page } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [id]);
     const password = "three unrelated words";

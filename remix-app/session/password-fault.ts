@@ -13,14 +13,13 @@ const breached = "This password is in a list of stolen passwords. Choose another
 export interface NewPassword {
   password: string;
   email: string | null;
-  /** The person's display name. */
   name?: string | null;
 }
 
 /**
- * Returns what is wrong with a new password, as one sentence for its field, or null: it is common, it is the product's
- * name or the person's own email or name, or it is known from a breach (NIST SP 800-63B, section 3.1.1.2). If the list
- * of breached passwords is unreachable, the password is accepted and the failure is logged.
+ * Returns why a new password is rejected, as one sentence for its field, or null. Rejects common passwords, the
+ * product's name, the person's own email or name, and passwords known from a breach (NIST SP 800-63B, section 3.1.1.2).
+ * If the list of breached passwords is unreachable, the password is accepted and the failure is logged.
  */
 export async function findPasswordFault(context: AppLoadContext, given: NewPassword): Promise<string | null> {
   if (isEasyToGuess(given, { product: context.env.BRAND_NAME })) return easyToGuess;

@@ -8,7 +8,7 @@ const refreshResultKeptMs = 30_000;
 /** Keeps a request's total wait below 10 s, together with its other timeouts and the timeouts of #shared/claims.ts. */
 const refreshTimeoutMs = 4_000;
 
-/** `refused` is the backend's final answer about a session; `unavailable` says nothing about it. */
+/** `refused` is the backend's final answer about a session. `unavailable` says nothing about the session. */
 export type RefreshResult =
   | { status: "refreshed"; session: StoredSession }
   | { status: "refused" }
@@ -45,8 +45,8 @@ const definitiveCodes = new Set([
 ]);
 
 /**
- * Creates the session refresher. It makes one call per old token for concurrent requests, and reuses the result for
- * that token for 30 s, so that pending requests with it do not rotate it again.
+ * Creates the session refresher. It makes one call per old token for concurrent requests, and reuses the result for 30
+ * s, so that pending requests with the same token do not rotate the session again.
  */
 export function createSessionRefresher(options: SessionRefresherOptions): SessionRefresher {
   const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;

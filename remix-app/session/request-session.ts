@@ -28,7 +28,7 @@ import { type Account, type DeviceView, tagOf, type Vault, VaultUnavailable } fr
 
 export const authCallTimeoutMs = 8_000;
 
-/** The session of one request. It is read once; routes get it through the load context. */
+/** The session of one request. It is read once, and routes get it through the load context. */
 export interface RequestSession {
   readonly auth: RequestAuth;
   /** The browser, if it is known, and its accounts at the beginning of this request. */
@@ -60,8 +60,8 @@ export interface RequestSession {
   refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
   readonly vault: Vault;
   /**
-   * Completes the request's changes to its session: a session that the identity backend rotated meanwhile, for example
-   * for a second factor, is stored in the vault before the browser gets it.
+   * Completes the request's changes to its session. A session that the identity backend rotated during the request, for
+   * example for a second factor, is stored in the vault before the browser gets it.
    */
   settle(): Promise<void>;
   /** Returns a client of the identity backend with the request's session. */
@@ -81,7 +81,7 @@ export interface OpenRequestSessionOptions {
   env: Env;
   services: SessionServices;
   jar: CookieJar;
-  /** Our origin as the browser names it, from the configured list. */
+  /** The configured origin that the browser used for this request. */
   origin: string;
   authorization: string | null;
   clientAddress: string;
@@ -215,8 +215,9 @@ export function requireKeptSession({ session, requestId }: AppLoadContext): { se
 
 /**
  * Returns the headers of a call to the identity backend for one visitor. They contain the visitor's address, so that
- * visitors do not share our server's limits; the gateway in front trusts it only with the secret key as `apikey`.
- * Authorization stays the publishable key or the user's token, because a secret key would skip the bot challenge.
+ * visitors do not share our server's limits. The gateway in front trusts the address only with the secret key as
+ * `apikey`. Authorization stays the publishable key or the user's token, because a secret key would skip the bot
+ * challenge.
  */
 export function identityHeaders(env: Env, clientAddress: string): Record<string, string> {
   return {
@@ -229,7 +230,7 @@ export function identityHeaders(env: Env, clientAddress: string): Record<string,
 export interface AuthClientOptions {
   env: Env;
   clientAddress: string;
-  /** Reads and replaces the request's session; null signs it out. */
+  /** Reads and replaces the request's session. Null signs out. */
   session: { get: () => StoredSession | null; set: (session: StoredSession | null) => void };
 }
 

@@ -39,7 +39,7 @@ describe("a sealed session", () => {
     expect(sealed.tag).not.toContain("refresh-token");
   });
 
-  test("a sealed session has a different text each time, with the same tag", async () => {
+  test("sealing a session twice gives different ciphertexts with the same tag", async () => {
     const [one, other] = [await seal(), await seal()];
     expect(one.sealed.sealed).not.toBe(other.sealed.sealed);
     expect(one.sealed.tag).toBe(other.sealed.tag);

@@ -26,14 +26,14 @@ test.each([
 });
 
 test.each(["/mfa", "/mfa/app", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
-  "a path through %s is not a detour from the second step",
+  "a pending second step does not redirect %s",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(destination);
   },
 );
 
 test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])(
-  "a path to %s is a detour from the second step",
+  "a pending second step redirects %s to /mfa",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(`/mfa?${new URLSearchParams({ returnUrl: destination })}`);
   },

@@ -40,8 +40,9 @@ const answer = z.union([z.object({ alive: z.literal(false) }), facts.extend({ al
 export type SessionFacts = z.infer<typeof facts>;
 
 /**
- * A session's current state in the database. `over`: the session has ended or its user is not allowed. `refused`: the
- * token itself was rejected. `unavailable`: the database did not answer, so nothing is known.
+ * A session's current state in the database. `over` means that the session has ended or its user is not allowed.
+ * `refused` means that the token itself was rejected. `unavailable` means that the database did not answer, so nothing
+ * is known.
  */
 export type SessionState =
   | { status: "alive"; facts: SessionFacts }
@@ -66,7 +67,7 @@ export interface SessionStateOptions {
 
 /**
  * Calls `public.session_state` through the Data API with the user's own token. Only the database knows whether the
- * session's row exists and the user is not banned; a token does not say.
+ * session's row exists and the user is not banned.
  */
 export async function fetchSessionState(accessToken: string, options: SessionStateOptions): Promise<SessionState> {
   const answered = await ask(accessToken, { ...options, name: "session_state", args: {} });

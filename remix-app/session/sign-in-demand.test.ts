@@ -10,7 +10,7 @@ const contextOf = (cookie: string, key = "sb_secret_test") => ({
   origin: "https://gatehouse.test",
 });
 
-/** Returns the Cookie header of a browser with a demand. */
+/** Returns the Cookie header of a browser with a demand to sign in again. */
 function demand({ since = now, key = "sb_secret_test" } = {}): string {
   const context = contextOf("", key);
   demandSignIn(context, { page, since });
@@ -29,7 +29,7 @@ test("a demand to sign in again applies to its page in any spelling of the query
   expect(sinceOf("")).toBeNull();
 });
 
-test("a demand to sign in again cannot be moved to an earlier second or forged without our key", () => {
+test("a demand to sign in again cannot be backdated, or forged without our key", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   const [name = "", value = ""] = demand().split("=");
   const moved = `${name}=${value.replace(String(now), String(now - 60))}`;

@@ -15,7 +15,9 @@ const identity = z.object({
   lastSignInAt: utcText.nullable(),
 });
 const foundIdentity = identity.extend({
-  /** Added by a direct call to the identity backend. Our pages do not accept it until the owner keeps it. */
+  /**
+   * Added by a direct call to the identity backend. Our pages do not accept the identity until the owner confirms it.
+   */
   unconfirmed: z.boolean(),
 });
 

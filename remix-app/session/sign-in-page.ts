@@ -14,7 +14,7 @@ export function isAddAccount(request: Request): boolean {
 
 /**
  * Returns what the page shows to a person who adds an account, or who signs in again to an account.
- * @throws Response a redirect to the accounts if this browser holds the maximum number
+ * @throws Response a redirect to the accounts if this browser has the maximum number of accounts
  */
 export function openAddAccount(
   context: AppLoadContext,
@@ -30,7 +30,7 @@ export function openAddAccount(
 }
 
 /**
- * Redirects a person without an active account to the chooser if this browser holds accounts.
+ * Redirects a person without an active account to the account chooser if this browser has accounts.
  * @throws Response the redirect
  */
 export function redirectToChooser({ session }: AppLoadContext, returnUrl: string): void {
@@ -42,7 +42,7 @@ export function redirectToChooser({ session }: AppLoadContext, returnUrl: string
 /**
  * Checks that this browser has room for an account, before a single-use credential is consumed.
  * @param email in lower case
- * @throws Response a redirect to the accounts if this browser holds the maximum number, without this one
+ * @throws Response a redirect to the accounts if this browser has the maximum number of other accounts
  */
 export function requireRoomFor({ session: { accounts } }: AppLoadContext, email: string | null): void {
   const listed = accounts.some((account) => account.email === email);
@@ -60,9 +60,9 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
 }
 
 /**
- * Returns the email of the account that an emailed link would replace in this browser, for the page that asks first, or
- * null if there is none or it is unknown. These pages grant nothing through the session and help people who are locked
- * out, so they stay open if the account cannot be checked.
+ * Returns the email of this browser's active account, for a page that asks before an emailed link replaces the account.
+ * Null without an active account, or if the account is unknown. These pages grant nothing through the session and help
+ * people who are locked out, so they stay open if the account cannot be checked.
  */
 export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);

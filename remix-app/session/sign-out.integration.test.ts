@@ -30,7 +30,7 @@ const post = (path: string, fields: Record<string, string>, cookie = "") =>
   web.fetch(path, { method: "POST", headers: { ...sameOrigin, cookie }, body: new URLSearchParams(fields) });
 
 describe("signing out", () => {
-  test("signing out ends the session without the identity backend, which may be down", async () => {
+  test("signing out works without the identity backend while the database is available", async () => {
     backend.logout = "down";
     const response = await post("/logout", {}, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/login");
@@ -38,7 +38,7 @@ describe("signing out", () => {
   });
 
   test.each(["down", "hang"] as const)(
-    "signing out says so if neither database nor backend (%s) could end the session",
+    "signing out reports that neither the database nor the backend (%s) could end the session",
     async (outage) => {
       const valid = await backend.cookieOf(await backend.session());
       const expired = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
@@ -77,7 +77,7 @@ describe("a sign-in", () => {
     ["/auth/confirm", link],
   ];
 
-  test.each(ways)("a sign-in by %s creates a session and a device", async (path, fields) => {
+  test.each(ways)("a sign-in at %s creates a session and a device", async (path, fields) => {
     const response = await post(path, fields, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/");
     expect(authCookies(response).join()).toContain("base64-");
@@ -95,7 +95,7 @@ describe("a sign-in", () => {
   });
 
   test.each(ways)(
-    "a sign-in by %s that could not be stored signs no one in, and its session is ended",
+    "a sign-in at %s that could not be stored signs no one in, and its session is ended",
     async (path, fields) => {
       backend.vault = "down";
       const response = await post(path, fields);

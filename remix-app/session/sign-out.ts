@@ -93,7 +93,10 @@ function unavailable({ requestId }: AppLoadContext) {
   };
 }
 
-/** The identity backend's statuses for a session that has ended. Its client has its own error for that too. */
+/**
+ * The identity backend's statuses for a session that has ended. Its client may report an AuthSessionMissingError
+ * instead.
+ */
 const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
 
 /**

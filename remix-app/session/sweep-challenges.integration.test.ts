@@ -31,6 +31,6 @@ test("the scheduled sweep deletes challenges that ended more than an hour ago, a
   }
 });
 
-test("sweeping challenges with a key without permission fails with an error that says so", async () => {
+test("sweeping challenges with a key without permission fails with permission denied", async () => {
   await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
 });

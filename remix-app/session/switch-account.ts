@@ -18,8 +18,8 @@ const leasePollMs = 60;
 const maxAdoptions = 4;
 
 /**
- * The result of a switch. `ended`: the stored session has definitely ended and its entry is removed. `unavailable`: the
- * outcome is unknown, and the entry stays.
+ * The result of a switch. `ended` means that the stored session has definitely ended and its entry is removed.
+ * `unavailable` means that the outcome is unknown and the entry stays.
  */
 export type SwitchOutcome =
   | { status: "switched"; lastRoute: string | null }
@@ -109,7 +109,10 @@ async function begin(
   }
 }
 
-/** Releases the lease of an incomplete switch. On failure it expires by itself; the switch's result does not change. */
+/**
+ * Releases the lease of an incomplete switch. On failure, the lease expires by itself and the switch's result does not
+ * change.
+ */
 async function giveBack(
   { session: { vault }, requestId }: AppLoadContext,
   { device, lease }: { device: Device; lease: string },
@@ -259,7 +262,7 @@ export function accountProblem(
 /** Pages that lead to a sign-in, as matched by the router. */
 const entryPages = /^\/(login|add-account|auth)(\/|$)/i;
 
-/** Returns a path to come back to with an account, or null if it is not a page or leads to a sign-in. */
+/** Returns the path that a switch to the account reopens, or null if the path is not a page or leads to a sign-in. */
 export function lastRoute(input: unknown, context: TargetContext): string | null {
   const path = redirectTarget(input, { context, fallback: "" });
   return path === "" || entryPages.test(pathnameOf(path)) ? null : path;

@@ -30,7 +30,7 @@ async function browserWithBoth(): Promise<Browser> {
   return browser;
 }
 
-/** Another tab of the browser, with its own copy of the cookies. */
+/** Opens another tab of the browser, with its own copy of the cookies. */
 const tabOf = (browser: Browser) => openBrowser(base, { cookie: browser.cookie() });
 const switchTo = (browser: Browser, { id: accountId }: Person) => browser.postJson(`${api}/switch`, { accountId });
 const whoIs = async (browser: Browser) => {
@@ -81,7 +81,7 @@ describe("every account still works after many concurrent requests", () => {
     const tabs = Array.from({ length: atOnce }, () => tabOf(browser));
     const answers = await Promise.all(tabs.map((tab, index) => switchTo(tab, at([ada, bob], index))));
     const statuses = answers.map(({ status }) => status);
-    // A request that waits too long for other requests gets a 503; no request asks for a sign-in.
+    // A request that waits too long for other requests gets a 503. No request asks for a sign-in.
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
     expect(statuses).toContain(200);
     const active = new Set(await Promise.all(tabs.slice(0, 5).map(whoIs)));
@@ -141,14 +141,14 @@ describe("account switches on a separate server", () => {
   let running: WatchedWeb | undefined;
   afterAll(() => running?.stop());
 
-  /** Shared by consecutive tests while it is running. */
+  /** Returns a server, which consecutive tests share while it is running. */
   async function serverWith(trouble: Trouble = {}): Promise<WatchedWeb> {
     if (!running || running.child.signalCode) running = await startWatchedWeb(supabase, vaultSettings());
     await running.trouble(trouble);
     return running;
   }
 
-  test("a signed-in page reads its session with one call, and none to the identity backend", async () => {
+  test("a signed-in page reads its session with one database call and without calling the identity backend", async () => {
     const browser = await browserWithBoth();
     const web = await serverWith();
     const visit = () => openBrowser(web.base, { cookie: browser.cookie() }).get("/settings/profile");
@@ -202,7 +202,7 @@ describe("account switches on a separate server", () => {
   test.each([
     ["device_session_state", (browser: Browser) => browser.cookie()],
     ["open_account_device", deviceCookieOf],
-    // The cookie before the account joined.
+    // The cookies from before the account joined.
     ["take_additions", (browser: Browser) => browser.cookie().replace(/(gh_added_[^;]+)\.[0-9a-f]{8}(?=;|$)/, "$1")],
   ])(
     "a server that fails to call %s ends no session and redirects no one to sign-in",
@@ -222,7 +222,7 @@ describe("account switches on a separate server", () => {
     60_000,
   );
 
-  test("a failed switch is reported, even if the database is unreachable when the lease is released", async () => {
+  test("a switch that is refused with 401 still returns 401 if its lease cannot be released", async () => {
     const browser = await browserWithBoth();
     await query("delete from auth.sessions where user_id = $1", [ada.id]);
     const web = await serverWith({ unreachable: "end_account_switch" });

@@ -31,7 +31,7 @@ export interface User {
   data: SupabaseClient;
 }
 
-/** The user whose data is read, and in which session. */
+/** A user whose data is read, and the session that reads it. */
 export type Reader = Pick<User, "id" | "sessionId" | "data">;
 
 /**
@@ -67,7 +67,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
 
 /**
  * Returns what a session still has to prove. A mobile approval counts only with its cookie, so never for a bearer
- * token. A cookie that does not help is cleared.
+ * token. A stale or insufficient cookie is cleared.
  */
 function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" }): MfaFacts {
   const mfa = mfaFactsOf(facts);
@@ -77,7 +77,7 @@ function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; v
   return { ...mfa, satisfied };
 }
 
-/** Returns how pages address the user: by email, if the account has one. */
+/** Returns the user's email or, without an email, their display name. */
 export function shownAs({ email, displayName }: Pick<User, "email" | "displayName">): string {
   return email || displayName || "your account";
 }
@@ -87,7 +87,7 @@ export function isFresh(user: User): boolean {
   return Date.now() - user.provenAt.getTime() <= freshSignInMs;
 }
 
-/** Sessions that a route accepts although other routes refuse them. */
+/** The sessions that a route accepts although other routes refuse them. */
 export interface Admission {
   /** Accepts a session that has to replace its password first. */
   replacesPassword?: boolean;
@@ -159,7 +159,7 @@ function unavailable(requestId: string): Response {
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }
 
-/** What an account requires beyond the sign-in, and whether the session has proven it. */
+/** The second step that an account requires, and whether the session has passed it. */
 export interface MfaFacts {
   /** Required by policy, or because an authenticator is enrolled. */
   required: boolean;

@@ -75,8 +75,8 @@ export async function sealSession(
 
 /**
  * Opens a sealed session.
- * @returns null if it does not open: it is modified, truncated, of another device or user, or its key is not listed any
- * more
+ * @returns null if the session was modified or truncated, was sealed for another device or user, or if its key is not
+ * listed any more
  */
 export async function openSession(
   { sealed, keyId }: Pick<Sealed, "sealed" | "keyId">,
@@ -166,7 +166,7 @@ const takenAnswer = z.object({
   secret: z.string().optional(),
 });
 
-/** The database did not answer. The call can be repeated. */
+/** Thrown if the database did not answer. The call can be repeated. */
 export class VaultUnavailable extends Error {
   override name = "VaultUnavailable";
 }
@@ -188,7 +188,7 @@ export interface Vault {
     options: { args: Record<string, unknown>; schema: Schema },
   ): Promise<z.infer<Schema>>;
   /**
-   * Adds to a browser's accounts the sign-ins whose secrets it sent.
+   * Merges sign-ins into a browser's accounts, by the secrets that the browser sent.
    * @returns the device with its new secret; null if the sent secrets do not lead to it
    */
   takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;

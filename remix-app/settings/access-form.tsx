@@ -8,7 +8,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import { accessPath } from "./paths.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
-/** Why a decision was refused, and which ways to sign in it concerns. */
+/** Why a decision was refused, and the kinds of the items that caused it. */
 export interface AccessRefusal {
   message: string;
   kinds: readonly AccessWay["kind"][];
@@ -218,7 +218,7 @@ function nameOf({ kind, name, provider }: AccessWay): string {
 }
 
 function placeOf({ kind, device, address }: AccessWay): string {
-  // A session is named after its device.
+  // A session's name already contains its device.
   if (kind === "session") return address ? `from ${address}` : "from an unknown address";
   if (device && address) return `from ${device}, ${address}`;
   return device || address ? `from ${device ?? address}` : "from an unknown device";

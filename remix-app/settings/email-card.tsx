@@ -13,7 +13,7 @@ const words = {
   canceled: "Email change canceled. The links we sent no longer work.",
   none: "There’s no pending email change.",
 };
-/** For an account without an email. */
+/** The texts for an account without an email. */
 const firstWords = {
   ...words,
   sent: "We sent a link to the new address. Your email is set once you confirm it.",

@@ -58,7 +58,7 @@ export interface LinkNotice {
 
 const card = "linked-accounts";
 
-/** Returns the notice about the result for an account at a provider. */
+/** Returns the notice about the result of linking or unlinking an account at a provider. */
 export function linkNotice(provider: string, outcome: OAuthFailure | "linked" | "unlinked"): SettingsNotice {
   return { card, done: `${provider}.${outcome}` };
 }

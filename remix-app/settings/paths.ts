@@ -1,7 +1,7 @@
 /** The page where an owner reviews and confirms everything that can open the account. */
 export const accessPath = "/settings/security/access";
 
-/** Returns the path of the same page, with a destination to continue to. */
+/** Returns the path of the access page, with a destination to continue to. */
 export function accessPathBefore(destination: string): string {
   if (destination.startsWith(`${accessPath}?`)) return destination;
   return `${accessPath}?${new URLSearchParams({ returnUrl: destination })}`;

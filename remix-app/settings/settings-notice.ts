@@ -2,7 +2,7 @@ import { z } from "zod";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 
-/** What just happened: the card it belongs to, and that card's own keyword for it. */
+/** The result of an action: the card that shows the result, and that card's own keyword for it. */
 export interface SettingsNotice {
   card: string;
   done: string;

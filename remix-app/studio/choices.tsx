@@ -2,7 +2,7 @@ import { useLocation } from "@remix-run/react";
 import { Link } from "../ui/link.tsx";
 import { searchWith } from "./range.ts";
 
-/** Links to the same page with one query parameter changed, so that the choice is in the URL. */
+/** Renders links to the same page that change one query parameter, so that the choice is in the URL. */
 export function Choices({
   label,
   name,

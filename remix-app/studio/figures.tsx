@@ -4,7 +4,7 @@ import type { Change } from "./usage/overview-metric.ts";
 export interface Figure {
   label: string;
   value: ReactNode;
-  /** Compared to the previous range; omitted without a comparison. */
+  /** The change from the previous range. Omitted if there is nothing to compare with. */
   change?: Change | null;
   /** A few words below the figure, such as what it includes. */
   note?: ReactNode;
@@ -39,8 +39,8 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
 }
 
 /**
- * Shows a change with its arrow, in words for assistive technology. The arrow is `change` in styles.css, because a
- * table has dozens of them and each drawn here would add two elements.
+ * Shows a change with an arrow, and as text for assistive technology. The arrow is drawn by the `change` class in
+ * styles.css, because a table has dozens of arrows and drawing each one here would add two elements.
  */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
   const compared = text === "new" ? ": nothing in" : ` ${words[direction]}`;

@@ -15,7 +15,7 @@ const presets: { preset: RangePreset; label: string }[] = [
 ];
 
 /**
- * Lets a person choose the page's date range. The choice is in the URL; other parameters stay.
+ * Lets a person choose the page's date range. The range is in the URL, and other parameters are kept.
  * @param props.optional whether the range may be empty, which then means all time
  */
 export function RangeForm({ range, optional = false }: { range: Range | null; optional?: boolean }) {

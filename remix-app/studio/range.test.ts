@@ -14,7 +14,7 @@ describe("readRange", () => {
     ["?range=last-month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-28&to=2026-02-28", "2026-02-28", "2026-03-01"],
     ["", "2026-03-02", "2026-04-01"],
-  ])("the range %s consists of whole days, half-open", (search, from, to) => {
+  ])("the range %s is half-open and consists of whole days", (search, from, to) => {
     const range = read(search);
     expect([range.from, range.to, range.fault]).toEqual([`${from}T00:00:00.000Z`, `${to}T00:00:00.000Z`, null]);
   });
@@ -46,7 +46,7 @@ describe("readRange", () => {
     },
   );
 
-  it("a range names files by their days, or by today's date", () => {
+  it("a file name contains the days of its range, or today's date without a range", () => {
     expect(rangeFileName("runs", read("?range=month"))).toBe("runs-2026-03-01-2026-03-31");
     expect(rangeFileName("runs", null)).toBe(`runs-until-${new Date().toISOString().slice(0, 10)}`);
   });

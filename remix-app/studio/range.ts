@@ -7,16 +7,19 @@ import { problem } from "../http/problem.ts";
 const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
 export type RangePreset = (typeof rangePresets)[number];
 
-/** A page's date range: whole UTC days, half-open. */
+/** A page's date range, a half-open interval of whole UTC days. */
 export interface Range {
   /** RFC 3339, midnight UTC. */
   from: string;
   /** RFC 3339, midnight UTC, exclusive. */
   to: string;
   preset: RangePreset | "custom";
-  /** The range it is compared with: the same length right before it; for months, the previous month. */
+  /**
+   * The range to compare with. It has the same length and ends where this range begins. For a month, it is in the
+   * previous month.
+   */
   previous: { from: string; to: string };
-  /** The error in the URL's dates. The default range is then used instead. */
+  /** What is wrong with the dates in the URL, or null. If they are invalid, the default range is used. */
   fault: string | null;
 }
 
@@ -35,8 +38,8 @@ const years = /^2\d{3}-/;
 const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
 
 /**
- * Reads the range from a URL: `?range=` with a preset's name, or `?from=` and `?to=`, the first and the last day, both
- * inclusive. Without either, or if they are invalid, returns the last 30 days.
+ * Reads the range from a URL. `?range=` is a preset's name. `?from=` and `?to=` are the first and the last day. Without
+ * them, or if they are invalid, returns the last 30 days.
  */
 export function readRange(url: URL, { now }: { now: Date }): Range {
   const [from, to] = [url.searchParams.get("from") ?? "", url.searchParams.get("to") ?? ""];
@@ -49,7 +52,7 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }
 
-/** Returns the date that many days after a UTC midnight. */
+/** Returns the date `days` days after a UTC midnight. */
 export function dayAfter(midnight: string, days: number): string {
   return new Date(Date.parse(midnight) + days * dayMs).toISOString().slice(0, 10);
 }
@@ -99,7 +102,7 @@ export function rangeDays({ from, to }: { from: string; to: string }): { first: 
   return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
 }
 
-/** Returns a page's status: 400 for an invalid range, because the page then shows the default range. */
+/** Returns a page's status. It is 400 for an invalid range, although the page then shows the default range. */
 export function rangeStatus(range: Pick<Range, "fault"> | null): { status: number } {
   return { status: range?.fault ? 400 : 200 };
 }
@@ -114,7 +117,10 @@ export function rangeFileName(name: string, range: { from: string; to: string } 
 /** The paging parameters of lists: `cursor`, and `providers` for a second list above it. */
 export const pageParameters: readonly string[] = ["cursor", "providers"];
 
-/** Returns the query with other parameters; an empty value removes a parameter. Lists return to their first page. */
+/**
+ * Returns the query with the given parameters changed. An empty value removes a parameter. Also removes the paging
+ * parameters, so that lists return to their first page.
+ */
 export function searchWith(search: string, changes: Record<string, string>): string {
   const params = new URLSearchParams(search);
   for (const name of pageParameters) params.delete(name);
@@ -128,7 +134,7 @@ export function searchWith(search: string, changes: Record<string, string>): str
 /** The query parameters of a range and a page. */
 export const windowQuery = utcWindow.extend(pageQuery.shape);
 
-/** A half-open range, and a page of it. */
+/** A half-open range, and a page of the entries in it. */
 export interface WindowQuery {
   from: string | undefined;
   to: string | undefined;

@@ -16,8 +16,8 @@ export interface StudioMember {
 export type MemberReader = StudioMember & { kind: "member" };
 
 /**
- * The reader of a workspace's studio: a permitted member, or a satellite on a member's behalf, which the database
- * checks.
+ * The reader of a workspace's studio. It is a permitted member, or a satellite that reads for a member and is checked
+ * by the database.
  */
 export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
 
@@ -48,7 +48,7 @@ const functionsForApps: Record<string, string> = {
 
 /**
  * Calls a database function that reads for a member or for an app session.
- * @param options.name of the function of schema ai
+ * @param options.name the name of a function in schema ai
  * @throws Response 400 for an invalid range, 403 FORBIDDEN, 503 UNAVAILABLE; like callAsApp for app sessions
  */
 export async function readStudio<Schema extends z.ZodType>(
@@ -71,7 +71,7 @@ export async function readStudio<Schema extends z.ZodType>(
   throw problem("INVALID_REQUEST", { requestId, detail: read.fault });
 }
 
-/** Returns whether an answer is a refusal. Checks only the outcome, because answers are parsed before. */
+/** Returns whether an answer is a refusal. Checks only the outcome, because the answer has already been parsed. */
 function isRefusal(read: unknown): read is z.infer<typeof refusal> {
   const outcome = typeof read === "object" && read !== null && "outcome" in read ? read.outcome : null;
   return outcome === "not_allowed" || outcome === "bad_window";
@@ -87,7 +87,7 @@ export async function callAsMember<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   const { member, name, args, schema, timeoutMs } = options;
   const { userId, workspaceId } = member;
-  // A URL may contain anything; only a member's own workspaces have been looked up by id.
+  // The workspace id may be any text from a URL. Only ids of the member's own workspaces have been looked up.
   if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
   const asked = { member_id: userId, workspace: workspaceId, ...args };
   return callFunction(context, {

@@ -42,7 +42,7 @@ const limits = async () =>
     [tenant.workspaceId],
   )) as { scope: string; limit: string | null }[];
 
-test("other people see none of the studio's pages, and members can read them but not post", async () => {
+test("people outside the workspace see none of the studio's pages, and ordinary members can read them but not post", async () => {
   for (const page of ["budgets", "budgets.csv", "policy", "credits", "credits.csv"]) {
     expect((await stranger.browser.get(at(page))).status, page).toBe(404);
     expect((await member.browser.get(at(page))).status, page).toBe(200);
@@ -119,7 +119,7 @@ describe("the budgets page", () => {
     const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
     const shown = (text: string) =>
       [...text.matchAll(/id="((?:workspace|app|key|member)\.[^"]+)"/g)].map(([, id]) => id);
-    // With the workspace, its first key and three members, these are 50 budgets.
+    // The workspace, its first key and three members have a budget each, so there are 50 budgets.
     for (let n = 0; n < 45; n++) await addKey(db, crowded);
     const whole = await admin.browser.get(path);
     expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 
-/** The database's refusal of a list with models that are not in the catalogue. */
+/** The database's refusal of a model list that names models outside the catalogue. */
 export const unknownModels = z.object({
   outcome: z.literal("unknown_models"),
   param: z.enum(["allowedModels", "deniedModels"]),

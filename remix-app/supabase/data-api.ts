@@ -7,7 +7,7 @@ import { problem } from "../http/problem.ts";
 
 /** The timeout of one call to the Data API. */
 const dataTimeoutMs = 3_000;
-/** An account's requirements are known within two seconds, or the answer is 503. */
+/** The timeout for reading an account's requirements. They are known within two seconds, or the response is 503. */
 export const policyTimeoutMs = 1_900;
 
 /**
@@ -22,8 +22,8 @@ type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
 const serviceClients = new WeakMap<ServiceEnv, SupabaseClient>();
 
 /**
- * Returns the process's client for the Data API as our server, with the secret key, which bypasses row-level security.
- * For `.schema("private")` and its functions. It holds no session and signs no user in. Callers have verified the user;
+ * Returns the process's client for the Data API as our server, for `.schema("private")` and its functions. Its secret
+ * key bypasses row-level security. It holds no session and signs no user in. Callers must have verified the user, so
  * never pass a user id from a visitor's input.
  * @param options.timeoutMs creates a separate client
  */
@@ -42,7 +42,8 @@ export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?
 /**
  * Calls a function that only our server may call, and parses its result.
  * @param options.timeoutMs for a function that may take longer than others
- * @throws Response 503 UNAVAILABLE if the database did not answer, or not as expected; the log names the function
+ * @throws Response 503 UNAVAILABLE if the database did not answer, or its answer is not valid; the log names the
+ * function
  */
 export async function callFunction<Schema extends z.ZodType>(
   { env, requestId }: Pick<AppLoadContext, "env" | "requestId">,
@@ -84,7 +85,7 @@ export function createDataClient(
   });
 }
 
-/** Adds the proof of a mobile approval to one of our server's calls with a session's token. */
+/** Adds the proof of a mobile approval to the headers of a call that our server makes with a session's token. */
 export function setApprovalProof(headers: Headers, proof: string | null): void {
   if (proof !== null) headers.set(approvalProofHeader, proof);
 }

@@ -9,7 +9,7 @@ export interface Browser {
   postJson(path: string, body: unknown): Promise<Answer>;
   /** Sends JSON as a page's script does, with another method. */
   sendJson(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** The value of its Cookie header. */
+  /** The value of the browser's Cookie header. */
   cookie(): string;
 }
 

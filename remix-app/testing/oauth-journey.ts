@@ -4,13 +4,13 @@ import { afterAll, beforeEach } from "vitest";
 import { type Browser, openBrowser } from "./browser.ts";
 import { type ProviderAnswer, visitProvider } from "./provider-visit.ts";
 
-/** The stack's own description, see readStack. */
+/** The stack under test, as returned by readStack. */
 interface Target {
   base: string;
   supabase: { url: string; secretKey: string; dbUrl: string };
 }
 
-/** Returns the stack under test with helpers for provider tests. Deletes its accounts afterwards. */
+/** Returns helpers for tests that sign in with a provider. Deletes the accounts of the tests afterwards. */
 export function oauthJourney({ base, supabase }: Target) {
   const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
   const database = new Pool({ connectionString: supabase.dbUrl, max: 2 });
@@ -56,7 +56,7 @@ export function oauthJourney({ base, supabase }: Target) {
       return location;
     },
 
-    /** Goes from the provider's URL back to ours. Does not visit the returned URL. */
+    /** Follows a sign-in from the provider's URL back to our site. Does not visit the returned URL. */
     comeBack: (address: string, answer: ProviderAnswer) => visitProvider(address, { ourOrigin: base, ...answer }),
 
     /** Completes a whole provider sign-in. */
@@ -69,7 +69,7 @@ export function oauthJourney({ base, supabase }: Target) {
       return row?.id;
     },
 
-    /** Returns a person's sessions, which show whether codes were exchanged. */
+    /** Returns a person's session ids. A new session shows that a code was exchanged. */
     async sessionsOf(email: string): Promise<string[]> {
       const rows = await query<{ id: string }>(
         "select s.id from auth.sessions s join auth.users u on u.id = s.user_id where u.email = $1 order by s.created_at",

@@ -7,7 +7,7 @@ export interface Phone {
   accessToken: string;
   get<Body = unknown>(path: string): Promise<PhoneAnswer<Body>>;
   post<Body = unknown>(path: string, body: unknown): Promise<PhoneAnswer<Body>>;
-  /** Ends its session at the identity backend. */
+  /** Ends the app's session at the identity backend. */
   signOut(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export interface PhoneOptions {
   prove?: { factorId: string; code: string };
 }
 
-/** An unlocked phone's description of itself. */
+/** The data that an unlocked phone sends about itself. */
 export const unlockedPhone = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
 
 /** Signs in like a mobile app, directly with the identity backend. */

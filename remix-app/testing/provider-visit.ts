@@ -8,10 +8,9 @@ export interface ProviderAnswer {
 }
 
 /**
- * Goes from a provider's URL to where the identity backend finally sends the browser, giving this answer on the
- * provider's page.
- * @param address where our server sent the browser
- * @returns the final URL, which is ours and has not been visited
+ * Completes a sign-in on a provider's page with the given answer.
+ * @param address the provider's URL, where our server sent the browser
+ * @returns the URL on our site where the identity backend finally sends the browser, which has not been visited
  */
 export async function visitProvider(
   address: string,
@@ -43,7 +42,7 @@ export async function visitProvider(
   throw new Error("the provider leads round in circles");
 }
 
-/** Returns the target and fields of a page that makes the browser post, as Apple does. */
+/** Returns the target and the fields of a page that posts a form automatically, as Apple's does. */
 function postedOn(page: string): [URL, URLSearchParams] {
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1] ?? "";
   const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];

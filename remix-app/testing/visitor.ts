@@ -9,7 +9,7 @@ export function newAddress(): string {
   return `2001:db8:${a}:${b}::1`;
 }
 
-/** Returns the headers of a form that our own page posts from such an address. */
+/** Returns the headers of a form that our own page posts, by default from a new address. */
 export function visitorHeaders(address: string = newAddress()): Record<string, string> {
   return { "sec-fetch-site": "same-origin", "x-forwarded-for": address };
 }

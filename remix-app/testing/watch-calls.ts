@@ -13,7 +13,7 @@ process.on("message", (message: Trouble) => {
   process.send?.("told");
 });
 
-/** Returns whether a fault applies to a call. Faults of only the first call are cleared here. */
+/** Returns whether a fault applies to a call. Clears faults that apply only to the first matching call. */
 function meets(kind: keyof Trouble, pathname: string): boolean {
   const named = trouble[kind];
   if (named === undefined || !pathname.endsWith(named)) return false;

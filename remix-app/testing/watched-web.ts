@@ -4,19 +4,19 @@ import { startWeb, type WebProcess } from "./web-process.ts";
 
 /** Faults in a server's calls, each selected by the end of the call's path. */
 export interface Trouble {
-  /** All of these calls fail with a network error. */
+  /** Matching calls fail with a network error. */
   unreachable?: string;
-  /** The response to the first of these calls is lost. */
+  /** The response to the first matching call is lost. */
   losesAnswer?: string;
-  /** The first of these calls waits until it is released. */
+  /** The first matching call waits until it is released. */
   holds?: string;
-  /** The process is killed once the call is answered, before the answer is used. */
+  /** The process is killed after a matching call is answered and before the answer is used. */
   dieAfter?: string;
 }
 
 /** A web server whose calls are recorded and can be made to fail. */
 export interface WatchedWeb extends WebProcess {
-  /** The paths of its calls so far. */
+  /** The paths of the server's calls so far. */
   calls(): string[];
   /** Replaces the current faults. */
   trouble(trouble: Trouble): Promise<void>;
@@ -36,7 +36,7 @@ export async function startWatchedWeb(
     told: true,
   });
   const calls = () => [...web.output().matchAll(/^call (\S+)$/gm)].map(([, path]) => path ?? "");
-  // The calls that the server makes at startup do not belong to a request.
+  // Waits for the calls that the server makes at startup, because they do not belong to a request.
   await vi.waitUntil(() => calls().includes("/auth/v1/passkeys/authentication/options"), { timeout: 10_000 });
   let troubledAt = 0;
   return {

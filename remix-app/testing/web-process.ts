@@ -34,7 +34,7 @@ export function startWeb(
   });
 }
 
-/** Starts Notes as a satellite with any name. It gets only its name, its secret and the platform's URL. */
+/** Starts Notes as a satellite with any name. The process gets only its name, its secret and the platform's URL. */
 export function startSatellite({
   app,
   centralUrl,

@@ -65,13 +65,16 @@ export function ActiveMark() {
   );
 }
 
-/** Returns the page that signs in again to an account on the list. */
+/** Returns the path of the page to sign in again to an account on the list. */
 export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: string): string {
   const page = detour("/add-account", returnUrl || "/");
   return `${page}${page.includes("?") ? "&" : "?"}${new URLSearchParams({ account: id })}`;
 }
 
-/** Says that another account is signed in here, and what continuing does. @param props.other masked, if it is known */
+/**
+ * Says that another account is signed in to this browser, and what continuing does.
+ * @param props.other the other account's masked email, if it is known
+ */
 export function AlsoSignedIn({ visitor, other }: { visitor: string; other: string | null | undefined }) {
   return (
     <Notice tone="warn">
@@ -107,7 +110,7 @@ export function Initial({ account }: { account: Pick<ListedAccount, "email" | "d
   );
 }
 
-/** Identifies an account: its name if it has one, always its email, and further notes. */
+/** Shows an account's name, if it has one, its email, and further notes. */
 export function Names({
   account: { email, displayName },
   verb,
@@ -131,11 +134,12 @@ export function Names({
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 /**
- * An ASCII first letter without combining characters after it. Segmenting would take longer than rendering the list.
+ * Matches an ASCII first letter without combining characters after it. Segmenting every name would take longer than
+ * rendering the list.
  */
 const plainFirst = /^[!-~](?![^ -~])/;
 
-/** Returns the first letter of a name as people see it: a grapheme, not a code point. */
+/** Returns the first letter of a name, as a grapheme instead of a code point. */
 export function initialOf(name: string): string {
   const trimmed = name.trim();
   if (plainFirst.test(trimmed)) return trimmed.charAt(0);

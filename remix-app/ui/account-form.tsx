@@ -4,8 +4,8 @@ import { pageAccountField } from "../http/form.ts";
 import { useSite } from "./site.ts";
 
 /**
- * A signed-in user's form that states the account of its page. If another tab has switched accounts since, the form is
- * refused instead of being applied to the other account (readForm).
+ * Renders a signed-in user's form with the page's account in a hidden field. If another tab has switched accounts
+ * since, the form is refused instead of being applied to the other account (readForm).
  */
 export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">>(function AccountForm(
   { children, ...form },
@@ -19,7 +19,7 @@ export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">
   );
 });
 
-/** States the page's account in a form that a script may send itself. */
+/** Renders the page's account as a hidden field, for a form that a script may send itself. */
 export function PageAccount() {
   const account = useSite()?.account;
   return account ? <input type="hidden" name={pageAccountField} value={account} /> : null;

@@ -8,8 +8,8 @@ const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?=@)/;
 const hyphens = /(?<=@[^\s@]*)([^\s@-]-+[^\s@-])/;
 
 /**
- * Shows an email address, alone or in a sentence, that breaks only if its line is too short: before its @ and after its
- * dots, and elsewhere only if necessary.
+ * Shows an email address, alone or in a sentence. If the line is too short, the address breaks before its @ and after
+ * its dots, and elsewhere only if necessary.
  * @param props.whole keeps the domain on one line if it fits
  */
 export function Address({ children, whole = false }: { children: string; whole?: boolean }) {

@@ -24,7 +24,9 @@ export interface AppConsentProps {
   message?: string | undefined;
 }
 
-/** Asks for consent before an app learns who a person is. Shows its name, host and permissions, and the account. */
+/**
+ * Asks for consent before an app learns who a person is. Shows the app's name, host and permissions, and the account.
+ */
 export function AppConsent(props: AppConsentProps) {
   const { displayName, place, rights, account, others, here, action, tellsApp = false, message } = props;
   const target = action === undefined ? {} : { action };

@@ -30,7 +30,9 @@ export function brandOfDocument({ documentElement }: Document): PageBrand {
 /** Our mark, a gate, in a box of 24 by 24, with a stroke width of 2.25. */
 export const gatePath = "M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2.5 21h19";
 
-/** Creates a route's `meta`: its title, then the product's name. @param title may depend on the loader's data */
+/**
+ * Returns a route's `meta` with its title, followed by the product's name. @param title may depend on the loader's data
+ */
 export function pageTitle<Loader = unknown>(
   title: string | ((data: MetaArgs<Loader>["data"]) => string),
 ): MetaFunction<Loader> {
@@ -39,7 +41,10 @@ export function pageTitle<Loader = unknown>(
   ];
 }
 
-/** @param site the root loader's data; undefined if it failed */
+/**
+ * Appends the product's name to a title.
+ * @param site the root loader's data; undefined if the loader failed
+ */
 export function withName(title: string, site: unknown): string {
   const name = (site as { brand?: PageBrand } | undefined)?.brand?.name;
   return name ? `${title} · ${name}` : title;

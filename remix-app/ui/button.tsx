@@ -2,7 +2,7 @@ import type { ComponentPropsWithoutRef } from "react";
 
 type Variant = "primary" | "secondary" | "quiet" | "danger";
 
-/** Returns the classes of a button, also for links that look like one: `button` in styles.css. */
+/** Returns the classes of a button, defined in styles.css. Links that look like buttons use them too. */
 export function buttonClass(variant: Variant = "primary"): string {
   return `button button-${variant}`;
 }

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** Shows one concern: a title, a sentence, the current state, and its actions on the right. */
+/** Renders a card with a title, a sentence, the current state, and actions on the right. */
 export function Card({
   id,
   title,
@@ -35,7 +35,7 @@ export function Card({
   );
 }
 
-/** Renders a surface for one table, list, chart or form whose page already says what it is. */
+/** Renders a card without a title, for a table, list, chart or form that the page already names. */
 export function Panel({ children }: { children: ReactNode }) {
   return <div className="min-w-0 rounded-card border border-line bg-surface p-4 sm:px-5">{children}</div>;
 }

@@ -13,7 +13,7 @@ async function look() {
   const { status } = response.ok ? await response.json().catch(() => ({})) : {};
   if (ended.has(status)) location.replace(next);
   else if (open.has(status)) setTimeout(look, pollMs);
-  // The challenge was rejected, has expired or now belongs to another session; the page itself shows which.
+  // The challenge was rejected, has expired or now belongs to another session. The reloaded page shows which.
   else location.reload();
 }
 setTimeout(look, pollMs);

@@ -7,11 +7,11 @@ export interface ChallengeWaitingProps {
   status: "created" | "approved";
   /** The URL that the script polls, with the challenge's secret. */
   pollPath: string;
-  /** Where to continue once the phone has approved: a path of ours. */
+  /** Where to continue once the phone has approved, as a path on our site. */
   next: string;
 }
 
-/** Shows that the page waits for a phone: updated by its script, otherwise with a button that checks. */
+/** Shows that the page waits for a phone's answer. A script updates the page; without JavaScript, a button does. */
 export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingProps) {
   const approved = status === "approved";
   const go = (

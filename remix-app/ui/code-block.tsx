@@ -29,7 +29,8 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
 }
 
 /**
- * Shows a text to copy: one click selects all of it, and a button copies it if its script runs. Breaks before slashes.
+ * Shows a text to copy. One click selects all of it, and a button copies it if its script runs. Long texts break before
+ * slashes.
  */
 export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (

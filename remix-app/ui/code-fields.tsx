@@ -4,7 +4,7 @@ import { Copyable } from "./code-block.tsx";
 import { CodeField, type FormField } from "./field.tsx";
 
 export interface CodeFieldsProps {
-  /** The authenticators to choose from; with only one, it is used. */
+  /** The authenticators to choose from. A single authenticator needs no choice. */
   authenticators: readonly { id: string; name: string }[];
   /** The initially selected authenticator. */
   chosen: string | undefined;
@@ -59,8 +59,8 @@ export interface EnrollmentFormProps {
 }
 
 /**
- * Renders the second half of an enrollment: the secret for the app, as a QR code and as text, and the field for its
- * code.
+ * Renders the second step of an authenticator's enrollment. Shows the secret as a QR code and as text, and the field
+ * for the code.
  */
 export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps) {
   const { factorId, secret, name, uri, qrCode } = enrollment;

@@ -3,8 +3,8 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { buttonClass } from "./button.tsx";
 
 /**
- * Asks for confirmation before an action that cannot be undone: what will happen and who is affected. Takes the focus
- * when it appears, and links back to where it was opened.
+ * Asks for confirmation before an action that cannot be undone. Says what will happen and who is affected. Takes the
+ * focus when it appears, and links back to the page where it was opened.
  * @param children the form that performs the action
  */
 export function ConfirmCard({

@@ -9,8 +9,8 @@ export interface DataColumn<Row> {
   /** Right-aligned, with tabular figures. */
   numeric?: boolean;
   /**
-   * The position on small screens: `aside` puts it to the right of the row's name (for one column), `below` (the
-   * default) below the name with its label, `hidden` omits it.
+   * The position on small screens. `aside`, for one column only, is to the right of the row's name. `below`, the
+   * default, is below the name with the column's label. `hidden` omits the column.
    */
   small?: "aside" | "below" | "hidden";
 }
@@ -24,7 +24,10 @@ export interface DataTableProps<Row> {
   rowKey: (row: Row) => string;
   /** Shown instead of an empty table: what it is for and how to begin. */
   empty: ReactNode;
-  /** The breakpoint from which it is a table: `lg` if it has more columns than fit on half a screen. */
+  /**
+   * The breakpoint from which rows are shown as a table, not as cards. `lg` is for more columns than fit on half a
+   * screen.
+   */
   from?: keyof typeof heads;
 }
 
@@ -34,8 +37,8 @@ const heads = {
 } as const;
 
 /**
- * Renders a table or, on small screens, a list of cards with the important columns and the rest below. The look is
- * `data-table` in styles.css, because with so many cells, classes on each would make up most of a page.
+ * Renders a table or, on small screens, a list of cards with the important columns first. It is styled by `data-table`
+ * in styles.css, because classes on every cell would make up most of a page.
  */
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
@@ -105,7 +108,9 @@ function classOf({ numeric, small }: DataColumn<never>, index: number): string |
   return [numeric ? "" : "words", small === "aside" ? "aside" : ""].filter(Boolean).join(" ") || undefined;
 }
 
-/** Joins label and value into one text if possible, because every text node takes as long as an element. */
+/**
+ * Joins label and value into one text if possible, because rendering a text node takes as long as rendering an element.
+ */
 function labelled(label: string, value: ReactNode): ReactNode {
   if (typeof value === "string" || typeof value === "number") return `${label} ${value}`;
   return (

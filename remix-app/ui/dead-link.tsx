@@ -6,7 +6,7 @@ interface Words {
   lead: string;
   /** The alternative to signing in. */
   way: { href: string; label: string };
-  /** Whether most people need the alternative rather than to sign in. */
+  /** Whether most people need the alternative instead of signing in. */
   newLinkFirst?: boolean;
 }
 

@@ -7,7 +7,7 @@ import { ThemeSwitch } from "./theme-switch.tsx";
 export interface EntryPageProps {
   title: ReactNode;
   lead?: ReactNode;
-  /** False if the current URL is not one that the theme switch can return to. */
+  /** False if the theme switch cannot return to the current URL. */
   themeSwitch?: boolean;
   children: ReactNode;
 }

@@ -20,7 +20,7 @@ export function ErrorSummary({
   form?: string | string[] | null | undefined;
   /** Errors of fields, by id. */
   fields?: FieldErrors;
-  /** The id of a request that failed on our side, on a hydrated page. Other pages use their context. */
+  /** The id of a request that failed on our side, on a hydrated page. Other pages get it from FailedRequestContext. */
   requestId?: string | null;
 }) {
   const formErrors = form ? [form].flat() : [];

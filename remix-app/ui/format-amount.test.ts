@@ -46,7 +46,7 @@ test.each([
   expect(formatUsdOf(part, whole)).toBe(text);
 });
 
-test("credits are formatted the same way, without a currency symbol", () => {
+test("credits are formatted like amounts in dollars, but without a currency symbol", () => {
   expect([formatCredits("1234.5"), formatCredits("-0.00123"), formatCredits("0")]).toEqual([
     "1,234.50",
     "−0.0012",
@@ -54,7 +54,7 @@ test("credits are formatted the same way, without a currency symbol", () => {
   ]);
 });
 
-test("counts are displayed in full or short", () => {
+test("counts are displayed in full or abbreviated", () => {
   expect([formatCount(1_234_567), formatShortCount(1_234_567), formatShortCount(999)]).toEqual([
     "1,234,567",
     "1.2M",

@@ -14,8 +14,10 @@ export function formatUsd(amount: string, decimals?: number): string {
 }
 
 /**
- * Formats a part's dollars next to its whole: exactly, if the rounded part would look equal to a different whole.
- * @param part exact decimal string, like the whole
+ * Formats dollars that are shown as part of a whole. Formats them exactly if rounding would make the part look equal to
+ * a different whole.
+ * @param part exact decimal string
+ * @param whole exact decimal string
  */
 export function formatUsdOf(part: string, whole: string): string {
   const alike = formatUsd(part) === formatUsd(whole) && Number(part) !== Number(whole);
@@ -73,7 +75,10 @@ const smallAmounts = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, 
 const counts = new Intl.NumberFormat("en");
 const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** The maximum number of decimals in a column. Smaller amounts are shown as less than the smallest amount with them. */
+/**
+ * The maximum number of decimals in a column. Smaller amounts are shown as less than the smallest number with six
+ * decimals.
+ */
 const maxDecimals = 6;
 const fixed = new Map<number, Intl.NumberFormat>();
 
@@ -113,7 +118,7 @@ export function formatMs(ms: number): string {
   return ms < 10_000 ? `${(ms / 1_000).toFixed(2)} s` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** Names of members whose strings are amounts. */
+/** Matches the names of properties whose strings are amounts. */
 const amountName = /(Usd|Credits|Deductions)$|^(amount|balance|balanceAfter|reserved|available)$/;
 const decimal = /^-?\d+(\.\d+)?$/;
 

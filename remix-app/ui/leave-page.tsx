@@ -7,8 +7,8 @@ export interface Departure {
 }
 
 /**
- * Continues to another site from a page, since a redirect after one of our forms would be blocked: form-action also
- * applies to all further redirects, including those of the app, which we don't know.
+ * Continues to another site from a page. A redirect after one of our forms would be blocked, because form-action also
+ * applies to all further redirects, and we don't know the app's redirects.
  */
 export function LeavePage({ address, displayName }: Departure) {
   return (

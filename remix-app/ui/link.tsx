@@ -7,9 +7,8 @@ export interface LinkProps
 }
 
 /**
- * Links to one of our pages. On the server it renders the same HTML as Remix's own link but faster: Remix's link
- * resolves each path three times through JSON, and a page with a table has a hundred links. In the browser it is
- * Remix's own.
+ * Links to one of our pages. The server renders the same HTML as Remix's link, but faster. Remix's link resolves each
+ * path three times through JSON, and a page with a table has a hundred links. The browser renders Remix's link.
  */
 export function Link({ to, preventScrollReset = false, ...props }: LinkProps) {
   const { pathname } = useLocation();

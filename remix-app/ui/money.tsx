@@ -3,8 +3,8 @@ import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./fo
 /**
  * Shows dollars, with the exact amount on hover and for assistive technology.
  * @param props.amount exact decimal string; null if the workspace hides it
- * @param props.of the whole that it is shown next to as a part
- * @param props.decimals of all amounts in its column
+ * @param props.of the whole, if the amount is shown as part of one
+ * @param props.decimals the number of decimals of all amounts in the column
  */
 export function Usd({ amount, of, decimals }: { amount: string | null; of?: string; decimals?: number }) {
   const short = amount && (of === undefined ? formatUsd(amount, decimals) : formatUsdOf(amount, of));
@@ -13,8 +13,8 @@ export function Usd({ amount, of, decimals }: { amount: string | null; of?: stri
 
 /**
  * Shows credits without a unit, with the exact amount on hover and for assistive technology.
- * @param props.amount exact decimal string; null if there is none
- * @param props.decimals of all amounts in its column
+ * @param props.amount exact decimal string; null if the amount is unknown
+ * @param props.decimals the number of decimals of all amounts in the column
  */
 export function Credits({ amount, decimals }: { amount: string | null; decimals?: number }) {
   return amountOf({ short: amount && formatCredits(amount, decimals), exact: amount && withMinus(amount) });

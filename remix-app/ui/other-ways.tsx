@@ -9,7 +9,7 @@ export interface OtherWay {
   hint: string;
 }
 
-/** Shows other options at the second step: other methods, help for people without any, and signing out. */
+/** Shows the alternatives to a second factor: other methods, help for people without any, and signing out. */
 export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: ReactNode }) {
   return (
     <div className="space-y-4 border-line border-t pt-6">

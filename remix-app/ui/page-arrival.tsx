@@ -2,8 +2,8 @@ import { useLocation } from "@remix-run/react";
 import { useEffect, useRef, useState } from "react";
 
 /**
- * Announces a page loaded by client-side navigation and moves the focus to its beginning. For full page loads, browsers
- * do both.
+ * Announces a page loaded by client-side navigation and moves the focus to its beginning, as browsers do for full page
+ * loads.
  */
 export function PageArrival() {
   const { pathname, key } = useLocation();

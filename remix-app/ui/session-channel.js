@@ -2,8 +2,8 @@
 // display: a notified tab asks the server before it reacts, and the server checks every request anyway. After another
 // tab has switched accounts, client-side navigation updates this page's account.
 const page = document.documentElement;
-// Fields changed by hand. A changed checkbox or selection does not show in a value, nor does a field that a script
-// updates.
+// Fields changed by hand. Their values would not show a changed checkbox or selection, or that a script made the
+// change.
 const touched = new Set();
 let channel;
 

@@ -1,6 +1,6 @@
 /**
- * Shown by `session-channel.js` if another tab changed the account while this page contains typed values or a key that
- * is shown only once.
+ * Renders the notice that `session-channel.js` shows if another tab changed the account while this page contains typed
+ * values or a key that is shown only once.
  */
 export function SessionNotice() {
   return (

@@ -8,7 +8,10 @@ export interface Site {
   theme: Theme;
   requestId: string;
   brand: PageBrand;
-  /** The id of the active account, for the browser's other tabs and for display only. Empty if signed out. */
+  /**
+   * The id of the active account, empty if signed out. It serves only for display and to notify the browser's other
+   * tabs.
+   */
   account: string;
   /** For the header and the account menu; null if signed out. */
   user: { email: string; displayName: string | null; infrastructureAdmin: boolean } | null;

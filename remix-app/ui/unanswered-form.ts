@@ -4,7 +4,7 @@ interface Sent {
   held: readonly (string | boolean)[];
 }
 
-/** Kept only in this document's memory. */
+/** The last form sent, until it gets a response. Kept only in this document's memory. */
 let sent: Sent | null = null;
 let failed = false;
 
@@ -25,7 +25,7 @@ export function failSent(): void {
   failed = sent !== null;
 }
 
-/** Forgets the values when the form is removed, unless the request failed: the response has then replaced the form. */
+/** Forgets the values when the form is removed, unless the request failed and the response has replaced the form. */
 export function forgetAnswered(): void {
   if (!failed) sent = null;
 }
@@ -59,7 +59,10 @@ function isTicked(field: Field): field is HTMLInputElement {
   return field instanceof HTMLInputElement && (field.type === "checkbox" || field.type === "radio");
 }
 
-/** Identifies a form by its hidden fields, which state its account and subject, and by its field names. */
+/**
+ * Returns a name that identifies a form by its hidden fields, which contain its account and subject, and its field
+ * names.
+ */
 function nameOf(form: HTMLFormElement): string {
   const own = [...form.querySelectorAll<HTMLInputElement>("input[type=hidden]")];
   return JSON.stringify([own.map(({ name, value }) => [name, value]), fieldsOf(form).map(({ name }) => name)]);

@@ -16,7 +16,7 @@ export interface WorkspacePageProps extends Omit<AppPageProps, "nav"> {
 interface WorkspaceSection {
   path: string;
   label: string;
-  /** Who sees the section: members with a permission, or owners. Absent if everyone does. */
+  /** The permission that the section requires, or `owner` for owners only. Absent if every member sees the section. */
   needs?: "use_ai_studio" | "manage_ai_keys" | "owner";
 }
 

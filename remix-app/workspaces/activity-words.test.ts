@@ -9,7 +9,7 @@ const line = {
   subjectId: null,
   details: {},
 };
-/** Actions that triggers compose from parts. */
+/** Actions that triggers compose from a subject and a verb. */
 const composed = ["member", "role", "invitation", "agent_access"].flatMap(
   (subject) =>
     ({
@@ -25,7 +25,7 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   ),
 );
 
-test("finds the activity actions in the database's own code", () => {
+test("finds the activity actions in the database's SQL code", () => {
   expect(written).toContain("workspace.created");
 });
 

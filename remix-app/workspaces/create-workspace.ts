@@ -11,7 +11,10 @@ export const workspaceNameSchema = z
   .max(80, "Enter a name of at most 80 characters.")
   .refine(isReadable, "Enter a name without invisible characters.");
 
-/** Creates a workspace with the user as its owner. @returns its id, or the failure: PT409 if they have too many */
+/**
+ * Creates a workspace with the user as its owner.
+ * @returns the workspace's id, or the failure: PT409 if the user has too many workspaces
+ */
 export async function createWorkspace(
   { data }: User,
   name: string,
@@ -20,7 +23,7 @@ export async function createWorkspace(
   return error ? { error } : { id: z.uuid().parse(id) };
 }
 
-/** Renames a workspace. @returns the failure or null: PT404 if nothing was changed */
+/** Renames a workspace. @returns null, or the failure: PT404 if nothing was changed */
 export async function renameWorkspace(
   { data }: User,
   { workspaceId, name }: { workspaceId: string; name: string },

@@ -1,7 +1,7 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { type ProblemCode, problem } from "../http/problem.ts";
 
-/** Maps the database's error codes: SQLSTATEs of our functions, and of their constraints and policies. */
+/** Maps the SQLSTATEs of our functions, constraints and policies to problem codes. */
 const problems: Record<string, ProblemCode> = {
   PT403: "FORBIDDEN",
   "42501": "FORBIDDEN",
@@ -14,7 +14,7 @@ const problems: Record<string, ProblemCode> = {
   "22P02": "INVALID_REQUEST",
 };
 
-/** Answers a failed call about a workspace, and logs unexpected errors. */
+/** Returns the response for a failed call about a workspace, and logs unexpected errors. */
 export function workspaceProblem(error: Pick<PostgrestError, "code">, { requestId }: { requestId: string }): Response {
   const code = problems[error.code];
   if (code) return problem(code, { requestId });

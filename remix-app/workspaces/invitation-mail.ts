@@ -13,7 +13,9 @@ interface Invitation {
   token: string;
 }
 
-/** Writes the email that invites a person. Its link leads to a page that shows the offer before anything is accepted. */
+/**
+ * Returns the email that invites a person. Its link leads to a page that shows the offer before anything is accepted.
+ */
 export function invitationMail(
   { to, inviter, workspace, token }: Invitation,
   { origin, product }: Pick<MailSite, "origin" | "product">,
@@ -37,7 +39,7 @@ export function invitationMail(
 
 /**
  * Sends an invitation. Its token is a secret, so the email is sent immediately or not at all.
- * @returns false if it could not be sent; this is logged
+ * @returns false if the email could not be sent; the failure is logged
  */
 export async function sendInvitation({ env, requestId }: AppLoadContext, invitation: Invitation): Promise<boolean> {
   const failure = await deliverMail(env, { mail: invitationMail(invitation, mailSite(env)) });

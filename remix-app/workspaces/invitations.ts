@@ -35,14 +35,14 @@ export interface OpenInvitation {
   expiresAt: string;
 }
 
-/** Returns the hash that the database stores and looks up instead of the token. Only the email contains the token. */
+/** Returns the token's hash, which the database stores instead of the token. Only the email contains the token. */
 function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
 /**
  * Returns a page of open invitations, newest first.
- * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listInvitations(
   { data }: User,
@@ -85,7 +85,7 @@ export async function listInvitations(
 /**
  * Creates an invitation. Replaces an open invitation for the same email, so that only the newest email works.
  * @returns the token for the email's link, or the failure: 23505 if the open invitation is too recent to be replaced,
- * PT429 after too many by one inviter, with the seconds until the next one in `details`
+ * PT429 after too many invitations by one inviter, with the seconds until the next one in `details`
  */
 export async function createInvitation(
   { data }: User,
@@ -116,7 +116,7 @@ export async function withdrawInvitation(
   return error ?? (withdrawn.length === 0 ? { code: "PT404" } : null);
 }
 
-/** Returns the offer of a link's invitation, or null if there is none. */
+/** Returns the offer of the invitation that a link's token belongs to, or null if there is none. */
 export async function previewInvitation(
   { data }: User,
   { token, requestId }: { token: string; requestId: string },
@@ -126,7 +126,10 @@ export async function previewInvitation(
   return found === null ? null : preview.parse(found);
 }
 
-/** Joins the workspace of an invitation. @returns its id, or the failure: PT404 if it is no longer open */
+/**
+ * Joins the workspace of an invitation.
+ * @returns the workspace's id, or the failure: PT404 if the invitation is no longer open
+ */
 export async function acceptInvitation(
   { data }: User,
   token: string,

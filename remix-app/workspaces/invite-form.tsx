@@ -25,7 +25,7 @@ export function InviteForm({
   failed: string | null;
   /** The notice about the last invitation, if it was sent. */
   sent: string | null;
-  /** Whether the email is the cause. */
+  /** Whether the email is the cause of the failure. */
   aboutEmail: boolean;
   /** The request id to quote for an error on our side. */
   requestId: string | null;

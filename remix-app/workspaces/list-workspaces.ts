@@ -9,16 +9,21 @@ const rows = z.array(
     .transform(({ plan_id, ...workspace }) => ({ ...workspace, planId: plan_id })),
 );
 
-/** A workspace as shown to one of its members. `personal` means the caller's own; `role` is the caller's. */
+/**
+ * A workspace as shown to one of its members. `personal` is true for the member's own personal workspace, and `role` is
+ * the member's role.
+ */
 export type Workspace = z.output<typeof rows>[number];
 
-/** The page of a list of workspaces to read. */
+/** Selects a page of a list of workspaces. */
 export interface WorkspacePageQuery {
   limit: number;
   cursor?: string | undefined;
 }
 
-/** Returns where a page of workspaces begins. @throws Response 400 INVALID_REQUEST for a cursor that is not ours */
+/**
+ * Returns the position at which a page of workspaces begins. @throws Response 400 INVALID_REQUEST for an invalid cursor
+ */
 export function workspacePosition(
   { cursor }: WorkspacePageQuery,
   { requestId }: { requestId: string },
@@ -26,7 +31,7 @@ export function workspacePosition(
   return positionOf(cursor, { read: readWorkspaceCursor, requestId });
 }
 
-/** Returns a page of the given workspaces, of which the last may belong to the next page. */
+/** Returns a page of the given workspaces. The last of them may belong to the next page. */
 export function workspacePage<Found extends { id: string; name: string; personal: boolean }>(
   found: readonly Found[],
   { limit }: WorkspacePageQuery,
@@ -48,9 +53,8 @@ function readWorkspaceCursor(cursor: string): string[] | null {
 }
 
 /**
- * Returns a page of a user's workspaces, their personal one first, then by name. Row-level security decides which
- * workspaces.
- * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE if the Data API did not answer
+ * Returns a page of the workspaces that row-level security lets a user see, their personal one first, then by name.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listWorkspaces(
   { data }: Reader,

@@ -46,8 +46,8 @@ const failed = (message: string, status: MemberOutcome["status"] = 409): MemberO
 });
 
 /**
- * Performs one change of a workspace's members. The database decides whether this member is allowed to.
- * @throws Response a problem if they are not allowed, or the database did not answer
+ * Makes one change to a workspace's members. The database decides whether the caller is allowed to make it.
+ * @throws Response a problem if the caller is not allowed, or the database did not answer
  */
 export async function applyMemberChange(
   context: AppLoadContext,
@@ -72,7 +72,7 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
-      // Counts this email together with other emails to the address. The database counts the inviter's emails.
+      // Counts this email toward the limit of the address. The database limits the inviter.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
       if (!attempt.admitted) return failed(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });

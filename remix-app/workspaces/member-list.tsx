@@ -10,7 +10,10 @@ import { roleLabel } from "./roles.ts";
 
 type Roles = readonly { id: string; name: string }[];
 
-/** With more roles, a select for each member would make up most of the page. */
+/**
+ * The maximum number of roles to offer next to each member. With more roles, the selects would make up most of the
+ * page.
+ */
 const rolesBesideMember = 6;
 
 export interface MemberListProps {
@@ -22,7 +25,7 @@ export interface MemberListProps {
   assignable: Roles;
   /** The page's URL. */
   here: string;
-  /** Returns the query of the page that asks about a member, with `change` or `remove`. */
+  /** Returns the page's query with `change` or `remove` set to a member, which opens the form for that member. */
   ask: (question: Record<string, string>) => string;
   now: string;
 }

@@ -27,7 +27,7 @@ const roleRow = z.object({
 export interface Member {
   userId: string;
   name: string;
-  /** For people who manage members, and for the member; null for everyone else. */
+  /** Visible to people who manage members, and to the member. Null for everyone else. */
   email: string | null;
   roleId: string;
   role: string;
@@ -39,7 +39,7 @@ export type Role = z.infer<typeof roleRow>;
 
 type Place = { workspaceId: string; requestId: string };
 
-/** Selects members of a workspace, or all of them if no other field is set. */
+/** Filters for a workspace's members. Selects all members if no filter is set. */
 interface MemberQuery extends Place {
   limit: number;
   cursor?: string | null;
@@ -59,7 +59,7 @@ function readMemberCursor(cursor: string): string[] | null {
 
 /**
  * Returns a page of a workspace's members, owners first, then by name.
- * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 503 UNAVAILABLE
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listMembers(
   { data }: User,
@@ -90,7 +90,7 @@ export async function listMembers(
   return { members, nextCursor };
 }
 
-/** Returns a workspace's member by the user id from a URL, or null for anyone else. */
+/** Returns the workspace's member with a user id from a URL, or null if no member has that id. */
 export async function getMember(
   user: User,
   { userId, ...place }: Place & { userId: string | null },

@@ -40,7 +40,7 @@ export interface WorkspaceAccess {
   id: string;
   name: string;
   planId: string;
-  /** Whether it is the caller's own personal workspace. */
+  /** Whether the workspace is the caller's own personal workspace. */
   personal: boolean;
   createdAt: string;
   role: string;
@@ -60,7 +60,7 @@ const creditNoticeSchema = z.object({
 type CreditNotice = z.infer<typeof creditNoticeSchema>;
 
 /**
- * Returns a workspace for its member, or null for everyone else: row-level security decides.
+ * Returns a workspace if row-level security shows it to the user as a member, otherwise null.
  * @throws Response 503 UNAVAILABLE if the Data API did not answer
  */
 export async function getWorkspace(
@@ -106,9 +106,9 @@ interface FoundWorkspace {
 
 /**
  * Returns the signed-in user and one of their workspaces. Another person's workspace and a missing one get the same
- * answer.
- * @throws Response like requireUser; 404 NOT_FOUND if they are not a member, 409 if the form is from another account's
- * page
+ * response.
+ * @throws Response like requireUser; 404 NOT_FOUND if the user is not a member, 409 if the form is from another
+ * account's page
  */
 export async function requireWorkspace(
   context: AppLoadContext,
@@ -142,8 +142,8 @@ async function readOthers(
 }
 
 /**
- * Like {@link requireWorkspace}, for actions that require a permission.
- * @throws Response 403 FORBIDDEN if the member's role does not include it
+ * Does the same as {@link requireWorkspace}, and requires a permission.
+ * @throws Response 403 FORBIDDEN if the member's role does not include the permission
  */
 export async function requirePermission(
   context: AppLoadContext,
@@ -158,7 +158,7 @@ export async function requirePermission(
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }
 
-/** Adds whether the credits for the member's requests are low or used up; null if the database does not answer. */
+/** Adds whether the credits for the member's requests are low or used up, or null if the database does not answer. */
 export async function withCreditNotice(context: AppLoadContext, found: FoundWorkspace): Promise<FoundWorkspace> {
   if (context.surface === "api") return found;
   const args = { member_id: found.member.userId, workspace: found.member.workspaceId };

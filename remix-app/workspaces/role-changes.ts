@@ -6,7 +6,7 @@ import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 
 const definition = {
-  // The same checks as the table's.
+  // The table has the same constraints.
   name: z
     .string()
     .trim()
@@ -39,7 +39,7 @@ export function nameFault(error: z.ZodError): string | null {
 /**
  * Creates, changes or deletes a role. Row-level security refuses permissions that the caller does not have.
  * @returns null, or the message about a conflict
- * @throws Response a problem if they are not allowed, the role is gone, or the database did not answer
+ * @throws Response a problem if the caller is not allowed, the role no longer exists, or the database did not answer
  */
 export async function applyRoleChange(
   { data }: User,

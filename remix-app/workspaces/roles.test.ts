@@ -9,11 +9,11 @@ const roles = [
 ];
 const names = (access: Parameters<typeof assignableRoles>[1]) => assignableRoles(roles, access).map(({ name }) => name);
 
-test("an owner can assign every role except owner, which is transferred elsewhere", () => {
+test("an owner can assign every role except owner, because ownership is transferred separately", () => {
   expect(names({ isOwner: true, permissions: [] })).toEqual(["keys", "viewer"]);
 });
 
-test("other members can assign roles with no more permissions than their own", () => {
+test("members other than the owner can assign roles with no more permissions than their own", () => {
   expect(names({ isOwner: false, permissions: ["manage_members", "manage_ai_keys"] })).toEqual(["keys", "viewer"]);
   expect(names({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
 });

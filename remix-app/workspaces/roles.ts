@@ -4,17 +4,16 @@ import type { WorkspaceAccess, WorkspacePermission } from "./permission.ts";
 type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
 
 /**
- * Returns the roles that a member may assign on the members page: roles with no more permissions than their own, which
- * row-level security enforces too, except the owner's role, which is transferred on the settings page after a fresh
- * sign-in.
+ * Returns the roles that a member may assign on the members page. They have no more permissions than the member, which
+ * row-level security enforces too. The owner's role is transferred on the settings page instead, after a fresh sign-in.
  */
 export function assignableRoles(roles: readonly Role[], access: Access): { id: string; name: string }[] {
   return roles.filter((role) => withinReach(role, access)).map(({ id, name }) => ({ id, name }));
 }
 
 /**
- * Returns whether a member may change or delete a role: by the rule of {@link assignableRoles}, and only if they manage
- * members.
+ * Returns whether a member may change or delete a role. The member must manage members and be able to assign the role,
+ * see {@link assignableRoles}.
  */
 export function mayDefine(role: Role, access: Access): boolean {
   return access.permissions.includes("manage_members") && withinReach(role, access);

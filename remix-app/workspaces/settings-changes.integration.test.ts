@@ -26,7 +26,7 @@ async function found(name: string): Promise<{ id: string; settings: string }> {
   return { id: row?.id ?? "", settings: `/workspaces/${row?.id}/settings` };
 }
 
-test("a database error during a rename is an error on our side, not a missing permission", async () => {
+test("a database error during a rename is reported as a server error, not as a missing permission", async () => {
   const { id, settings } = await found("Orbit");
   const fail = `public.fail_${id.replaceAll("-", "")}`;
   await query(`create function ${fail}() returns trigger language plpgsql as $$ begin raise 'full disk'; end $$`, []);

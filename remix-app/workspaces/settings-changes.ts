@@ -30,8 +30,8 @@ const failed = (field: string, message: string): SettingsOutcome => ({
 });
 
 /**
- * Performs one change of a workspace itself. The database decides whether this member is allowed to.
- * @throws Response a problem if they are not allowed, or the database did not answer
+ * Makes one change to a workspace itself. The database decides whether the caller is allowed to make it.
+ * @throws Response a problem if the caller is not allowed, or the database did not answer
  */
 export async function applySettingsChange(
   context: AppLoadContext,
@@ -64,7 +64,7 @@ export async function applySettingsChange(
     }
     case "delete": {
       const typed = asShown(change.confirmation);
-      // A name without visible characters, which only the database can contain, cannot be typed.
+      // A name without visible characters can exist in the database but cannot be typed.
       if (typed === "" || typed !== asShown(workspace.name)) {
         return failed("confirmation", "This doesn’t match the workspace’s name. Nothing was deleted.");
       }

@@ -50,7 +50,7 @@ const answersTo = async (token: string, address = path) => {
 };
 
 describe("PATCH of a workspace, with valid and invalid bodies", () => {
-  test("returns 401 for an ended app session, whether the body is valid or not", async () => {
+  test("PATCH of a workspace returns 401 for an ended app session, whether the body is valid or not", async () => {
     const { appSession, centralSession } = await handOver(person, app);
     await asApp(app, paths.revoke, { token: appSession.token });
     for (const address of [path, "/api/v1/workspaces/x"]) {
@@ -59,20 +59,20 @@ describe("PATCH of a workspace, with valid and invalid bodies", () => {
     }
   });
 
-  test("returns 403 to an app session without the scope, and to a person without the permission, even for invalid bodies", async () => {
+  test("PATCH of a workspace returns 403 without the app session's scope or the person's permission, even for invalid bodies", async () => {
     expect(await answersTo(await sessionOf(person, reader))).toEqual([403, 403, 403]);
     expect(await answersTo(await sessionOf(member))).toEqual([403, 403, 403]);
     expect(await answersTo(member.accessToken)).toEqual([403, 403, 403]);
   });
 
-  test("returns 404 to people who are not members of the workspace, even for invalid bodies", async () => {
+  test("PATCH of a workspace returns 404 to people who are not its members, even for invalid bodies", async () => {
     for (const address of [`/api/v1/workspaces/${crypto.randomUUID()}`, "/api/v1/workspaces/x"]) {
       for (const token of [await sessionOf(person), person.accessToken])
         expect(await answersTo(token, address)).toEqual([404, 404, 404]);
     }
   });
 
-  test("validates the request body once the caller is allowed to change the workspace", async () => {
+  test("PATCH of a workspace validates the body only after the permission check", async () => {
     for (const token of [await sessionOf(person), person.accessToken])
       expect(await answersTo(token)).toEqual([400, 400, 200]);
   });

@@ -28,7 +28,7 @@ export const workspaceChange = z.strictObject({ name: workspaceNameSchema });
 
 /**
  * Returns a page of the caller's workspaces, their personal one first.
- * @throws Response a problem if they are not allowed, the cursor is not ours, or the database did not answer
+ * @throws Response a problem if the caller is not allowed, the cursor is invalid, or the database did not answer
  */
 export async function listApiWorkspaces(
   context: AppLoadContext,
@@ -43,7 +43,7 @@ export async function listApiWorkspaces(
 }
 
 /**
- * Returns one of the caller's workspaces. Another person's workspace and a missing one get the same answer.
+ * Returns one of the caller's workspaces. Another person's workspace and a missing one get the same response.
  * @throws Response 404 NOT_FOUND; like {@link listApiWorkspaces}
  */
 export async function readApiWorkspace(

@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([owner, manager, stranger].map(deletePerson)));
 
-/** Creates a workspace of the owner, with the manager as a member with these permissions. */
+/** Creates a workspace that belongs to `owner`, with `manager` as a member who has the given permissions. */
 async function found({ permissions = ["manage_members"] }: { permissions?: string[] } = {}) {
   const [workspace] = await query<{ id: string }>(
     "insert into public.workspaces (name, created_by) values ('Orbit', $1) returning id",
@@ -226,7 +226,7 @@ describe("an irreversible action", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation before a removal or a transfer, and only if it concerns a member", async () => {
+  test("asks for confirmation before removing a member or transferring the workspace to one, and not for other people", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They’ll lose access immediately");
@@ -236,7 +236,7 @@ describe("an irreversible action", () => {
     expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("Transfer Orbit to");
   });
 
-  test("refuses workspace changes from other sites, and API requests to a workspace with any method but DELETE", async () => {
+  test("refuses workspace changes from other sites, and answers 405 for any method but DELETE on /api/workspaces/:id", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);
     const cookie = owner.browser.cookie();
@@ -296,7 +296,7 @@ function chosenRole(page: string): string | undefined {
 }
 
 describe("invitations", () => {
-  test("limits invitations to five per 15 minutes to one email address", async () => {
+  test("limits invitations to one email address to five per 15 minutes", async () => {
     const { path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = () => owner.browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
@@ -311,7 +311,7 @@ describe("invitations", () => {
     expect([refused.status, refused.words]).toEqual([429, expect.stringContaining("Too many attempts. Try again in")]);
     const open = await service.from("workspace_invitations").select("email").eq("email", email);
     expect(open.data).toHaveLength(1);
-    // The email is not the cause, and the chosen role stays.
+    // The email is not the cause of the refusal, and the chosen role stays selected.
     expect(refused.text).not.toContain('id="invite-email-error"');
     expect(chosenRole(refused.text)).toBe(roleId("viewer"));
   });
@@ -405,7 +405,7 @@ describe("invitations", () => {
   test("reports an invitation whose email could not be sent, with the request id", async () => {
     const { path, roleId } = await found();
     const { url, publishableKey, secretKey } = supabase;
-    // Without a mail server.
+    // The environment has no mail server.
     const env = { SUPABASE_PUBLISHABLE_KEY: publishableKey, SUPABASE_SECRET_KEY: secretKey, ...vaultSettings() };
     const web = await startWeb(url, { env });
     try {

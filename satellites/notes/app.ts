@@ -30,7 +30,7 @@ export function createNotes(
     const { pathname } = new URL(c.req.url);
     if (pathname === "/healthz") return;
     const ms = (performance.now() - started).toFixed(1);
-    // The path only: a query may hold a token.
+    // Logs only the path, because a query may contain a token.
     log(`status=${c.res.status} method=${c.req.method} path=${JSON.stringify(pathname)} ms=${ms}`);
   });
   app.get("/healthz", (c) => c.json({ status: "ok", app: name }));

@@ -117,7 +117,7 @@ describe("the page that completes a sign-in", () => {
   });
 });
 
-describe("a person in the satellite", () => {
+describe("a person using a satellite", () => {
   const enter = async (who: Pick<Person, "accessToken"> = person) =>
     cookieOf(await verify({ token: await mintForNotes(who) }));
 
@@ -134,7 +134,7 @@ describe("a person in the satellite", () => {
     expect((await form(`/w/${id}`, { name: " " }, cookie)).status).toBe(400);
   });
 
-  test("refuses a form that was opened under another account, and explains why", async () => {
+  test("a satellite refuses a form that was opened under another account, and explains why", async () => {
     const cookie = await enter();
     const [, id = ""] = /href="\/w\/([0-9a-f-]{36})"/.exec(await (await get("/", cookie)).text()) ?? [];
     expect(await (await get(`/w/${id}`, cookie)).text()).toContain(`name="person" value="${person.id}"`);
@@ -148,7 +148,7 @@ describe("a person in the satellite", () => {
     expect((await form(`/w/${id}`, { name, person: person.id }, cookie)).status).toBe(303);
   });
 
-  test("redirects a person who is not signed in to the platform, and then back to the same page", async () => {
+  test("a satellite redirects signed-out people to the platform's sign-in page, with the page to return to", async () => {
     const response = await get("/w/1?x=2");
     const location = new URL(response.headers.get("location") ?? "");
     expect(`${location.origin}${location.pathname}`).toBe(`${base}/login`);
@@ -169,7 +169,7 @@ describe("a person in the satellite", () => {
   });
 });
 
-describe("routes", () => {
+describe("routes of the platform and of a satellite", () => {
   test.each([
     "/login",
     "/signup",

@@ -111,7 +111,7 @@ describe("a satellite's process", () => {
     ]);
   });
 
-  test("refreshes a satellite's session only once for concurrent requests when it expires soon", async () => {
+  test("a satellite's session that expires soon is refreshed only once for concurrent requests", async () => {
     const browser = await enter();
     await query(
       "update private.app_sessions set expires_at = now() + interval '59 minutes' where user_id = $1 and revoked_at is null",
@@ -124,7 +124,7 @@ describe("a satellite's process", () => {
     );
     const texts = await Promise.all(answers.map((answer) => answer.text()));
     expect(texts.filter((text) => !text.includes(person.email))).toEqual([]);
-    // One refresh for each of the two sessions. All requests got the same cookies, and later requests needed no
+    // Each of the two sessions was refreshed once. All requests got the same cookies, and later requests needed no
     // refresh.
     expect(passage.asked.filter((line) => line.endsWith("/app-sessions/refresh"))).toHaveLength(2);
     const kept = answers.map((answer) => answer.headers.getSetCookie().map((line) => line.split(";")[0]));

@@ -84,7 +84,7 @@ describe("npm run app", () => {
     await service.auth.admin.deleteUser(person.id);
   });
 
-  test("the app command explains each refusal in words and exits with 1", async () => {
+  test("the app command explains each refusal and exits with 1", async () => {
     const name = newName();
     await app(addition(name));
     const unknown = newName();

@@ -17,7 +17,7 @@ test("adds an app with exact origins", () => {
   });
 });
 
-test("accepts a hostname that only begins like a loopback address, such as 127.evil.example", () => {
+test("accepts an app's origin with a hostname that only begins like a loopback address, such as 127.evil.example", () => {
   expect(read(`${add} --origin https://127.evil.example`)).toMatchObject({ origins: ["https://127.evil.example"] });
 });
 

@@ -58,7 +58,7 @@ export type AppCommand =
   | { verb: "enable" | "disable"; name: string; reason: string }
   | { verb: "link" | "unlink"; name: string; workspaceId: string; reason: string };
 
-/** What `change` sets. Absent fields stay as they are. */
+/** The changes that the `change` command makes. Absent fields stay unchanged. */
 export interface AppChanges {
   displayName?: string;
   redirectUris?: string[];

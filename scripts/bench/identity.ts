@@ -47,7 +47,7 @@ async function measure(stack: Stack): Promise<void> {
   }
 }
 
-/** Signs in over HTTP. @returns a function that signs in and returns the access token */
+/** Returns a function that signs in over HTTP and returns the access token. */
 function openClient(url: string, email: string): () => Promise<string> {
   return async () => {
     const response = await fetch(`${url}/token?grant_type=password`, {

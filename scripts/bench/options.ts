@@ -55,7 +55,7 @@ export type Plan = {
   /** The upstream alone runs for `upstreamMs`, long enough to show that it is not the bottleneck. */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
   streams: { count: number; staggerMs: number; warmUp: number };
-  /** Runs of one workspace, and the number of days they are spread over. */
+  /** The number of runs of one workspace, and the number of days they are spread over. */
   reports: { runs: number; days: number; readings: number };
   pages: { readings: number; warmUp: number };
   /** Sizes to measure, as multiples of the smallest database. */
@@ -92,7 +92,7 @@ const quick: Plan = {
   calls: { count: 5_000, readings: 50 },
 };
 
-/** Returns how much to measure. */
+/** Returns the amounts to measure in a full or a quick run. */
 export function planOf({ quick: isQuick, largest }: Pick<Options, "quick"> & Partial<Pick<Options, "largest">>): Plan {
   const plan = isQuick ? quick : full;
   return largest ? { ...plan, growth: plan.growth.slice(-1) } : plan;

@@ -1,10 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { readStat } from "./cpu.ts";
 
-/** What a process and all its descendants have used. */
+/** The CPU time and memory that a process and all its descendants have used. */
 export type TreeUse = { cpuMs: number; rssBytes: number };
 
-/** Reads the use of a process and its descendants from /proc, including ended ones; undefined outside Linux. */
+/**
+ * Reads the use of a process and its descendants from /proc, including ended descendants. Returns undefined outside
+ * Linux.
+ */
 export function readTree(root: number): TreeUse | undefined {
   if (process.platform !== "linux") return undefined;
   const all = readdirSync("/proc")

@@ -8,7 +8,7 @@ function start({ isTTY }: { isTTY: boolean }) {
   return { clock, said, progress: createProgress({ steps: 12, now: () => clock.ms }, out) };
 }
 
-test("prints a line with the number and start time of each step", () => {
+test("prints a line with the number and start time of each benchmark step", () => {
   const { clock, said, progress } = start({ isTTY: false });
   progress.begin("one");
   clock.ms = 900;
@@ -18,7 +18,7 @@ test("prints a line with the number and start time of each step", () => {
   expect(said).toEqual(["  0 s   1/12  one\n", "  1 s   2/12  two\n"]);
 });
 
-test("on a terminal, each step overwrites the last line, cut to the width and cleared at the end", () => {
+test("on a terminal, each progress step overwrites the previous line, cut to the width and cleared at the end", () => {
   const { said, progress } = start({ isTTY: true });
   progress.begin("a step with a rather long name");
   progress.show("half of it");
@@ -26,7 +26,7 @@ test("on a terminal, each step overwrites the last line, cut to the width and cl
   expect(said).toEqual(["\r\x1b[2K  0 s   1/12  a step with a r", "\r\x1b[2K  0 s   1/12  half of it", "\r\x1b[2K"]);
 });
 
-test("does not begin a step once the run is aborted", () => {
+test("does not begin a benchmark step after the run is aborted", () => {
   const stopping = new AbortController();
   const progress = createProgress({ steps: 1, signal: stopping.signal }, { write: () => {} });
   progress.begin("one");

@@ -24,7 +24,7 @@ test("a spread is the median with the lowest and the highest value", () => {
   expect(spread([3, 1, 2], 1)).toBe("2.0 (1.0–3.0)");
 });
 
-test("keeps the given number of calls running, starts none after the end time, and counts every call it started", async () => {
+test("saturate keeps the given number of calls running, starts none after the end time, and counts every started call", async () => {
   let [running, most, calls] = [0, 0, 0];
   const { perSecond, latenciesMs } = await saturate({
     concurrency: 4,

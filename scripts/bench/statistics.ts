@@ -4,11 +4,11 @@ export function quantile(sample: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** The shares of a latency curve. */
+/** The quantiles that make up a latency curve. */
 export const curveShares = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1] as const;
 
 /**
- * Returns the quantiles of a sample at `curveShares`; empty for an empty sample.
+ * Returns the quantiles of a sample at `curveShares`, or an empty list for an empty sample.
  * @param failed number of failed requests, each counted with infinite latency
  */
 export function quantilesOf(sample: readonly number[], failed = 0): number[] {
@@ -16,7 +16,7 @@ export function quantilesOf(sample: readonly number[], failed = 0): number[] {
   return all.length === 0 ? [] : curveShares.map((share) => quantile(all, share));
 }
 
-/** Returns the median: the lower of the two middle values for an even count, NaN for an empty sample. */
+/** Returns the median. It is the lower of the two middle values for an even count, and NaN for an empty sample. */
 export const median = (sample: readonly number[]): number => quantile(sample, 0.5);
 
 /** Formats a sample as `median (lowest–highest)`. */
@@ -45,7 +45,7 @@ export async function saturate(options: {
   return { perSecond: latenciesMs.length / ((performance.now() - begun) / 1_000), latenciesMs };
 }
 
-/** How many calls `timeEach` makes per call that it counts. */
+/** The number of calls by `timeEach`, including the warm-up, for each measured call. */
 export const warmUpFactor = 1.25;
 
 /** Returns how long each of `count` sequential calls of `work` takes, after a warm-up. */

@@ -35,7 +35,7 @@ type Call = z.infer<typeof call>;
 const blocks = z.array(z.looseObject({ type: z.string() }));
 const isToolResult = ({ type }: { type: string }) => type === "tool_result";
 
-/** How to recognize from a call that the client used a feature. */
+/** Recognizes the calls that use each feature. */
 const uses: Record<Feature, (call: Call) => boolean> = {
   plain: ({ stream }) => !stream,
   stream: ({ stream }) => stream === true,
@@ -46,7 +46,7 @@ const uses: Record<Feature, (call: Call) => boolean> = {
     (response_format ?? text?.format ?? output_config?.format)?.type === "json_schema",
 };
 
-/** Checks that a program reported each feature and that the gateway answered a call that used it. */
+/** Returns checks that a program reported each feature, and that the gateway answered a call that used the feature. */
 export function requiredChecks(
   reported: readonly Check[],
   { exchanges, lacks = [] }: { exchanges: readonly Exchange[]; lacks?: readonly Feature[] },

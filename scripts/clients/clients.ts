@@ -10,19 +10,18 @@ export type Client = {
   runtime: Runtime;
   program: string;
   args?: readonly string[];
-  /** Pins the client to an exact version. */
+  /** The file that pins the client to an exact version. */
   manifest: string;
-  /** Pins the packages installed with the client, by hash. Maven has no such file. */
+  /** The file that pins the packages installed with the client, by hash. Maven has no such file. */
   lock?: string;
   /** The client's name in the manifest. */
   package: string;
   /** The only platform on which the client is installed, as Node names it. */
   platform?: string;
-  /** Marks the block of docs/clients.md that uses the client. */
+  /** The text by which the client's block in docs/clients.md is found. */
   snippet?: string;
   /** The models to use instead of the usual ones, if the endpoint that the client calls serves only certain models. */
   models?: readonly string[];
-  /** Features that the client lacks. */
   lacks?: readonly Feature[];
 };
 

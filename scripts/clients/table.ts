@@ -37,7 +37,7 @@ export function renderTable(rows: readonly Row[]): string {
   ].join("\n");
 }
 
-/** Returns what failed with the newest version but not with the locked one, one entry per line. */
+/** Describes the failures of the newest version that the locked version does not have, one per line. */
 export function whatBroke(newest: Row, locked: Row): string[] {
   const before = failedFeatures(locked);
   return failedFeatures(newest)

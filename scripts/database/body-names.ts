@@ -5,9 +5,9 @@ import { type Definition, placeOf } from "./schema-files.ts";
 type Reference = { table: string; column: string; at: number };
 
 /**
- * Finds the schema-qualified tables, columns and functions in PL/pgSQL bodies that do not exist. Postgres itself
+ * Finds the schema-qualified names in PL/pgSQL bodies for which no table, column or function exists. Postgres itself
  * resolves a PL/pgSQL body only when it runs. Strings, including dynamic SQL, are not checked.
- * @returns one message for each, with file and line
+ * @returns one message for each unknown name, with file and line
  */
 export async function findUnknownNames(
   client: pg.Client,

@@ -5,9 +5,9 @@ import { type Grant, readGrants } from "./grants.ts";
 export type Entry = {
   oid: number;
   definition: string;
-  /** Comments by the object's designation, including those of a view's columns. */
+  /** The comments on objects and on the columns of views, by designation. */
   comments: ReadonlyMap<string, string>;
-  /** The function that a trigger runs, if its table belongs to another owner. Only that function can be dropped. */
+  /** The function that a trigger on another owner's table runs. Only dropping this function removes the trigger. */
   borrowedBy?: string;
 };
 
@@ -94,7 +94,7 @@ export async function withQualifiedNames<T>(client: pg.Client, work: () => Promi
   return result;
 }
 
-/** Lists the schemas that hold the project's objects: `public` and those that the migrations create. */
+/** Lists the schemas that hold the project's objects: `public` and the schemas that migrations create. */
 export async function listSchemas(client: pg.Client): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     `select nspname as name from pg_namespace

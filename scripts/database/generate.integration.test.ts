@@ -100,7 +100,7 @@ $$`,
     expect(statements).toEqual([expect.stringMatching(/^-- Definer[^;]*parallel safe\n {2}cost 50/)]);
   });
 
-  test("drops the old overload and grants the new one when a function gains an argument", async () => {
+  test("drops the old overload and grants privileges on the new one when a function gains an argument", async () => {
     await edit(functions, "public.count_notes() returns", "public.count_notes(at_most integer default 10) returns");
     await edit(functions, "on function public.count_notes() is", "on function public.count_notes(integer) is");
     await edit(grants, "public.count_notes()", "public.count_notes(integer)");
@@ -129,7 +129,7 @@ $$`,
     ]);
   });
 
-  test("drops and recreates what uses a function with a renamed argument, including policies, defaults and checks", async () => {
+  test("drops and recreates views, defaults and checks that use a function with a renamed argument", async () => {
     await edit(functions, "label(title text,", "label(words text,");
     await edit(functions, "select prefix || title", "select prefix || words");
     const { statements } = await generate();
@@ -206,7 +206,7 @@ $$`,
     ]);
   });
 
-  test("drops a removed function", async () => {
+  test("drops a function that is removed from the schema files", async () => {
     await remove(functions, /create or replace function private\.shout[\s\S]*?in capitals\.';\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  function private.shout(text)"]);
@@ -253,7 +253,7 @@ $$`,
     ]);
   });
 
-  test("writes only the comment when a comment changes, and sets it to null when it is removed", async () => {
+  test("writes only a comment statement when a comment changes, and sets a removed comment to null", async () => {
     await edit(functions, "is 'Trims the title.'", "is 'Trims what people typed.'");
     await remove(views, "comment on column public.titles.label is 'The title with its prefix.';\n");
     expect((await generate()).statements.toSorted()).toEqual([
@@ -291,7 +291,7 @@ $$`,
     expect((await generate()).changes).toEqual(["added    view public.one"]);
   });
 
-  test.for(["\n", "\r\n"])("keeps comments directly above a definition, with line ends %j", async (end) => {
+  test.for(["\n", "\r\n"])("keeps comments directly above a definition, with line endings %j", async (end) => {
     const sql =
       "-- A heading.\n\n/* About a and b.\n\n   More. */\n-- Why.\ncreate or replace view public.one as select 1 as one;";
     await add("z.sql", sql.replaceAll("\n", end));
@@ -469,7 +469,7 @@ describe("input that the migration generator refuses", () => {
       "alter table public.notes add column labelled text generated always as (private.label(title)) stored",
       "default value for column labelled of table public.notes",
     ],
-  ] as const)("refuses a change of a function whose results %s stores", async ([, sql, user]) => {
+  ] as const)("refuses to change a function whose results are stored in %s", async ([, sql, user]) => {
     await writeFile(path.join(folder, "migrations/20260104000000_stored.sql"), `${sql};`);
     await edit(functions, "select prefix || title", "select title || prefix");
     expect(await refusal(await cluster.createDatabase())).toContain(

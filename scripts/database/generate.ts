@@ -12,13 +12,13 @@ import { readSchemaFiles, type SchemaFiles } from "./schema-files.ts";
 import { readWanted, type Wanted } from "./wanted.ts";
 
 /**
- * `dbUrl` names a database with Supabase's roles and the schema `auth`, on which no migrations or only some are
- * applied.
+ * `dbUrl` is the address of a database with Supabase's roles and the schema `auth`. Some or all migrations may be
+ * missing from it.
  */
 type Layout = { dbUrl: string; migrations: string; schemas: string };
 
 /**
- * Compares what `schemas/` defines with what the migrations build.
+ * Compares the definitions in `schemas/` with the result of the migrations.
  * @returns one line for each difference
  * @throws StackError if a file cannot be read or applied, or if it belongs in a hand-written migration
  */
@@ -29,7 +29,8 @@ export async function findDifferences(layout: Layout): Promise<string[]> {
 /**
  * Writes the migration that brings the database in line with `schemas/`, and applies it to prove that it does.
  * @returns the file and its changes, or undefined if there are none
- * @throws StackError as `findDifferences`, and if a change needs a decision about data; then nothing is written
+ * @throws StackError in the same cases as `findDifferences`, and if a change needs a decision about data. No file is
+ * written then.
  */
 export async function generateMigration(
   layout: Layout,

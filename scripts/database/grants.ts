@@ -16,9 +16,9 @@ export type Grant = {
 };
 
 /**
- * The privileges on all objects of `$1`: `acl` has the current privileges, `initial` those that default privileges
- * give. Partitions are left out, since their names depend on the date and the function that creates them sets their
- * privileges.
+ * The privileges on all objects of `$1`. `acl` has the current privileges, and `initial` has the ones that default
+ * privileges give. Partitions are left out, since their names depend on the date and the function that creates them
+ * sets their privileges.
  */
 const objectsSql = `
   with found as (

@@ -70,7 +70,9 @@ function isNotReplaceable(error: unknown): boolean {
 
 type Choice = { keys: Set<string>; fixed: FixedDependant[] };
 
-/** Returns the objects to drop: those that are removed or cannot be replaced, and everything that depends on them. */
+/**
+ * Returns the objects to drop: the ones that are removed or cannot be replaced, and everything that depends on them.
+ */
 async function chooseDrops(
   client: pg.Client,
   { current, wanted, differences, unreplaceable }: Planned & { unreplaceable: ReadonlySet<string> },
@@ -125,8 +127,8 @@ function withoutArguments(key: string): string {
 }
 
 /**
- * Returns the statements that drop objects: triggers first, and last the functions whose triggers are on another
- * owner's tables.
+ * Returns the statements that drop objects. Triggers come first. Functions whose triggers are on another owner's tables
+ * come last.
  */
 function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop[] {
   const borrowing = new Set([...entries.values()].map(({ borrowedBy }) => borrowedBy));

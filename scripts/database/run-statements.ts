@@ -5,8 +5,8 @@ import { placeOf, type Source } from "./schema-files.ts";
 export type Failure<T> = { statement: T; error: unknown };
 
 /**
- * Runs statements that may depend on each other, in the given order as far as possible. Failed statements are retried
- * after the others, as long as further ones succeed. Requires an open transaction.
+ * Runs statements that may depend on each other, in the given order where possible. Retries failed statements after the
+ * others, until a whole pass has no success. Requires an open transaction.
  * @returns the statements in the order that worked, and those that never did
  */
 export async function runInWorkingOrder<T extends { text: string }>(

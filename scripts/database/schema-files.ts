@@ -55,7 +55,7 @@ export async function readSchemaFiles(directory: string, { version }: { version:
 
 type Sorted = { node: Node; source: Source; inGrants: boolean; version: string };
 
-/** Adds the statement to what was read, or returns why it is not allowed there. */
+/** Adds a statement to the contents read so far, or returns why the statement is not allowed in its file. */
 function sort(read: SchemaFiles, { node, source, inGrants, version }: Sorted): string | undefined {
   if ("GrantStmt" in node) {
     if (!inGrants) return `grants are listed in ${grantsFile}.`;

@@ -37,7 +37,7 @@ test.for([
     const dbUrl = await cluster.createDatabase();
     await applyMigrations({ dbUrl, directory });
     await withDatabase(dbUrl, async (client) => {
-      // The functions as this migration finds them, since later migrations may have replaced them.
+      // Reads the functions before this migration is applied, since later migrations may replace them.
       const { rows } = await client.query<{ name: string; body: string }>(
         `select p.oid::regprocedure::text as name, p.prosrc as body
          from pg_proc p join pg_namespace n on n.oid = p.pronamespace

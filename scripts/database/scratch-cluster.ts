@@ -20,7 +20,9 @@ import { placeCluster, reachableDataDir } from "../local-stack/services/postgres
 const startLimitMs = 30_000;
 
 export type ScratchCluster = {
-  /** Creates a database like a new Supabase project's, and returns its URL for the migrating role. */
+  /**
+   * Creates a database like that of a new Supabase project. Returns its URL, which logs in as the role that migrates.
+   */
   createDatabase: () => Promise<string>;
   stop: () => Promise<void>;
 };

@@ -13,7 +13,9 @@ import {
   type Source,
 } from "./schema-files.ts";
 
-/** What `supabase/schemas/` defines, as Postgres describes it, with the source text of each object and comment. */
+/**
+ * The definitions in `supabase/schemas/` as Postgres describes them, with the source text of each object and comment.
+ */
 export type Wanted = Catalogue & {
   definitions: ReadonlyMap<string, Definition>;
   comments: ReadonlyMap<string, Comment>;
@@ -24,8 +26,8 @@ export type Wanted = Catalogue & {
 const shownFailures = 10;
 
 /**
- * Creates everything in `supabase/schemas/` in a migrated database, reads it back, and undoes it all. Previous
- * definitions are in other schemas meanwhile, so that nothing new can refer to them.
+ * Creates everything in `supabase/schemas/` in a migrated database, reads the result, and rolls back. Moves previous
+ * definitions to other schemas first, so that nothing new can refer to them.
  * @throws StackError with file and line if a statement fails, an object is defined twice, or a PL/pgSQL body names
  * something that does not exist
  */
@@ -71,7 +73,7 @@ async function moveAway(client: pg.Client, former: Entries): Promise<void> {
 function refuseFailures(failures: readonly Failure<Source>[]): void {
   if (failures.length === 0) return;
   const rest = failures.length - shownFailures;
-  // Puts failures about missing functions last, since such a function may be one whose own definition failed.
+  // Puts failures about missing functions last, since a function may be missing because its own definition failed.
   const causesFirst = failures.toSorted((a, b) => Number(isUnknownFunction(a)) - Number(isUnknownFunction(b)));
   throw new StackError(
     [

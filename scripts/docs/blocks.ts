@@ -45,8 +45,8 @@ export function renderFault({ file, line, message }: Fault): string {
 const fence = /^( *)(`{3,})([^`]*)$/;
 
 /**
- * Reads a document's fenced blocks (CommonMark 4.5). The info string is the language, followed by one `needs=` of the
- * closed list if the block cannot run when the documents are checked.
+ * Reads a document's fenced blocks (CommonMark 4.5). The info string is the language. A block that cannot run when the
+ * documents are checked adds `needs=` with a word from the closed list.
  */
 export function readBlocks(file: string, markdown: string): { blocks: Block[]; faults: Fault[] } {
   const blocks: Block[] = [];
@@ -82,7 +82,7 @@ export function readBlocks(file: string, markdown: string): { blocks: Block[]; f
   return { blocks, faults };
 }
 
-/** Blanks a document's fenced blocks, so that line numbers stay the same. */
+/** Blanks a document's fenced blocks without changing line numbers. */
 export function withoutBlocks(markdown: string): string {
   let inside = "";
   return markdown

@@ -11,12 +11,12 @@ const runnable = guides
   .map((file) => ({ file, blocks: blocksBesideTour(file, readDocument(file)) }))
   .filter(({ blocks }) => blocks.length > 0);
 
-/** Blocks of a document run one after the other; documents run concurrently. */
+/** The time limit of one document, whose blocks run one after the other. */
 const limitMs = 90_000;
 
 describe("commands and snippets of the documents", { timeout: limitMs }, () => {
   test.concurrent.each(runnable)(
-    "the blocks of $file run from top to bottom without a fault",
+    "the blocks of $file run from top to bottom without an error",
     async ({ file, blocks }) => {
       const workplace = await openWorkplace(stack);
       const faults: Fault[] = [];

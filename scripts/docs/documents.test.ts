@@ -15,7 +15,7 @@ const surroundings = {
 };
 const readable = (faults: Fault[]) => faults.map(renderFault);
 
-describe("the documents' statements", () => {
+describe("claims in the documents", () => {
   test.each(guides)("the blocks of %s parse, and each block that is not run has a known reason", async (file) => {
     const { blocks, faults } = readBlocks(file, readDocument(file));
     for (const block of blocks) {

@@ -15,7 +15,7 @@ test("docs/errors.md has one entry for each error code of the gateway, with its 
   expect(entriesOf("AI gateway").sort()).toEqual(expected.sort());
 });
 
-/** Returns the code and status of each row below a heading. Every row has a cause and what to do. */
+/** Returns the code and status of each row below a heading. Checks that every row also has its other two columns. */
 function entriesOf(heading: string): string[][] {
   const section = text.split("\n## ").find((part) => part.startsWith(`${heading}\n`)) ?? "";
   const rows = [...section.matchAll(/^\| `(\w+)` \| (\d{3}) \| [^|]+ \| [^|]+ \|$/gm)];

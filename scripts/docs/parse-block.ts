@@ -16,7 +16,7 @@ const parsers: Record<Language, (text: string) => string | undefined | Promise<s
   ini: settingsFault,
 };
 
-/** Parses a block with its language's own grammar. @returns what is wrong with it */
+/** Parses a block with its language's own grammar. @returns the error message, if the block is invalid */
 export async function parseBlock({ language, text }: Block): Promise<string | undefined> {
   return parsers[language](text);
 }

@@ -23,7 +23,7 @@ test("linkFaults reports missing files and headings, and ignores other hosts and
   ]);
 });
 
-test("linkFaults resolves headings of its own document", () => {
+test("linkFaults resolves links to headings of the same document", () => {
   const read = () => "# A\n\n## What is this? — `GET /v1/key`\n";
   const text = "[a](#what-is-this--get-v1key) [b](#what-is-that)";
   expect(linkFaults("docs/settings.md", text, read).map(renderFault)).toEqual([

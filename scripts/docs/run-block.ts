@@ -12,7 +12,7 @@ const lockLimitMs = 200;
 const lockAttempts = 20;
 
 /**
- * Where blocks run: a directory that looks like the checkout, so that imports and npm scripts work. Its own `.local/`
+ * A directory in which blocks run. It looks like the checkout, so that imports and npm scripts work. Its own `.local/`
  * describes the stack, so that nothing is written to the developer's `.local/`.
  */
 export type Workplace = { directory: string; stack: Stack; remove: () => Promise<void> };
@@ -40,7 +40,7 @@ export async function openWorkplace(stack: Stack): Promise<Workplace> {
   return { directory, stack, remove: () => rm(directory, { recursive: true, force: true }) };
 }
 
-/** Runs a block. @returns what went wrong */
+/** Runs a block. @returns the error message, if the block fails */
 export async function runBlock(block: Block, workplace: Workplace): Promise<string | undefined> {
   const { language, line, text } = block;
   if (language === "sql") return runSql(text, workplace.stack.supabase.dbUrl);
@@ -119,7 +119,7 @@ async function runSql(text: string, connectionString: string): Promise<string | 
   }
 }
 
-/** Deletes only the catalogue: runs and workspaces name models and plans without a foreign key. */
+/** Empties the catalogue. Runs and workspaces have no foreign keys to models and plans, so they can stay. */
 const emptyCatalogue = `
   delete from ai.model_grants;
   delete from ai.model_prices;

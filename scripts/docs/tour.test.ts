@@ -4,7 +4,7 @@ import { blocksBesideTour, readTour } from "./tour.ts";
 const text =
   "# A\n\n**Not here**\n\n## The tour\n\n1. Press **One** and **Two**:\n\n   ```sh\n   echo **no**\n   ```\n2. **Three**\n\n## After\n\n**Nor here**\n";
 
-test("readTour reads the bold words and blocks of its section only, in order", () => {
+test("readTour reads only the bold words and blocks of the tour's section, in order", () => {
   expect(readTour("a.md", text, "The tour")).toEqual([
     { kind: "words", words: "One" },
     { kind: "words", words: "Two" },
@@ -13,7 +13,7 @@ test("readTour reads the bold words and blocks of its section only, in order", (
   ]);
 });
 
-test("readTour refuses a missing section", () => {
+test("readTour throws if the document has no tour section", () => {
   expect(() => readTour("a.md", text, "Five minutes")).toThrow("no section");
 });
 

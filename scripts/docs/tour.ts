@@ -3,7 +3,7 @@ import { type Block, isRunnable, readBlocks } from "./blocks.ts";
 /** The section that e2e/tour.spec.ts follows step by step, including its blocks. */
 export const tour = { file: "docs/getting-started.md", heading: "Five minutes with it" };
 
-/** A step that a section asks of its reader: text in bold to find on a page, or a block to run. */
+/** A step for the reader of a section: text in bold to find on a page, or a block to run. */
 export type Step = { kind: "words"; words: string } | { kind: "block"; block: Block };
 
 /** Reads the steps of the section below a heading (`## …`), in order. */
@@ -29,7 +29,7 @@ export function readTour(file: string, markdown: string, heading: string): Step[
   return steps;
 }
 
-/** Returns a document's runnable blocks, without those of the tour. */
+/** Returns a document's runnable blocks, except those of the tour. */
 export function blocksBesideTour(file: string, markdown: string, { file: toured, heading } = tour): Block[] {
   const steps = file === toured ? readTour(file, markdown, heading) : [];
   const inTour = new Set(steps.flatMap((step) => (step.kind === "block" ? [step.block.line] : [])));

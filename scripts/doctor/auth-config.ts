@@ -4,7 +4,7 @@ import type { Configuration } from "./configuration.ts";
 
 const requestLimitMs = 10_000;
 
-/** Where the identity backend's own settings can be read, since the backend does not show them. */
+/** The source of the identity backend's own settings, which the backend itself does not show. */
 export type AuthConfig =
   /** A local stack starts its backend with the settings that this release needs. */
   | { from: "local" }

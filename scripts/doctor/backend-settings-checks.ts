@@ -3,8 +3,8 @@ import { type AuthConfig, notShown } from "./auth-config.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 /**
- * The shortest interval between two emails, as in supabase/config.toml: each email invalidates the previous one's link
- * (docs/abuse.md).
+ * The shortest recommended interval between two emails, as in supabase/config.toml. Each email invalidates the link in
+ * the previous one (docs/abuse.md).
  */
 const leastSeconds = 180;
 /** An interval below Supabase's own default of 60 is unsafe. */

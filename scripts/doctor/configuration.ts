@@ -15,14 +15,14 @@ const runningStack = z.object({
   base: z.url(),
   ai: z.url(),
   supabase: z.object({ url: z.url(), publishableKey: z.string(), secretKey: z.string(), dbUrl: z.string() }),
-  /** Empty unless the stack is the embedded one. */
+  /** The address of the embedded stack's model provider. Empty for a hosted project. */
   provider: z.string(),
   providerKey: z.string(),
 });
 
 /**
- * Reads the configuration to examine: the given files, of which later ones take precedence; or else the environment
- * with `.env` as its fallback, if they name a project; or else the running local stack.
+ * Reads the configuration to examine. Given files are read in order, and later files take precedence. Without files,
+ * reads the environment and `.env` if they name a project, and otherwise the running local stack.
  * @throws Error saying what to do if none of these exists
  */
 export function readConfiguration(files: readonly string[] | undefined): Configuration {
@@ -30,7 +30,7 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     const missing = files.find((file) => !existsSync(file));
     if (missing !== undefined)
       throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
-    // Only the shell's access token is used, since the operator's own token does not belong in a server's file.
+    // Takes only the access token from the shell, since the operator's own token does not belong in a server's file.
     const { SUPABASE_ACCESS_TOKEN } = process.env;
     const settings = Object.assign(
       { SUPABASE_ACCESS_TOKEN },

@@ -75,7 +75,8 @@ export function judgeCron(row: unknown): Finding {
 }
 
 /**
- * Shorter names resemble too many others: a typed one may differ by only one edit, and a known one is never suggested.
+ * Names shorter than this resemble too many others. A short typed name may differ from a known one by only one edit,
+ * and a short known name is never suggested.
  */
 const shortestName = 8;
 const mostEdits = (name: string) => (name.length < shortestName ? 1 : 2);

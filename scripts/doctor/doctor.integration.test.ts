@@ -44,7 +44,9 @@ function configure(settings: Record<string, string>): string {
 
 type Finding = { level: string; about: string; says: string };
 const findingsOf = (said: string) => (JSON.parse(said) as { findings: Finding[] }).findings;
-/** Concurrent tests have models without a price, or models that their provider lacks. */
+/**
+ * Ignores failures about models, since concurrent tests add models without a price or without a provider that has them.
+ */
 const failuresOf = (findings: Finding[]) =>
   findings.filter(({ level, about }) => level === "fail" && about !== "models");
 
@@ -117,7 +119,7 @@ describe("model providers in a settings file", () => {
   });
 });
 
-test("reports a database without pg_cron, and the checks that need an access token", async () => {
+test("warns about a database without pg_cron, and lists the checks that need an access token", async () => {
   const { said } = await doctor(["--env", configure({}), "--json"]);
   const findings = findingsOf(said);
   expect(findings).toContainEqual({
@@ -130,7 +132,7 @@ test("reports a database without pg_cron, and the checks that need an access tok
   ).toEqual(["unseen", "unseen"]);
 });
 
-test("detects that the project's two keys are swapped, and does not show them", async () => {
+test("the doctor detects swapped project keys without showing them", async () => {
   const swapped = { SUPABASE_PUBLISHABLE_KEY: supabase.secretKey, SUPABASE_SECRET_KEY: supabase.publishableKey };
   const { said, code } = await doctor(["--env", configure(swapped)]);
   expect(code).toBe(1);
@@ -169,7 +171,7 @@ test("merges several settings files into one configuration in which later files 
 });
 
 /**
- * Serves a response that Supabase's platform itself gives, for functions that are missing or require its token check.
+ * Serves a response that Supabase's platform gives in place of functions that are missing or behind its token check.
  */
 async function inPlaceOfFunctions(status: number, body: object) {
   const server = createServer((_, response) =>

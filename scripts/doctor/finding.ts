@@ -1,12 +1,12 @@
 /**
- * The result of a check: `fail` is missing or unsafe, `warn` is allowed but seldom intended, `unseen` cannot be checked
- * from here.
+ * The result of a check. `fail` means missing or unsafe, `warn` means allowed but seldom intended, and `unseen` means
+ * that it cannot be checked from here.
  */
 export interface Finding {
   level: "ok" | "warn" | "fail" | "unseen";
-  /** What was examined, in a word or two. */
+  /** A short name of the thing that was examined. */
   about: string;
-  /** What was found, and what to do if something is wrong. Never includes a secret's value. */
+  /** The result, and what to do if something is wrong. Never includes a secret's value. */
   says: string;
 }
 

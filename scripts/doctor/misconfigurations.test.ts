@@ -63,7 +63,7 @@ const checkBackend = async (settings: Record<string, string>, api?: string) =>
   checkBackendSettings(await readAuthConfig({ settings, local: false }, api));
 const backend = async (change: object) => checkBackend(complete, await managed(change));
 
-/** Serves what private.describe_database() returns through the Data API. */
+/** Serves a result of private.describe_database() as the Data API does. */
 const database = async (contents: object) => {
   const url = await answering({ "/rest/v1/rpc/describe_database": [200, contents] });
   return checkDatabase(envOf({ SUPABASE_URL: url }), undefined);
@@ -227,7 +227,7 @@ test.each([
 test.each([
   ["without a token", { SUPABASE_ACCESS_TOKEN: "" }, "SUPABASE_ACCESS_TOKEN"],
   ["behind a custom domain", { SUPABASE_URL: "https://auth.example.com" }, "SUPABASE_PROJECT_ID"],
-])("names the setting that it needs to read the backend's settings %s", async (_, change, needs) => {
+])("names the missing setting if the backend's settings cannot be read %s", async (_, change, needs) => {
   const findings = await checkBackend({ ...complete, ...change });
   expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
   for (const { says } of findings) expect(says).toContain(needs);
@@ -236,11 +236,14 @@ test.each([
 test.each([
   [401, { message: "Unauthorized" }],
   [200, { smtp_max_frequency: "soon" }],
-])("does not judge the backend's settings if the Management API returns %d without them", async (status, body) => {
-  const api = await answering({ "/v1/projects/abcdefghijklmnopqrst/config/auth": [status, body] });
-  const findings = await checkBackend(complete, api);
-  expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
-});
+])(
+  "does not judge the backend's settings if the Management API returns %d without the settings",
+  async (status, body) => {
+    const api = await answering({ "/v1/projects/abcdefghijklmnopqrst/config/auth": [status, body] });
+    const findings = await checkBackend(complete, api);
+    expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
+  },
+);
 
 test.each([
   ["sb_publishable_abc", "publishable key"],

@@ -23,7 +23,7 @@ const list = z.union([
  */
 export type ModelList = { shape: "array" | "data" | "models"; names: string[]; owners: Set<string> };
 
-/** Reads a model list in the shape of any provider kind; undefined if it is not one. */
+/** Reads a model list in the format of any provider kind. Returns undefined for anything else. */
 export function readModelList(body: unknown): ModelList | undefined {
   const { data } = list.safeParse(body);
   return (

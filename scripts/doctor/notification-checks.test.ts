@@ -11,7 +11,7 @@ const hosted = { SUPABASE_URL: `https://${project}.supabase.co`, SUPABASE_ACCESS
 
 /**
  * Part of the response of GET /v1/projects/{ref}/config/auth, as documented at
- * https://supabase.com/docs/reference/api/v1-get-auth-service-config: each setting may be null, and the response
+ * https://supabase.com/docs/reference/api/v1-get-auth-service-config. Each setting may be null, and the response
  * contains secrets.
  */
 const authConfig = {
@@ -44,7 +44,7 @@ async function check(settings: Record<string, string>, [status, body]: [status: 
   return { finding, requests };
 }
 
-test("finds notification emails off with one call of the Management API", async () => {
+test("confirms that notification emails are off with one call of the Management API", async () => {
   const { finding, requests } = await check(hosted, [200, authConfig]);
   expect(finding).toEqual({ level: "ok", about: "notifications", says: "off at the backend" });
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);

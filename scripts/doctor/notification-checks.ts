@@ -8,7 +8,7 @@ const dashboard = "Dashboard, Authentication, Emails, Security";
 const look = `Look at ${dashboard}: all seven must be off.`;
 const twice = "owners get two mails about one change. Turn them off";
 
-/** A project's settings at the Management API. Null means unset, which is off. */
+/** A project's settings at the Management API. Null means that the setting is unset and the email is off. */
 const projectSettings = z.object(
   Object.fromEntries(notificationMails.map((name) => [settingName(name), z.boolean().nullable()])),
 );

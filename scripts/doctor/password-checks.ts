@@ -44,9 +44,7 @@ const defaultMinLength = 6;
 const defaultCodeDigits = 6;
 const defaultCodeLifetimeSeconds = 86_400;
 
-/**
- * Checks what the identity backend itself requires of passwords and sign-ups, since direct callers bypass our pages.
- */
+/** Checks the identity backend's own requirements for passwords and sign-ups, since direct callers bypass our pages. */
 export function checkPasswords(config: AuthConfig): Finding[] {
   if (config.from === "local") return [ok(about, "a local stack starts its backend with the release's settings")];
   if (config.from === "nowhere") return [unseen(about, `${config.why}. ${look}`)];

@@ -18,14 +18,16 @@ const backendSettings = z.looseObject({
   disable_signup: z.boolean().optional(),
 });
 const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
-/** If the backend itself evaluated a sign-in that cannot succeed, it returns one of these codes. */
+/**
+ * The codes that the backend itself returns for a sign-in that cannot succeed. A rate limit or proxy returns others.
+ */
 const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_credentials", "email_provider_disabled"]) });
 const refused = z.object({ error: z.object({ code: z.string() }) });
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
 
 /**
- * Measures how far our clock is from the project's, from the Date of its responses (RFC 9110 section 6.6.1: whole
- * seconds).
+ * Measures how far our clock is from the project's. Uses the Date header of responses, which has whole seconds (RFC
+ * 9110 section 6.6.1).
  */
 export async function checkClock(env: Env, now: () => number = Date.now): Promise<Finding[]> {
   const began = now();
@@ -44,7 +46,8 @@ export function judgeSkew(skewMs: number): Finding {
 }
 
 /**
- * Compares the project's database with what this checkout's migrations build, including the triggers on auth's tables.
+ * Compares the project's database with the objects that this checkout's migrations create, including the triggers on
+ * auth's tables.
  */
 export async function checkDatabase(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
   const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
@@ -170,7 +173,9 @@ export function judgePasskeys(faults: string[] | undefined): Finding[] {
   return faults.map((fault) => fail("passkeys", fault));
 }
 
-/** Checks where the backend sends people who sign in with Microsoft: our tenant, or one that accepts anybody. */
+/**
+ * Checks which tenant the backend sends people to who sign in with Microsoft: ours, or one that accepts any account.
+ */
 async function checkTenant(env: Env): Promise<Finding> {
   const url = `${env.SUPABASE_URL}/auth/v1/authorize?provider=azure&redirect_to=${encodeURIComponent(env.BASE_URL)}`;
   const answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(askLimitMs) }).catch(() => null);

@@ -118,7 +118,7 @@ describe("a provider with a wrong configuration", () => {
     expect(found).toEqual(named("fail provider x: address: the host of https://models.invalid/v1 is not in the DNS"));
   });
 
-  test("reports a base URL without /v1, and where the API is", async () => {
+  test("reports a base URL that lacks /v1, and says where the API is", async () => {
     const { origin } = await serve({ "GET /v1/models": list("vllm", "gpt-5.6") });
     const found = await examine({ KIND: "vllm", BASE_URL: origin, API_KEY: key }, gpt);
     expect(found).toEqual(
@@ -145,7 +145,7 @@ describe("a provider with a wrong configuration", () => {
     );
   });
 
-  test("reports a website in place of the API, and where the API is", async () => {
+  test("reports a base URL that leads to a website, and says where the API is", async () => {
     const { origin } = await serve({ "GET /models": page(200, "Models"), "GET /api/v1/models": list("", "gpt-5.6") });
     const found = await examine({ KIND: "openrouter", BASE_URL: origin, API_KEY: key }, gpt);
     expect(found).toEqual(named(`fail provider x: address: .* a web page \\(200\\). The API is at ${origin}/api/v1`));
@@ -194,7 +194,7 @@ describe("a provider with a wrong configuration", () => {
     expect(await examine(settings, gpt, { providerMs: 1_000 })).toEqual(named(says));
   });
 
-  test("reports a certificate from no public authority", async () => {
+  test("reports a certificate that no public authority issued", async () => {
     const { key: tlsKey, certificate } = selfSigned(["localhost"]);
     const server = createTlsServer(
       { key: tlsKey, cert: certificate },
@@ -261,7 +261,7 @@ describe("a provider with a wrong configuration", () => {
     expect(found).toEqual(named("fail provider x: key: it refuses AI_PROVIDER_X_API_KEY \\(401\\)"));
   });
 
-  test("reports a key of another provider", async () => {
+  test("reports a key that belongs to another provider", async () => {
     const { origin } = await serve({ "GET /v1/models": error(401, { code: "invalid_api_key" }) });
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: `gsk_${key}` }, gpt);
     expect(found).toEqual(named("fail provider x: key: .* It looks like a key of groq"));
@@ -378,7 +378,7 @@ describe("a healthy provider", () => {
     healthyRoutes,
   ];
 
-  // Each shape as cited in the module of its kind.
+  // The module of each provider kind cites its response format.
   test.each<[string, string, string, string, Answer]>([
     ["openai", "/v1", "/models", "gpt-5.6", list("system", "gpt-5.6")],
     ["groq", "/openai/v1", "/models", "openai/gpt-oss-20b", list("OpenAI", "openai/gpt-oss-20b")],
@@ -415,7 +415,7 @@ describe("a healthy provider", () => {
     expect(seen.map(({ method, headers }) => [method, headers.authorization])).toEqual([["GET", bearer]]);
   });
 
-  test.each(["llama3", "llama3:latest"])("finds the model of a provider of kind ollama as %s", async (model) => {
+  test.each(["llama3", "llama3:latest"])("finds an ollama provider's model under the name %s", async (model) => {
     const { origin } = await serve({ "GET /v1/models": list("library", "llama3:latest") });
     expect(await examine({ KIND: "ollama", BASE_URL: `${origin}/v1` }, [modelOf("x", model)])).toEqual(has("ollama"));
   });
@@ -538,7 +538,7 @@ describe("a provider without a model list", () => {
   });
 
   // "Could not finish the message because max_tokens or model output limit was reached."
-  test("counts a model that refuses a response of one token as existing", async () => {
+  test("treats a model as existing even if it rejects the doctor's test request as invalid", async () => {
     const { origin } = await serve({
       "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
     });
@@ -567,7 +567,7 @@ describe("a provider without a model list", () => {
     },
   );
 
-  test("reports a provider's fault once even if it repeats for each model", async () => {
+  test("reports a provider's fault only once even if it repeats for each model", async () => {
     const { origin } = await serve({});
     const models = [modelOf("x", "a"), modelOf("x", "b")];
     const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, models);

@@ -113,7 +113,7 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
 }
 
 /**
- * Requests a model list from the path that other provider kinds use, with the key in their header.
+ * Requests a model list from the path that other provider kinds use, with the key in the header that they use.
  * @returns the kind that the list indicates
  */
 async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
@@ -220,7 +220,7 @@ function judgeCall(named: Named, { asked, reply }: { asked: Asked; reply: Reply 
   const { status, text, json, isPage } = reply;
   const what = named.provider.kind.name === "azure" ? "deployment" : "model";
   if (status >= 400 && !isPage && namesModel.test(text)) return missingModel(named.id, asked, what);
-  // Some models refuse a response of one token, but they exist.
+  // A model that rejects the test call's small token limit still exists.
   if (status === 400 || status === 422) return isPage ? notThere(named, reply, undefined) : undefined;
   const answered = status === 200 && typeof json === "object" && json !== null;
   return answered && ["choices", "output", "data"].some((member) => member in json)

@@ -46,14 +46,14 @@ function keyOrigin({ apiKey = "", kind }: Provider): string {
   return origin === undefined || origin === kind.name ? "" : ` It looks like a key of ${origin}.`;
 }
 
-/** xAI and Gemini return 400 for an invalid key. */
+/** Matches errors about the key, since xAI and Gemini return 400 instead of 401 for an invalid one. */
 const namesKey = /api[ _%]?(20)?key/i;
 /** Azure's 429 links to a page about quotas, so the word "quota" alone proves nothing. */
 const spent = /insufficient|credit|balance|billing/i;
 
 /**
- * Judges what any response reveals about the address, the key or the account.
- * @returns undefined if it reveals nothing about them
+ * Finds a fault of the address, the key or the account that any response can reveal.
+ * @returns undefined if the response reveals none
  */
 export function judgeReply({ id, provider }: Named, reply: Reply): Finding | undefined {
   const about = aboutProvider(id);

@@ -30,7 +30,7 @@ const routeRows = z.array(
 );
 
 type Route = z.output<typeof routeRows>[number];
-/** An enabled model with its enabled routes and today's prices. `granted`: a plan or a workspace may use it. */
+/** An enabled model with its enabled routes and today's prices. `granted` means that a plan or workspace may use it. */
 export type RoutedModel = Omit<z.output<typeof catalogue>[number], "enabled"> & { routes: Route[]; granted: boolean };
 
 const grantRows = z.array(z.object({ model_id: z.string() }));
@@ -95,7 +95,7 @@ const endpointOf = (kind: RoutedModel["kind"], provider: Provider) =>
 
 const nameOf = ({ model_id, position }: Route) => `route ${position} of ${model_id}`;
 
-/** Groups the models that routes use by provider. */
+/** Lists for each provider the models that routes use there. */
 export function groupByProvider(
   models: readonly RoutedModel[],
   providers: ReadonlyMap<string, Provider>,
@@ -120,8 +120,8 @@ type Providers = ReadonlyMap<string, Provider> | undefined;
 
 /**
  * Checks that calls to each enabled model have a usable route: one with a provider, an endpoint and a price.
- * @param providers undefined if their settings are unknown: then only prices are checked, and a missing one is a
- * warning, since it is unknown which models the functions should serve
+ * @param providers undefined if their settings are unknown. Then only prices are checked. A missing price is a warning,
+ * since it is unknown which models the functions should serve.
  */
 export function checkRoutes(models: readonly RoutedModel[], providers: Providers): Finding[] {
   const judged = models.flatMap((model) => checkModel(model, providers));

@@ -192,7 +192,7 @@ function isEncrypted(address: string): boolean {
   return protocol === "https:" || isLoopback(hostname);
 }
 
-/** Checks the functions' settings if they are given along with the web server's, as GATEWAY_DB_URL indicates. */
+/** Checks the functions' settings if GATEWAY_DB_URL is set, which shows that they were given too. */
 export function checkFunctions(settings: Settings): Finding[] {
   if (!settings.GATEWAY_DB_URL) return [];
   try {

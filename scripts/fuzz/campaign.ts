@@ -115,7 +115,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const before = await digestTables(since);
     await askAll(shuffled(pairsOf(targets, strangers), seed), late);
     const changed = changesOf(before, await digestTables(since));
-    // Sent first, before other requests disable what these credentials depend on.
+    // Sends these requests first, before others disable what the credentials depend on.
     await askAll(untilServed(targets, { members, served: coverage.served }), late);
     await askAll(shuffled(pairsOf(targets, members), seed), late);
     await askAll(forEver(targets, { members, seed }), end);
@@ -183,7 +183,8 @@ function* untilServed(
 }
 
 /**
- * Yields pairs round after round. A round has first the pairs whose target is meant for the credential, then all pairs.
+ * Yields pairs round after round. Each round begins with the pairs whose target is meant for the credential, and
+ * continues with all pairs.
  */
 function* forEver(
   targets: readonly Target[],

@@ -23,8 +23,8 @@ export interface Coverage {
 }
 
 /**
- * Tracks which targets were requested with which credentials, whether each valid credential ever succeeded, and what
- * was slow. A response that anyone can get proves nothing, so invalid credentials must be used first.
+ * Tracks which targets were requested with which credentials, whether each valid credential ever succeeded, and the
+ * slowest responses. A response that anyone can get proves nothing, so invalid credentials must be used first.
  * @param isFor whether a target is meant for a credential
  */
 export function createCoverage<T extends Pick<Target, "name">, C extends Pick<Credential, "name" | "good">>(

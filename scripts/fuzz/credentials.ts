@@ -7,7 +7,7 @@ import { createConsoleAdmin } from "../test/console-admin.ts";
 import { createPerson, deletePerson, query, signIn } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 
-/** What a generated request authenticates with. */
+/** A way to authenticate generated requests. */
 export interface Credential {
   name: string;
   /** Whether the credential is valid. */
@@ -19,11 +19,11 @@ export interface Credential {
 /** The participants of a campaign and the ids to request. */
 export interface Cast {
   credentials: readonly Credential[];
-  /** Ids for paths: of objects that are only read, and of objects that may be changed or deleted. */
+  /** Ids for paths: `read` of objects that are only read, `changed` of objects that may be changed or deleted. */
   ids: { read: Record<string, string>; changed: Record<string, string> };
-  /** Must never appear in a response unless the request contained them. */
+  /** Texts that must never appear in a response unless the request contained them. */
   secrets: readonly string[];
-  /** Signs in again the accounts whose sessions were ended by a request. */
+  /** Signs in again to the accounts whose sessions were ended by a request. */
   renew(): Promise<void>;
   close(): Promise<void>;
 }

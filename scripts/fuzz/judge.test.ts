@@ -31,7 +31,7 @@ const atGateway: Outcome = {
   answer: answered(400, { error }, "application/json"),
 };
 
-test("the fuzzer's check passes well-formed refusals, successful responses and pages", () => {
+test("the fuzzer's check accepts well-formed refusals, successful responses and pages", () => {
   expect(judge(refused)).toEqual([]);
   expect(judge(atGateway)).toEqual([]);
   const { request_id, ...members } = error;

@@ -59,7 +59,7 @@ const formats: Record<string, fc.Arbitrary<unknown>> = {
   uri: fc.webUrl(),
 };
 
-/** Generates values that a schema accepts, or nearly: rules that JSON Schema cannot express are ignored. */
+/** Generates values that match a schema. Ignores rules that JSON Schema cannot express. */
 export function valuesOf(schema: Schema, resolve: (ref: string) => Schema, depth = 0): fc.Arbitrary<unknown> {
   if (schema.$ref) return valuesOf(resolve(schema.$ref), resolve, depth);
   if (schema.const !== undefined) return fc.constant(schema.const);

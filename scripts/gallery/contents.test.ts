@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { renderGallery } from "./contents.ts";
 import { states } from "./states.ts";
 
-test("the gallery shows each earlier picture before the new one of the same name", () => {
+test("the gallery shows the earlier picture before the new picture with the same name", () => {
   const [state] = states;
   if (!state) throw new Error("There are no states.");
   const shot = { state, width: 320, scheme: "light", faults: [] as string[] } as const;

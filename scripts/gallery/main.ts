@@ -11,11 +11,11 @@ import { states } from "./states.ts";
 import { createVisitors } from "./visitors.ts";
 
 /**
- * `npm run gallery`: takes pictures of every page and state at three widths, light and dark, in
- * `.local/gallery/index.html`, on the stack that GATEHOUSE_STACK names or on its own; `npm run gallery -- studio` takes
- * only those whose area, name or route contains the word. `--before <folder>` shows the pictures in a copy of an
- * earlier gallery next to the new ones. Exits with 1 if a state is not reached, or if a page is too wide, logs an error
- * or has a violation found by axe.
+ * `npm run gallery`: takes pictures of every page and state at three widths, light and dark, and writes them to
+ * `.local/gallery/`. Uses the stack that GATEHOUSE_STACK names, or its own. `npm run gallery -- studio` takes only the
+ * states whose area, name or route contains the word. `--before <folder>` shows the pictures in a copy of an earlier
+ * gallery next to the new ones. Exits with 1 if a state is not reached, or if a page is too wide, logs an error or has
+ * a violation found by axe.
  */
 const begun = Date.now();
 const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { before: { type: "string" } } });
@@ -26,7 +26,7 @@ const pagesAtOnce = 2;
 
 const own = process.env.GATEHOUSE_STACK ? undefined : await startStack();
 if (own) process.env.GATEHOUSE_STACK = own.file;
-// Imported here because its modules read the stack's description on import.
+// Imported only now, because modules that it imports read the stack's description on import.
 const { createWorld } = await import("./world.ts");
 const world = await createWorld();
 try {

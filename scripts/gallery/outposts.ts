@@ -55,7 +55,10 @@ export function openOutposts() {
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),
-    /** Includes the Cookie header of a browser that is signed in at this server. */
+    /**
+     * Starts a server with a database row that our code does not expect. Returns its address and the Cookie header of a
+     * browser that is signed in there.
+     */
     misled: once(async () => {
       const backend = await startIdentityBackend();
       started.push(() => backend.close());

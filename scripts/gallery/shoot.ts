@@ -87,11 +87,11 @@ async function takeAll(
   return shots;
 }
 
-/** Collects what the page logs as an error from now on. */
+/** Collects the errors that the page logs from now on. */
 function listen(page: Page): string[] {
   const said: string[] = [];
   page.on("console", (message) => {
-    // A refusal is a valid state, and browsers log its status as an error.
+    // Ignores failed responses, since a refusal is a valid state and browsers log its status as an error.
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) said.push(message.text());
   });
   page.on("pageerror", (error) => said.push(error.message));
@@ -125,7 +125,10 @@ async function leaving(page: Page): Promise<string[]> {
   return found.length > 0 ? [`sticks out of its card: ${found[0]}`] : [];
 }
 
-/** Runs axe once per colour scheme, at the widest and the narrowest width, since it takes longer than a picture. */
+/**
+ * Runs axe once per colour scheme, since axe takes longer than a picture: light at the widest width, dark at the
+ * narrowest.
+ */
 async function violations(page: Page, { width, scheme }: { width: number; scheme: string }): Promise<string[]> {
   if (width !== (scheme === "light" ? widths[2] : widths[0])) return [];
   // Without legacy mode, each analysis opens a page of its own. Legacy mode leaves out cross-origin frames, which do

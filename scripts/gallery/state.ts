@@ -19,7 +19,7 @@ export const areas = [
 
 export type Area = (typeof areas)[number];
 
-/** What a state's functions work with. */
+/** The context in which a state's functions run. */
 export interface Scene {
   page: Page;
   world: World;
@@ -68,7 +68,7 @@ export async function refuse(page: Page, name: string): Promise<void> {
   await page.getByRole("alert").first().waitFor();
 }
 
-/** Gives a reason for a change in the console, types what it is about, and sends the form. */
+/** Gives a reason for a change in the console, types the text that confirms the change, and sends the form. */
 export async function confirm({ page }: Scene, { text, button }: { text: string; button: string }): Promise<void> {
   await page.getByLabel("Reason").fill("Called, and proved who they are");
   await page.getByLabel(/to confirm$/).fill(text);

@@ -26,7 +26,7 @@ export interface Account {
 export type World = Awaited<ReturnType<typeof createWorld>>;
 
 /**
- * Fills the stack that GATEHOUSE_STACK names: people, a workspace with two months of runs, and what the scenes need.
+ * Fills the stack that GATEHOUSE_STACK names with people, a workspace with two months of runs, and data for the scenes.
  */
 export async function createWorld() {
   const { base, supabase, satellites, workspaceId, users, mail } = readStack();
@@ -44,8 +44,8 @@ export async function createWorld() {
     const account = { email: `${local}.${id.slice(0, 6)}@northern-lights.example`, password: `correct horse ${id}` };
     const made = await admin.createUser({ ...account, email_confirm: true, user_metadata: { display_name: name } });
     if (made.error) throw made.error;
-    // Must be in the past: the backend mistakes a sign-in link used within the same second for the link that confirmed
-    // the email.
+    // The confirmation must be in the past. The backend would mistake a sign-in link used within the same second for
+    // the link that confirmed the email.
     await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [
       made.data.user.id,
     ]);

@@ -19,7 +19,7 @@ interface Parts {
   model?: string;
 }
 
-describe("the configuration file", () => {
+describe("an agent's configuration file", () => {
   test.each([
     ["claude", {}, join(homedir(), ".claude/settings.json")],
     ["claude", { CLAUDE_CONFIG_DIR: "/c" }, "/c/settings.json"],
@@ -28,9 +28,12 @@ describe("the configuration file", () => {
     ["opencode", {}, join(homedir(), ".config/opencode/opencode.json")],
     ["opencode", { XDG_CONFIG_HOME: "/c" }, "/c/opencode/opencode.json"],
     ["opencode", { OPENCODE_CONFIG: "/c/mine.json", XDG_CONFIG_HOME: "/x" }, "/c/mine.json"],
-  ] as const)("the configuration file of %s with %j is %s", (tool, environment, file) => {
-    expect(settingsOf(tool, { environment }).file).toBe(file);
-  });
+  ] as const)(
+    "gatehouse finds the configuration file of %s with the environment %j at %s",
+    (tool, environment, file) => {
+      expect(settingsOf(tool, { environment }).file).toBe(file);
+    },
+  );
 
   test("the configuration file of opencode is opencode.jsonc if only that file exists", () => {
     const environment = { XDG_CONFIG_HOME: "/c" };

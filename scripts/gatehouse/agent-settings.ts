@@ -4,7 +4,7 @@ import type { Tool } from "./arguments.ts";
 import type { JsonEdit } from "./json-edits.ts";
 import type { TomlEdits } from "./toml-edits.ts";
 
-/** What an agent's configuration depends on. */
+/** The facts that an agent's configuration depends on. */
 export interface AgentFacts {
   /** The gateway's address, without `/v1`. */
   gatewayUrl: string;
@@ -27,7 +27,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** How often agents ask for a key again. After a renewal, the old key stays valid for 15 more minutes. */
 const refreshMs = 300_000;
 
-/** Returns what to set for an agent. @param options.exists whether a file exists */
+/** Returns an agent's configuration file and the values to set in it. @param options.exists whether a file exists */
 export function agentSettings(
   tool: Tool,
   facts: AgentFacts,

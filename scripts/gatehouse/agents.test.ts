@@ -47,7 +47,7 @@ test.each<[Tool, string[]]>([
   ["claude", ["claude-opus"]],
   ["codex", ["gpt"]],
   ["opencode", ["gpt", "mistral"]],
-])("the agent %s gets only models of the endpoint that it calls: %j", (tool, usable) => {
+])("the agent %s gets only models that its API endpoint serves: %j", (tool, usable) => {
   const data = [
     { id: "gpt", platform: { endpoints: ["/v1/chat/completions", "/v1/responses"] } },
     { id: "mistral", platform: { endpoints: ["/v1/chat/completions"] } },

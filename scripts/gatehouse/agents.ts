@@ -29,7 +29,10 @@ const endpoints: Readonly<Record<Tool, string>> = {
   opencode: "/v1/chat/completions",
 };
 
-/** A key with less time left is renewed. opencode reads its key once, at its start, so it gets a new one each time. */
+/**
+ * A key is renewed if it expires within this time. opencode reads its key only once, at its start, so it gets a new one
+ * each time.
+ */
 const renewBeforeMs: Readonly<Record<Tool, number>> = {
   claude: 30 * 60_000,
   codex: 30 * 60_000,

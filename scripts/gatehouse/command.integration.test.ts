@@ -129,7 +129,7 @@ describe("the gatehouse command", () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining("has no model “gpt-0” that Claude Code can use. ")]);
   });
 
-  test("gatehouse prints a key that the gateway accepts, from a file that only its owner can read", async () => {
+  test("gatehouse prints a key that the gateway accepts, and stores it in a file that only the file's owner can read", async () => {
     const key = await printedKey("claude");
     expect(key).toMatch(/^ttr_ai_/);
     expect(await describeKey(key)).toBe(200);
@@ -193,7 +193,7 @@ describe("the gatehouse command", () => {
     expect(await describeKey(key)).toBe(401);
   });
 
-  test("requests access if the member may not create keys, and connects the agent after approval", async () => {
+  test("gatehouse requests access if the member may not create keys, and connects the agent after approval", async () => {
     const owner = await createPerson();
     const [shared] = await query<{ id: string }>(
       "insert into public.workspaces (name, created_by) values ('Shared', $1) returning id",
@@ -215,7 +215,7 @@ describe("the gatehouse command", () => {
     await deletePerson(owner);
   });
 
-  test("signing out revokes the keys from that sign-in", async () => {
+  test("signing out of gatehouse revokes the keys that the sign-in created", async () => {
     const key = await printedKey("codex");
     expect((await terminal.run(["logout"])).stdout).toContain("Keys from this sign-in no longer work.");
     expect(await describeKey(key)).toBe(401);

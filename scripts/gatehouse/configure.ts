@@ -38,7 +38,10 @@ export async function configure(
   return { file, undo, isChanged };
 }
 
-/** Removes what {@link configure} wrote, and restores what it replaced, unless somebody has changed it since. */
+/**
+ * Removes the settings that {@link configure} wrote and restores the earlier ones, except where somebody has changed
+ * them since.
+ */
 export async function unconfigure({ file, undo }: Configuration): Promise<void> {
   const source = await readText(file);
   if (source === null) return;

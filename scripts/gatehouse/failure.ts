@@ -1,4 +1,4 @@
-/** The causes of failed calls that commands distinguish. */
+/** The causes of failure that commands distinguish. */
 export type FailureKind = "usage" | "signed-out" | "unreachable" | "refused" | "gone" | "configuration";
 
 /** A failure with a message for the person at the terminal, who can do something about it. */

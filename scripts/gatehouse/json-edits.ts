@@ -42,7 +42,10 @@ export function applyJsonEdits(
   return { text: unchanged && earlier.length === edits.length ? source : text, undo };
 }
 
-/** Undoes edits, unless somebody has changed the value since. @throws SyntaxError as {@link applyJsonEdits} */
+/**
+ * Undoes edits, unless somebody has changed the value since.
+ * @throws SyntaxError in the same cases as {@link applyJsonEdits}
+ */
 export function undoJsonEdits(source: string, undo: JsonUndo): string {
   let text = source;
   for (const step of [...undo].reverse()) {

@@ -115,7 +115,10 @@ export async function requireLogin(store: Store): Promise<Login> {
   return renewed;
 }
 
-/** Ends the login at the platform, and with it all keys that came from it. @throws Failure if it cannot be reached */
+/**
+ * Ends the login at the platform, which also revokes all keys created with it.
+ * @throws Failure if the platform cannot be reached
+ */
 export async function signOut(store: Store): Promise<Login> {
   const login = await store.readLogin();
   if (!login) throw signedOut();

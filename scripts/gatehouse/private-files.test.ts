@@ -12,7 +12,7 @@ afterEach(() => rm(folder, { recursive: true }));
 
 const modeOf = async (file: string) => (await stat(file)).mode & 0o777;
 
-test("a new private file is readable by its owner alone, and an existing file keeps its mode", async () => {
+test("a new private file is readable only by its owner, and an existing file keeps its mode", async () => {
   const [secret, shared] = [join(folder, "new", "secret"), join(folder, "shared")];
   await writeText(secret, "a");
   expect([await readText(secret), await modeOf(secret)]).toEqual(["a", 0o600]);
@@ -30,7 +30,7 @@ test("writing to a symbolic link keeps the link and changes the file that it poi
   expect(await readFile(target, "utf8")).toBe("new");
 });
 
-test("a missing file reads as null", async () => {
+test("reading a missing private file returns null", async () => {
   expect(await readText(join(folder, "absent"))).toBeNull();
 });
 

@@ -25,8 +25,9 @@ export async function makePrivateFolder(folder: string): Promise<void> {
 }
 
 /**
- * Replaces a file in one step: readers see the old or the new text. Follows a symbolic link instead of replacing it.
- * @param options.mode of the file; by default that of the existing file, or 0600
+ * Replaces a file in one step, so that readers see either the old or the new text. Follows a symbolic link instead of
+ * replacing it.
+ * @param options.mode the file's mode; by default the existing file's, or 0600
  */
 export async function writeText(file: string, text: string, { mode }: { mode?: number } = {}): Promise<void> {
   const target = await realpath(file).catch((error) => {

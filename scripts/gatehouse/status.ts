@@ -41,9 +41,7 @@ async function factsOf(
   }
 }
 
-/**
- * Describes the costs of this UTC month and what is left of the budgets. Amounts are null if the workspace hides them.
- */
+/** Describes the costs of this UTC month and the remaining budgets. Amounts are null if the workspace hides them. */
 export function moneyWords({ spent, budgets }: Described): string[] {
   const left = budgets.flatMap(({ scope, limitUsd, remainingUsd }) =>
     limitUsd === null || remainingUsd === null

@@ -34,7 +34,7 @@ export type Connection = z.infer<typeof connection>;
 const connections = z.partialRecord(z.enum(tools), connection);
 export type Connections = z.infer<typeof connections>;
 
-/** What the command keeps: `login.json`, `connections.json` and one key for each agent, readable by their owner only. */
+/** The command's files: `login.json`, `connections.json` and one key for each agent. Only their owner can read them. */
 export class Store {
   readonly folder: string;
 
@@ -80,7 +80,7 @@ export class Store {
     await rm(this.keyFile(tool), { force: true });
   }
 
-  /** Treats a file that does not parse as absent, since the command would write it again. */
+  /** Treats a file that does not parse as absent, since the command then writes it again. */
   async #read<Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema> | null> {
     const text = await readText(join(this.folder, name));
     if (text === null) return null;

@@ -90,7 +90,7 @@ function replace(
   const span = spansOf(text)[kind].find((one) => one.name === name);
   if (span) {
     const before = lines.splice(span.start, span.end - span.start, ...(written ? [written] : [])).join("");
-    // Removes the blank line that was added above the table, too.
+    // Also removes the blank line that was added above the table.
     if (!written && kind === "tables" && lines[span.start - 1]?.trim() === "") lines.splice(span.start - 1, 1);
     return { text: lines.join(""), before };
   }

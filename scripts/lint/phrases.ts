@@ -2,7 +2,7 @@
 export type FoundPhrase = { line: number; phrase: string };
 
 /**
- * Reads a list of phrases: regular expressions, one a line, and comments after `#`.
+ * Reads a list of phrases, with one regular expression per line. Lines that begin with `#` are comments.
  * @throws SyntaxError for a line that is not a regular expression
  */
 export function readPhrases(list: string): RegExp {
@@ -15,7 +15,7 @@ const lineStart = /\n[ \t]*(?:\*(?!\/)|\/\/+|--)?/g;
 
 /** Finds phrases in a source file or document, including phrases that span two lines. */
 export function findPhrases(text: string, phrases: RegExp): FoundPhrase[] {
-  // Replaced by blanks of the same length, which keeps the positions.
+  // Blanks of the same length keep the positions.
   const joined = text.replace(lineStart, (start) => "\n".padEnd(start.length));
   return [...joined.matchAll(phrases)].map(({ 0: phrase, index }) => ({
     line: text.slice(0, index).split("\n").length,

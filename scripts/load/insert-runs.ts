@@ -2,9 +2,9 @@ import type pg from "pg";
 import type { LoadTenant } from "./load-tenant.ts";
 
 /**
- * Inserts settled runs at random times within the last `days` days, with their ledger entries. Most runs belong to the
- * app and aren't billed; the rest are billed. Half belong to the owner, the other half to members with one model and
- * one feature each. One in three carries one of 2,000 labels.
+ * Inserts settled runs at random times within the last `days` days, with their ledger entries. About 70% of the runs
+ * are made by the app and aren't billed. About half have the owner as their actor, and each other actor uses only one
+ * model and one feature. Almost a third have one of 2,000 labels.
  */
 export async function insertRuns(
   client: pg.Client,

@@ -5,7 +5,7 @@ import type { LoadTenant } from "./load-tenant.ts";
 const chunk = 20_000;
 
 /**
- * Fills a workspace with runs of the last days, computes daily totals, and vacuums and analyzes the tables.
+ * Fills a workspace with runs of the last `days` days, computes daily totals, and vacuums and analyzes the tables.
  * @param options.onRuns receives the number of runs so far, after each part
  * @param options.goOn whether there is time for another part; defaults to always
  * @returns the number of runs inserted

@@ -37,8 +37,8 @@ export function webOrigin(settings: Environment["settings"], port: number): stri
 }
 
 /**
- * Returns the satellite's origin: a sibling of the platform under the parent domain if there is one, otherwise the
- * other name of this machine, since browsers share cookies between ports of a host.
+ * Returns the satellite's origin: a sibling of the platform under the parent domain, if there is one. Otherwise uses
+ * this machine's other name (localhost or 127.0.0.1), since browsers share cookies between ports of a host.
  */
 function satelliteOrigin(settings: Environment["settings"], { base, port }: { base: string; port: number }): string {
   const { hostname, protocol } = new URL(base);
@@ -64,7 +64,7 @@ export function addressesOf(ports: Ports, settings: Environment["settings"]): Ad
   };
 }
 
-/** Returns the database URL for one of its login roles. */
+/** Returns the URL of the stack's database for a login role. */
 export function databaseUrl(role: keyof Secrets["passwords"], secrets: Secrets, port: number): string {
   return `postgres://${role}:${encodeURIComponent(secrets.passwords[role])}@${host}:${port}/postgres`;
 }

@@ -7,7 +7,7 @@ const services = /^scripts\/local-stack\/(services|runner)\//;
 /** Modules that services and the runner may use in addition to their own. */
 const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/functions\/_shared\/[\w-]+)\.ts$/;
 
-/** Modules below the folder that scripts outside it may import. */
+/** Modules in the local stack's folder that scripts outside the folder may import. */
 const openToScripts = [
   "contents/auth-triggers.ts",
   "contents/differences.ts",
@@ -31,7 +31,7 @@ const openToScripts = [
   "services/turnstile/app.ts",
   "statements.ts",
 ];
-/** Modules that tests outside the folder may import in addition. */
+/** Modules that only tests outside the folder may import. */
 const openToTests = [
   "addresses.ts",
   "contract/support/authenticator.ts",

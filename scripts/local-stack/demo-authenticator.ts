@@ -8,7 +8,7 @@ const secretBytes = 20;
 /**
  * Adds an authenticator to a demo account that has none, so that the console can be tried immediately.
  * @param kept the key from an earlier start, which stays valid on another cluster, too
- * @returns the key to keep, or nothing if people have replaced it with their own
+ * @returns the key to keep, or nothing if people have replaced the authenticator with their own
  */
 export async function ensureAuthenticator(
   database: pg.Client,

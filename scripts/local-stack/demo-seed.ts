@@ -20,9 +20,9 @@ const workspaceCredits = 1_000_000;
 type Context = { dataDir: string; supabaseUrl: string; satelliteUrl: string; dbUrl: string; secrets: Secrets };
 
 /**
- * Creates what a first visitor needs, unless it exists: two accounts through the identity backend's admin API, a shared
- * workspace with credits, an authenticator for the admin, a key for the AI gateway, the satellite's registration, and
- * an external app with a key that is bound to it. The keys' texts are kept with the stack's secrets.
+ * Creates the demo data, unless it exists: two accounts through the identity backend's admin API, a shared workspace
+ * with credits, an authenticator for the admin, a key for the AI gateway, the satellite's registration, and an external
+ * app with a key that is bound to it. The keys' texts are kept with the stack's secrets.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
   const { dataDir, secrets } = context;
@@ -111,7 +111,8 @@ async function ensureKey(
   if (kept && known.rows[0]?.usable) return kept;
   const approval = await client.query("select from ai.key_approvals where workspace_id = $1", [workspaceId]);
   if (approval.rowCount === 0) return undefined;
-  // An existing key is reused, so that a copy of it stays valid on another cluster, such as another identity backend's.
+  // Reuses an existing key, so that people's copies of it stay valid on another cluster, such as one for another
+  // identity backend.
   const { text, lookup } = kept && known.rowCount === 0 ? kept : await createAiKey();
   const hash = Buffer.from(await hashAiCredential(text));
   const made = await client.query<{ id: string }>("select ai.create_key($1, $2, $3, $4, $5) as id", [

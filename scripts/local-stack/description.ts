@@ -2,7 +2,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { styleText } from "node:util";
 
-/** What a running stack publishes about itself for people and tests. */
+/** The description of a running stack for people and tests. */
 export type StackDescription = {
   base: string;
   /** Our own apps, whose users sign in through the platform. */

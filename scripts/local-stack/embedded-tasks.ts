@@ -23,7 +23,8 @@ export function buildTask(root: string, log: Log): Task {
 }
 
 /**
- * Returns what the embedded stack does between starting its services. `onDemo` receives the demo data once it exists.
+ * Returns the tasks that the embedded stack runs between starting its services. `onDemo` receives the demo data once it
+ * exists.
  */
 export function describeTasks(
   context: Pick<ServiceContext, "root" | "dataDir" | "ports" | "addresses" | "secrets" | "placement">,

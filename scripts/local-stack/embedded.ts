@@ -21,14 +21,14 @@ import { emailBrand } from "./web-service.ts";
 const databaseTasks = ["cluster", "bootstrap", "migrations", "seed", "demo"];
 const demoNeeds = ["gateway", "identity"];
 
-/** Plans the embedded stack: its secrets, its services and what happens between their starts. */
+/** Plans the embedded stack: its secrets, its services and the tasks between their starts. */
 export async function planEmbedded(start: StartOptions, opened: Opened): Promise<Planner> {
   const { root, options, environment } = start;
   const { dataDir, log } = opened;
   if (!environment.settings.IDENTITY_BIN) {
     refuseLackingFeatures(readFileSync(path.join(root, "supabase/config.toml"), "utf8"));
   }
-  // The schema `auth` depends on which backend created it.
+  // Each identity backend creates its own version of the schema `auth`, so each gets its own cluster.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);
   if (placement.notice) log.say("postgres", placement.notice);

@@ -84,7 +84,7 @@ test("accepts .env.example unchanged, and refuses its secrets in production", ()
   }
 });
 
-test("reads .env, prefers environment variables, and ignores the project in both with --embedded", () => {
+test("the stack reads .env, prefers environment variables, and ignores project settings in both with --embedded", () => {
   const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-env-"));
   const lines = Object.entries(project).map(([name, value]) => `${name}=${value}`);
   writeFileSync(

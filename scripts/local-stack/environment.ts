@@ -93,7 +93,7 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
   return { settings, all };
 }
 
-/** Returns why the functions would refuse the settings, so that this is reported where people look. */
+/** Returns why the functions would refuse the settings, so that the stack can report it before they start. */
 function providerFaults(all: Record<string, string>, supabaseUrl?: string): string[] {
   try {
     readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });

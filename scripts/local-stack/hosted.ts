@@ -17,7 +17,7 @@ export function withSupabaseStatus(root: string, environment: Environment): Envi
 }
 
 /**
- * Plans a run on an existing Supabase project: the web server alone. Applies no migrations and seeds nothing.
+ * Plans a run on an existing Supabase project, with only the web server. Applies no migrations and seeds nothing.
  * @throws StackError if the database differs from what this version expects, or if an option would seed it
  */
 export async function planHosted(start: StartOptions, opened: Opened): Promise<Planner> {

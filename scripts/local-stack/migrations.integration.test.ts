@@ -29,7 +29,7 @@ const write = (file: string, sql: string) => writeFile(path.join(directory, file
 const apply = () => applyMigrations({ dbUrl, directory });
 const query = async (sql: string) => (await withDatabase(dbUrl, (client) => client.query(sql))).rows;
 
-test("applies migrations once, in order, and records them as the Supabase CLI does", async () => {
+test("applies migrations only once, in order, and records them as the Supabase CLI does", async () => {
   await write("20260102000000_second.sql", "insert into public.notes values ('a;b');\n\n-- why\nselect 1 ;\n");
   await write("20260101000000_first.sql", "create table public.notes (note text);");
   expect(await apply()).toEqual(["20260101000000_first.sql", "20260102000000_second.sql"]);

@@ -53,7 +53,7 @@ async function readStatements(file: string, sql: string): Promise<Statement[]> {
   }
 }
 
-/** Returns the migrations recorded as applied, oldest first; empty if none ever were. */
+/** Returns the migrations recorded as applied, oldest first. The list is empty if the database has no record of any. */
 export async function recordedMigrations(client: pg.Client): Promise<Recorded[]> {
   const { rows } = await client.query<{ known: boolean }>(
     "select to_regclass('supabase_migrations.schema_migrations') is not null as known",

@@ -73,7 +73,7 @@ async function freePair(): Promise<number> {
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;
 const used = (held: HeldPorts) => Object.values(numbersOf(held));
 
-test("automatically chosen ports start where fetch allows them", async () => {
+test("the range of automatically chosen ports begins with the first port that fetch does not block", async () => {
   const causeAt = (port: number) =>
     fetch(`http://127.0.0.1:${port}`).then(
       () => "none",

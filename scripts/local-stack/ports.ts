@@ -27,8 +27,8 @@ export type TakenPort = { name: PortName; port: number; owner: string | undefine
 export type HeldPort = {
   port: number;
   /**
-   * Frees the port on 127.0.0.1, where the service listens, and keeps it on ::1: other starts still find it taken, and
-   * Linux never picks a port that is bound on any address for an outgoing connection.
+   * Frees the port on 127.0.0.1, where the service listens, and keeps it on ::1. Other starts still find the port
+   * taken, and Linux never picks a port for an outgoing connection that is bound on any address.
    */
   handOver: () => Promise<void>;
   /**
@@ -43,8 +43,8 @@ export type HeldPorts = Record<PortName, HeldPort>;
 
 const highestPort = 65_535;
 /**
- * The range for a port of any number: below the ports that systems give to outgoing connections, which could take one
- * before we do, and above those that `fetch` and browsers refuse (up to 10080: fetch.spec.whatwg.org, "bad port").
+ * The range of automatically chosen ports. Higher ports may be taken by outgoing connections before we take them, and
+ * `fetch` and browsers refuse many ports up to 10080 (fetch.spec.whatwg.org, "bad port").
  */
 export const anyPort = { from: 10_081, to: 32_000 };
 /**

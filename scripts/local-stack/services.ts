@@ -16,7 +16,7 @@ import type { Placement } from "./services/postgres/placement.ts";
 import { brandSettings, describeWeb, emailBrand, webEnvironment } from "./web-service.ts";
 
 export type ServiceContext = {
-  /** The checkout. */
+  /** The path of the checkout. */
   root: string;
   dataDir: string;
   held: HeldPorts;

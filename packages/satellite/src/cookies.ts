@@ -8,7 +8,10 @@ export interface CookieJar {
 /** Receives each `Set-Cookie` value. */
 export type CookieSink = (header: string) => void;
 
-/** Opens the jar of a request. If a cookie was sent twice, the first one counts: browsers send the closest path first. */
+/**
+ * Opens the jar of a request. If a cookie was sent twice, the first one counts, because browsers send the cookie with
+ * the most specific path first.
+ */
 export function openJar(
   cookieHeader: string | null,
   { secure, sink }: { secure: boolean; sink: CookieSink },

@@ -36,18 +36,21 @@ afterAll(() => {
 });
 
 describe("body parser of an Express app", () => {
-  test.each([5, maxBodyBytes, 4 * maxBodyBytes])("reads all %i bytes that a signed-in person posts", async (length) => {
-    const headers = { origin, cookie: "platform_app_session=a" };
-    const response = await fetch(`${origin}/save`, { method: "POST", headers, body: "x".repeat(length) });
-    expect(await response.text()).toBe(`ada ${length}`);
-  });
+  test.each([5, maxBodyBytes, 4 * maxBodyBytes])(
+    "reads all %i bytes of a body that a signed-in person posts",
+    async (length) => {
+      const headers = { origin, cookie: "platform_app_session=a" };
+      const response = await fetch(`${origin}/save`, { method: "POST", headers, body: "x".repeat(length) });
+      expect(await response.text()).toBe(`ada ${length}`);
+    },
+  );
 });
 
 describe("satellite endpoints of an Express app", () => {
   test.each([
     [maxBodyBytes, 400],
     [maxBodyBytes + 1, 413],
-  ])("answers %i bytes that are sent in chunks with status %i", async (length, status) => {
+  ])("answers a chunked request body of %i bytes with status %i", async (length, status) => {
     const headers = { origin, "content-type": "application/json" };
     const answered = await new Promise<number | undefined>((resolve, reject) => {
       const sent = request(`${origin}/api/auth/verify-app-token`, { method: "POST", headers }, (response) => {

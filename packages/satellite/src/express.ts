@@ -8,11 +8,11 @@ type ExpressRequest = IncomingMessage & { originalUrl?: string; user?: Satellite
 type Next = (error?: unknown) => void;
 type Middleware = (req: ExpressRequest, res: ServerResponse, next: Next) => Promise<void>;
 
-/** Express middleware: answers the sign-in endpoints and sets `req.user`. Use it before body parsers. */
+/** Express middleware that answers the sign-in endpoints and sets `req.user`. Use it before body parsers. */
 export interface ExpressSatellite extends Middleware {
   /** Sends people who are not signed in to the platform and back. */
   requireUser: Middleware;
-  /** Answers errors of the central API: use it after the routes. */
+  /** Answers errors of the central API. Use it after the routes. */
   onError: (error: unknown, req: ExpressRequest, res: ServerResponse, next: Next) => Promise<void>;
   central(req: ExpressRequest): CentralApi;
   signOut(req: ExpressRequest): Promise<void>;

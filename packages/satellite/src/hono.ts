@@ -7,7 +7,7 @@ import type { SatelliteUser } from "./sessions.ts";
 /** The variables that the middleware sets: `new Hono<SatelliteEnv>()`. */
 export type SatelliteEnv = { Variables: { user: SatelliteUser | null } };
 
-/** Hono middleware: answers the sign-in endpoints and sets `c.get("user")`. */
+/** Hono middleware that answers the sign-in endpoints and sets `c.get("user")`. */
 export interface HonoSatellite extends MiddlewareHandler<SatelliteEnv> {
   /** Sends people who are not signed in to the platform and back. */
   requireUser: MiddlewareHandler<SatelliteEnv>;

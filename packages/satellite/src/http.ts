@@ -77,7 +77,7 @@ export async function readBody(request: Request): Promise<string> {
   return text + decoder.decode();
 }
 
-/** Answers a refusal: with a page for browsers, else with problem JSON. */
+/** Answers a refusal with a page for browsers, or with problem JSON for other clients. */
 export function problemResponse(refusal: Refusal, request: Request): Response {
   const { code, headers } = refusal;
   const { status, title, detail } = problems[code];
@@ -114,7 +114,7 @@ background:none;color:var(--ink);font:inherit;font-weight:600;text-align:center;
 .primary{border-color:var(--accent);background:var(--accent);color:var(--on-accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}`;
 
-/** Renders a page of this package with a policy that allows its own style and script only. */
+/** Renders a page of this package with a content security policy that allows only its own style and script. */
 export function htmlPage(
   { title, main, script = "" }: { title: string; main: string; script?: string },
   { status = 200 }: { status?: number } = {},

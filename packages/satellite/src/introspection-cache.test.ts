@@ -49,7 +49,7 @@ describe("the introspection cache", () => {
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("caches no failure, no ended session, and no session past its expiry", async () => {
+  test("does not cache failures, ended sessions, or any session past its expiry", async () => {
     const answers: Promise<Introspection>[] = [];
     const { asked, clock, cache } = openCache({ answer: () => answers.shift() as Promise<Introspection> });
     answers.push(Promise.reject(new Error("down")), Promise.resolve({ active: false }));
@@ -80,7 +80,7 @@ describe("the introspection cache", () => {
     expect(await readAll()).toEqual([]);
   });
 
-  test("does not cache a pending answer if its login ends in the meantime", async () => {
+  test("does not cache the answer to an introspection call if a logout arrives while the call is pending", async () => {
     const { asked, cache } = openCache();
     const reading = cache.read("a");
     cache.dropLogin({ sid: "other" });

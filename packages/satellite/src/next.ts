@@ -10,9 +10,9 @@ const methodHeader = "x-gatehouse-method";
 const shared = Symbol.for("@gatehouse/satellite/next");
 
 export interface NextSatellite {
-  /** For `proxy.ts`: answers the sign-in endpoints and refreshes the session. */
+  /** Answers the sign-in endpoints and refreshes the session. Call it in `proxy.ts`. */
   proxy(request: Request): Promise<Response>;
-  /** For server components, server actions and route handlers. */
+  /** Returns the signed-in person, or null, in server components, server actions and route handlers. */
   getUser(): Promise<SatelliteUser | null>;
   /** Like `getUser`, but sends people who are not signed in to the platform and back. */
   requireUser(): Promise<SatelliteUser>;
@@ -39,12 +39,12 @@ export function createSatellite(options?: SatelliteOptions): NextSatellite {
     const list = await headers();
     const path = list.get(pathHeader) ?? "/";
     const request = new Request(core().origin, { method: list.get(methodHeader) ?? "GET", headers: new Headers(list) });
-    // Pages cannot set cookies; the proxy has refreshed the session already.
+    // Pages cannot set cookies, and the proxy has already refreshed the session.
     core().attach(request, { setCookie: null });
     return { request, path };
   }
 
-  /** Next refuses a relative `Location` from its proxy. */
+  /** Makes a redirect's `Location` absolute, because Next refuses a relative one from its proxy. */
   function withAbsoluteLocation(response: Response): Response {
     const location = response.headers.get("Location");
     if (location?.startsWith("/")) response.headers.set("Location", `${core().origin}${location}`);

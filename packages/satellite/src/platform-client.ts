@@ -41,7 +41,7 @@ export interface ActiveSession {
 export type Introspection = { active: false } | ActiveSession;
 
 export interface PlatformClient {
-  /** Redeems a cross-app token; null if it is invalid, used or expired. */
+  /** Redeems a cross-app token. Returns null if it is invalid, used or expired. */
   redeem(token: string): Promise<RedeemedToken | null>;
   /** Returns who a token would sign in, without redeeming it. */
   preview(token: string): Promise<SignInPreview | null>;

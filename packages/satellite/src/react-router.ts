@@ -3,7 +3,7 @@ import type { SatelliteOptions } from "./options.ts";
 import { createSatellite as createCore } from "./satellite.ts";
 import type { SatelliteUser } from "./sessions.ts";
 
-/** A React Router context key, as `createContext` makes it. */
+/** A React Router context key, as returned by `createContext`. */
 interface ContextKey {
   defaultValue?: Request;
 }
@@ -18,7 +18,7 @@ interface RouteArguments {
 }
 
 export interface ReactRouterSatellite {
-  /** For the root route: answers the sign-in endpoints, opens the session and sets its cookies. */
+  /** Answers the sign-in endpoints, opens the session and sets its cookies. Use it on the root route. */
   middleware(args: RouteArguments, next: () => Promise<unknown>): Promise<Response>;
   getUser(args: RouteArguments): Promise<SatelliteUser | null>;
   /** Like `getUser`, but throws the redirect to the platform for people who are not signed in. */
@@ -32,7 +32,7 @@ export function createSatellite(options?: SatelliteOptions): ReactRouterSatellit
   const core = createCore(options);
   const key: ContextKey = {};
 
-  /** The request as the server received it: loaders get copies. */
+  /** Returns the request as the server received it. Loaders get only a copy. */
   const requestOf = ({ context }: RouteArguments): Request => (context as ContextProvider).get(key);
 
   async function orResponse<Result>(

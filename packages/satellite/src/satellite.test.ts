@@ -13,7 +13,7 @@ const keys = await generateKeyPair("RS256");
 const otherKeys = await generateKeyPair("RS256");
 const jwk = { ...(await exportJWK(keys.publicKey)), kid: "k1", alg: "RS256", use: "sig" };
 
-/** A platform on loopback, with one session for each token. */
+/** State of a simulated platform on loopback, with one session for each token. */
 const platform = { url: "", asked: [] as string[], ended: new Set<string>(), status: 200, exp: 0 };
 let server: Server;
 
@@ -120,7 +120,7 @@ describe("a request's user", () => {
 });
 
 describe("satellite endpoints", () => {
-  test("leaves other paths than its endpoints to the app", async () => {
+  test("leaves paths other than its endpoints to the app", async () => {
     for (const path of ["/", "/sign-in/x", "/constructor", "/__proto__"]) {
       expect(await openSatellite().handle(ask(path))).toBeNull();
     }
@@ -210,7 +210,7 @@ describe("back-channel logout", () => {
       }),
     );
 
-  test("a logout token immediately ends the cached session with its sid, and no other session", async () => {
+  test("a logout token immediately ends the cached session with the token's sid, and no other session", async () => {
     const satellite = openSatellite();
     const other = () => ask("/", { cookie: "platform_app_session=b" });
     await satellite.getUser(ask("/"));
@@ -221,7 +221,7 @@ describe("back-channel logout", () => {
     expect(await satellite.getUser(other())).not.toBeNull();
   });
 
-  test("accepts a logout token once, even from concurrent callers", async () => {
+  test("accepts a logout token only once, even from concurrent callers", async () => {
     const satellite = openSatellite();
     const token = await logoutToken();
     const answers = await Promise.all(Array.from({ length: 10 }, () => post(satellite, token)));

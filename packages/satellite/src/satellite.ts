@@ -14,7 +14,10 @@ import { confirmPage, expiredPage, signingInPage } from "./verify-page.ts";
 export interface Satellite {
   readonly appName: string;
   readonly origin: string;
-  /** Answers the sign-in, sign-out and logout endpoints; null for any other path. Never throws for an outage. */
+  /**
+   * Answers the sign-in, sign-out and logout endpoints. Returns null for any other path. Does not throw during an
+   * outage.
+   */
   handle(request: Request): Promise<Response | null>;
   /** Returns the signed-in person, or null. @throws PlatformUnavailableError; the cookies are kept */
   getUser(request: Request): Promise<SatelliteUser | null>;
@@ -74,7 +77,7 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
     const token = tokenIn(searchParams);
     const state = searchParams.get("state") ?? "";
     const nextUrl = safePath(searchParams.get("nextUrl"));
-    // Redeems nothing, so that a scanner that opens the link does not use it up.
+    // Only previews the token, so that a scanner that opens the link doesn't use it up.
     if (token && cookies.stateMatches(state)) return signingInPage({ token, nextUrl, state });
     const person = token ? await platform.preview(token) : null;
     return person ? confirmPage({ token, nextUrl, person }) : expiredPage({ status: 200 });
@@ -93,7 +96,9 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
     return json(done);
   }
 
-  /** OpenID Connect Back-Channel Logout 1.0 §2.5. The token authenticates the request. */
+  /**
+   * Receives a back-channel logout (OpenID Connect Back-Channel Logout 1.0 §2.5). The token authenticates the request.
+   */
   async function receiveLogout(request: Request): Promise<Response> {
     const token = new URLSearchParams(await readBody(request)).get("logout_token") ?? "";
     try {

@@ -15,7 +15,7 @@ export interface HeldSessions {
 
 /** The sessions and the sign-in state that one browser holds in cookies. */
 export interface SessionCookies {
-  /** Returns the browser's session tokens, or none if they were not issued to it together. */
+  /** Returns the browser's session tokens, or none if they don't match their seal. */
   read(): Promise<HeldSessions>;
   /** Sets new tokens. A session that is left out keeps its token. */
   keep(sessions: { app?: IssuedSession | null; central?: IssuedSession | null }): Promise<void>;

@@ -6,7 +6,7 @@ import type { Settings } from "./options.ts";
 import type { PlatformClient } from "./platform-client.ts";
 import { openSessionCookies, type SessionCookies } from "./session-cookies.ts";
 
-/** A session that expires this soon is refreshed. */
+/** A session is refreshed this long before it expires. */
 const refreshMarginSeconds = 60 * 60;
 
 /** The signed-in person. Name and email need the scope `profile`. */
@@ -146,7 +146,9 @@ export function openRequestSession(
   };
 }
 
-/** Returns the page to come back to after a sign-in: the request's own URL, unless it was a form submission. */
+/**
+ * Returns the page to open after a sign-in, which is the request's own URL unless the request was a form submission.
+ */
 export function pageOf(request: Request): string {
   const { pathname, search } = new URL(request.url);
   return request.method === "GET" || request.method === "HEAD" ? `${pathname}${search}` : "/";

@@ -22,7 +22,7 @@ form?.addEventListener("submit", (event) => {
 
 const hidden = (name: string, value: string) => `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`;
 
-/** Renders the page for a sign-in that this browser started: a form that its script submits. */
+/** Renders the page for a sign-in that this browser started. Its script submits the form. */
 export function signingInPage(fields: { token: string; nextUrl: string; state: string }): Response {
   const inputs = hidden("token", fields.token) + hidden("nextUrl", fields.nextUrl) + hidden("state", fields.state);
   return htmlPage({
@@ -34,7 +34,7 @@ export function signingInPage(fields: { token: string; nextUrl: string; state: s
 }
 
 /**
- * Renders the page for a sign-in that another browser started: it names the account and asks for confirmation, which
+ * Renders the page for a sign-in that another browser started. It names the account and asks for confirmation, which
  * prevents login CSRF.
  */
 export function confirmPage({

@@ -3,19 +3,19 @@ import { subtractAmounts } from "../../studio/costs/difference.ts";
 import { costColumns, invoiceColumns } from "../../studio/costs/import-files.ts";
 import type { DayFigures, WorkspaceFigures } from "./platform-month.ts";
 
-/** Columns that are left out, because the platform's records belong to no app. */
+/** Columns that are left out of the platform's files, because its records belong to no app. */
 const ofApps = ["app", "app_id"];
 
-/** CSV columns of the platform's records; amounts are exact, times are UTC. */
+/** CSV columns of the platform's records. Amounts are exact, and times are UTC. */
 export const platformCostColumns = costColumns.filter(({ name }) => !ofApps.includes(name));
 export const platformInvoiceColumns = invoiceColumns.filter(({ name }) => !ofApps.includes(name));
 
-/** Leaves a file's app column empty. */
+/** Empties the app column of a page of records. */
 export function ofNoApp<Row extends { appId: string }>(page: { records: Row[]; nextCursor: string | null }) {
   return { ...page, records: page.records.map((record) => ({ ...record, appId: "" })) };
 }
 
-/** CSV columns of the workspaces behind a provider's month. */
+/** CSV columns of a provider's month by workspace. */
 export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [
   { name: "workspace_id", value: ({ workspaceId }) => workspaceId },
   { name: "workspace", value: ({ name }) => name },
@@ -29,7 +29,7 @@ export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [
   { name: "own_imported_less_metered_usd", value: ({ differenceUsd }) => differenceUsd },
 ];
 
-/** CSV columns of the days in a provider's month. */
+/** CSV columns of a provider's month by day. */
 export const dayColumns: readonly CsvColumn<DayFigures>[] = [
   { name: "day", value: ({ day }) => day },
   { name: "account_id", value: ({ accountId }) => accountId },

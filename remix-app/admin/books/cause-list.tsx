@@ -3,7 +3,7 @@ import { dayText } from "../../http/date-text.ts";
 import { Usd } from "../../ui/money.tsx";
 import { type Cause, causeWords, workspacesOf } from "./causes.ts";
 
-/** Lists the likely causes of a difference, most likely first, each with what to do and the workspaces to look at. */
+/** Lists the likely causes of a difference, most likely first. Each says what to do and which workspaces to check. */
 export function CauseList({ causes }: { causes: readonly Cause[] }) {
   return (
     <ol className="divide-y divide-line">

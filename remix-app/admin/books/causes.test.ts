@@ -63,7 +63,7 @@ const cases: [Cause, what: string, next: string][] = [
   [{ kind: "invoice_share", amountUsd: "-1.50" }, "The invoices are $1.50 less", "tax, fees or discounts"],
 ];
 test.each(cases.map(([cause, what, next]) => ({ cause, what, next })))(
-  "explains the cause $cause.kind",
+  "explains the cause $cause.kind of a difference between metered and charged costs",
   ({ cause, what, next }) => {
     const words = causeWords(causeSchema.parse(cause));
     expect(words.what).toContain(what);
@@ -80,11 +80,11 @@ test.each([
     ["2026-10-01", "2026-10-03", "2026-10-05", "2026-10-07", "2026-10-09", "2026-10-10"],
     "on 1 Oct 2026, 3 Oct 2026, 5 Oct 2026, 7 Oct 2026 and 2 other days,",
   ],
-])("joins consecutive days and names at most four spans: %j", (list, text) => {
+])("groups consecutive days and names at most four dates or ranges: %j", (list, text) => {
   expect(causeWords({ kind: "days_not_metered", amountUsd: "1", accountId: "a", days: list }).what).toContain(text);
 });
 
-test("names at most three workspaces of a cause, and counts the others", () => {
+test("names at most three workspaces for a likely cause, and counts the others", () => {
   const five = Array.from({ length: 5 }, (_, at) => ({
     ...orbit,
     name: `W${at}`,
@@ -95,7 +95,7 @@ test("names at most three workspaces of a cause, and counts the others", () => {
   expect(what).toContain("Used by W0, W1, W2 and 2 other workspaces.");
 });
 
-test("links to the workspaces that a cause names", () => {
+test("links to the workspaces that a likely cause names", () => {
   const cause: Cause = { kind: "account_differs", amountUsd: "5", accountId: "proj_1", workspaces: using };
   expect(workspacesOf(cause).map(({ name }) => name)).toEqual(["Lumen", "Orbit"]);
   expect(workspacesOf({ kind: "invoice_share", amountUsd: "1" })).toEqual([]);

@@ -11,7 +11,7 @@ const workspaces = z.array(z.object({ ...workspace, meteredUsd: amountText, days
 const amountUsd = amountText.nullable();
 const runs = z.number().int();
 
-/** A likely cause of a difference, as the database found it. */
+/** A likely cause of a difference between charged and metered costs, as determined by the database. */
 export const causeSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("workspace_costs_above_metered"),
@@ -130,7 +130,10 @@ function counted(number: number, noun: string): string {
 const namesShown = 3;
 const spansShown = 4;
 
-/** " from 3 Oct 2026 to 9 Oct 2026", or " on 3 Oct 2026, from 5 Oct 2026 to 9 Oct 2026 and on 3 other days". */
+/**
+ * Formats days as " from 3 Oct 2026 to 9 Oct 2026", or " on 3 Oct 2026, from 5 Oct 2026 to 9 Oct 2026 and on 3 other
+ * days".
+ */
 function duringDays(list: readonly string[]): string {
   if (list.length === 0) return "";
   const spans = spansOf(list);
@@ -146,13 +149,13 @@ function duringDays(list: readonly string[]): string {
   return ` ${joined([...texts, ...rest.map((days) => `on ${days}`)])}`;
 }
 
-/** "From 3 Oct 2026 to 9 Oct 2026, the", or "The" without days. */
+/** Begins a sentence with the days: "From 3 Oct 2026 to 9 Oct 2026, the", or "The" without days. */
 function openingDays(list: readonly string[]): string {
   const during = duringDays(list).slice(1);
   return during === "" ? "The" : `${during.charAt(0).toUpperCase()}${during.slice(1)}, the`;
 }
 
-/** Joins consecutive days into spans. */
+/** Groups consecutive days. */
 function spansOf(list: readonly string[]): { first: string; last: string; days: number }[] {
   const spans: { first: string; last: string; days: number }[] = [];
   for (const day of list) {

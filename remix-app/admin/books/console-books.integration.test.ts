@@ -52,7 +52,7 @@ async function meter(provider: string, account: string, costs: [tenant: number, 
   }
 }
 
-/** Takes a file through the import page: uploads it, names the provider and confirms the preview. */
+/** Imports a file on the import page: uploads it, names the provider and confirms the preview. */
 async function importFile(
   { name, text }: { name: string; text: string },
   { provider, fields = {} }: { provider: string; fields?: Record<string, string> },
@@ -142,7 +142,7 @@ describe("a month of three providers' bills, imported from files", () => {
     string,
   ];
 
-  test("a month agrees with a corrected invoice", async () => {
+  test("a month's costs agree with a corrected invoice", async () => {
     await meter(openai, "proj_1", [
       [0, 3, "40"],
       [1, 4, "30.000000000001"],
@@ -184,7 +184,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(second.done.text).toMatch(/id="replaces-error"/);
   });
 
-  test("a month agrees with an invoice reduced by a credit note", async () => {
+  test("a month's costs agree with an invoice reduced by a credit note", async () => {
     await meter(anthropic, "wrkspc_1", [
       [0, 10, "20"],
       [1, 11, "22.5"],
@@ -204,7 +204,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(await lineOf(anthropic)).toMatch(/Agrees Nothing to do/);
   });
 
-  test("months agree with one invoice over three months, and with an invoice in another currency at the entered rate", async () => {
+  test("costs agree with one invoice for three months, and with an invoice in another currency at the entered rate", async () => {
     const start = shiftMonth(month, -2);
     const days = [0, 1, 2].reduce((sum, months) => sum + lengthOf(shiftMonth(start, months)), 0);
     // A dollar a day.
@@ -222,7 +222,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(await lineOf(aws)).toMatch(/Agrees Nothing to do/);
   });
 
-  test("the files of a month contain the page's exact figures", async () => {
+  test("the CSV files of a month contain the exact figures of the page", async () => {
     const lines = async (path: string) => (await admin.browser.get(path)).text.trim().split("\r\n");
     const of = (rows: string[]) => rows.filter((row) => row.includes(openai));
     const books = of(await lines(`/admin/books.csv?month=${month}`));
@@ -235,7 +235,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(invoices).toHaveLength(3);
     const [head = "", ...charges] = await lines(`/admin/books.focus.csv?month=${month}`);
     expect(head).toMatch(/^BilledCost,BillingAccountId,/);
-    // The costs of three days and the invoice that counts.
+    // Three days of costs, and the invoice that corrected the other.
     expect(of(charges)).toHaveLength(4);
     const workspaces = await lines(`/admin/books/${month}/${openai}/workspaces.csv`);
     const days = await lines(`/admin/books/${month}/${openai}/days.csv`);
@@ -247,7 +247,7 @@ describe("a month of three providers' bills, imported from files", () => {
     );
   });
 
-  test("records each change of the books in the audit log", async () => {
+  test("records each change to the books in the audit log", async () => {
     const log = await query(
       "select action, target, reason from private.admin_audit_log where actor_id = $1 and target = $2 order by created_at",
       [admin.id, `costs ${openai}`],
@@ -262,7 +262,7 @@ describe("a month of three providers' bills, imported from files", () => {
 });
 
 describe("a provider's month whose invoice exceeds its metered cost", () => {
-  test("names the workspace whose own imported costs show that some of its runs are missing", async () => {
+  test("names the workspace whose own cost import shows that some of its runs are missing", async () => {
     const provider = `gap-${mark}`;
     await meter(provider, "proj_7", [
       [0, 3, "40"],
@@ -306,7 +306,7 @@ describe("a provider's month whose invoice exceeds its metered cost", () => {
     expect(words).not.toContain("$130.00");
   });
 
-  test("names the workspace without runs on the day charged above metering if no workspace imports its own costs", async () => {
+  test("if no workspace imports its own costs, names the workspace without runs on a day that cost more than was metered", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],
@@ -327,10 +327,10 @@ describe("a provider's month whose invoice exceeds its metered cost", () => {
   });
 });
 
-describe("a change of the books", () => {
+describe("a change to the books", () => {
   const provider = `guard-${mark}`;
 
-  test("refuses a change of the books without a reason or without the typed name", async () => {
+  test("refuses a change to the books without a reason or without the typed name", async () => {
     const { confirmed, done } = await importFile(openAiCosts([[3, "1", "proj_1"]]), {
       provider,
     });
@@ -374,7 +374,7 @@ describe("a change of the books", () => {
     expect(row?.amount).toBe("5");
   });
 
-  test("applies a change once when two admins confirm it concurrently", async () => {
+  test("applies a change to the books only once when two admins confirm it concurrently", async () => {
     const page = "/admin/books/import";
     const upload = new FormData();
     upload.set("upload", new File([openAiCosts([[6, "1", "proj_1"]]).text], "a.json"));
@@ -393,7 +393,7 @@ describe("a change of the books", () => {
     expect(rows).toHaveLength(1);
   });
 
-  test("records an invoice that is sent twice only once, with the same receipt", async () => {
+  test("records an invoice only once if it is sent twice, and returns the same receipt", async () => {
     const invoice = { provider, accountId: "proj_1", reference: "G-2", amountUsd: "1" };
     const { confirmed, done } = await enterInvoice(invoice);
     const again = await admin.browser.post("/admin/books/invoices/new", confirmed);
@@ -406,7 +406,7 @@ describe("a change of the books", () => {
   });
 });
 
-test("opens the books to infrastructure admins only", async () => {
+test("only infrastructure admins can open the books", async () => {
   const browser = await enter(stranger);
   const pages = [
     "",
@@ -430,7 +430,7 @@ test("opens the books to infrastructure admins only", async () => {
   }
 });
 
-test("answers 404 for a path without a valid month or record, and 400 for an invalid month in the query", async () => {
+test("answers 404 for a books path without a valid month or record, and 400 for an invalid month in the query", async () => {
   for (const page of ["/2026-13/openai", `/${month}/unknown-${mark}`, "/invoices/none", `/imports/${randomUUID()}`]) {
     expect([page, (await admin.browser.get(`/admin/books${page}`)).status]).toEqual([page, 404]);
   }

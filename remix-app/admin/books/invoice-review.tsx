@@ -5,7 +5,7 @@ import { Facts } from "../../ui/facts.tsx";
 import { ChangeForm } from "../change-form.tsx";
 import type { PlatformInvoiceEntry } from "./platform-invoices.ts";
 
-/** Shows what will be recorded, how it compares, and the form that confirms it. */
+/** Shows the invoice to be recorded, how it compares with the books, and the form to confirm it. */
 export function InvoiceReview({
   entry: { typed, draft, review, failed },
   base,

@@ -34,8 +34,8 @@ export function platformBook(
 }
 
 /**
- * Advances a review by one step. An import needs a reason and the provider's name typed again. Without them, the review
- * is shown again and nothing is stored.
+ * Advances the review of an import by one step. An import needs a reason and the provider's name typed again. Without
+ * them, the review is shown again and nothing is stored.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function takePlatformStep(

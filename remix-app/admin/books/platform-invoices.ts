@@ -25,7 +25,7 @@ export async function listPlatformInvoices(
   return { totals, ...pageOf(records, { limit: options.limit, cursorOf: cursorOfInvoice }) };
 }
 
-/** Returns a page of the platform's invoices that have days in a month, each with its share. */
+/** Returns a page of the platform's invoices that have days in a month, each with its share of that month. */
 export async function listPlatformShares(
   context: AppLoadContext,
   { month, ...options }: ListOptions & { month: string },
@@ -55,7 +55,7 @@ const read = z.union([
   z.object({ outcome: z.literal("not_found") }),
 ]);
 
-/** Returns a platform invoice, who recorded it and how it compares. @throws Response 404, 503 */
+/** Returns a platform invoice, who recorded it and how it compares with the books. @throws Response 404, 503 */
 export async function requirePlatformInvoice(context: AppLoadContext, invoiceId: string | undefined) {
   const { requestId } = context;
   const id = z.uuid().safeParse(invoiceId);
@@ -69,7 +69,7 @@ export async function requirePlatformInvoice(context: AppLoadContext, invoiceId:
   return { invoice, recorded, comparison: compared };
 }
 
-/** The state of an entry after a step. An unconfirmed review says what to correct. */
+/** The state of an invoice's entry after a step. A review that was not confirmed says what to correct. */
 export type PlatformInvoiceEntry =
   | Extract<InvoiceEntry, { at: "form" | "conflict" | "receipt" }>
   | (Extract<InvoiceEntry, { at: "review" }> & { failed?: FailedChange; status?: ConsoleRefusal["status"] });
@@ -77,8 +77,8 @@ export type PlatformInvoiceEntry =
 type Entering = { typed: TypedInvoice; draft: DraftedInvoice };
 
 /**
- * Advances an entry by one step: typed values are reviewed, a confirmed review is recorded, and the step `edit` shows
- * the form again. An invoice that is already recorded with these values leads to its receipt.
+ * Advances the entry of an invoice by one step: typed values are reviewed, a confirmed review is recorded, and the step
+ * `edit` shows the form again. An invoice that is already recorded with these values leads to its receipt.
  * @throws Response 503 UNAVAILABLE
  */
 export async function enterPlatformInvoice(

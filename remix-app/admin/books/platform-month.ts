@@ -17,7 +17,7 @@ const platformMonth = z.object({
   records: z.array(reconciledMonth),
 });
 
-/** Returns what was metered, imported and invoiced in all workspaces, by provider. @throws Response 503 UNAVAILABLE */
+/** Returns the metered, imported and invoiced costs of all workspaces, by provider. @throws Response 503 UNAVAILABLE */
 export function reconcilePlatform(context: AppLoadContext, month: string) {
   const args = { month: `${month}-01` };
   return callFunction(context, { name: "private.reconcile_platform", args, schema: platformMonth });

@@ -61,7 +61,7 @@ beforeEach(() => {
 const resolving = (address: string) =>
   ((_name: string, _options: LookupOptions, callback: (error: null, found: object[]) => void) =>
     callback(null, [{ address, family: 4 }])) as unknown as NonNullable<DownloadOptions["lookup"]>;
-/** The test server is on loopback, so only loopback counts as public here. */
+/** Treats only loopback as public, because the test server is on loopback. */
 const onTestServer: DownloadOptions = {
   lookup: resolving("127.0.0.1"),
   isPrivate: (address) => /^(169\.254|10\.|localhost)/.test(address),
@@ -97,7 +97,7 @@ test.each([
   ["https://metadata.google.internal/", "is a private address"],
   ["https://localhost/", "is a private address"],
   ["https://router/", "is a private address"],
-])("refuses to download %s without a request", async (url, message) => {
+])("refuses to download %s and sends no request", async (url, message) => {
   const lookup = () => {
     throw new Error("no name may be looked up");
   };
@@ -107,7 +107,7 @@ test.each([
 });
 
 test.each(["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1"])(
-  "refuses a public name that resolves to %s, before connecting",
+  "refuses a public host name that resolves to %s, before connecting",
   async (address) => {
     const failed = downloadPrices(`${origin}/api.json`, { lookup: resolving(address), ca: certificate });
     await expect(failed).rejects.toThrow("is a private address");

@@ -10,7 +10,7 @@ import { mostSourceBytes, mostSourceText } from "./read-source.ts";
 const withinMs = 20_000;
 const mostRedirects = 3;
 
-/** Overrides for tests: name lookup, private addresses, the trusted certificate and the limits. */
+/** Overrides the name lookup, private addresses, trusted certificate and limits in tests. */
 export type DownloadOptions = {
   lookup?: typeof lookup;
   isPrivate?: (host: string) => boolean;

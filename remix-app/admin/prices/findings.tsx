@@ -5,7 +5,7 @@ import type { Proposal } from "./proposal.ts";
 
 type Found = Omit<Proposal, "differences" | "same"> & { differences: number; same: number };
 
-/** Summarizes the comparison. */
+/** Summarizes a price comparison. */
 export function Findings({ findings, shown }: { findings: Found; shown: number }) {
   const { sources, differences, same, missing, unpriced } = findings;
   return (

@@ -114,7 +114,7 @@ function oneOf(offer: Offer, other: Offer = offer): Offer {
 }
 
 /**
- * Fills in the prices that a tier lacks: from the default tier of the same size, then from the tiers for all inputs.
+ * Fills in the prices that a tier lacks from the default tier of the same size, or else from the tiers for all inputs.
  */
 function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined }) {
   const { serviceTier, aboveTokens } = tier;

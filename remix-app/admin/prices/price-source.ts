@@ -2,7 +2,7 @@ import { formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
 import type { JsonNumber } from "#shared/exact-json.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
-/** The classes of a price, by the names that `private.add_model_price` takes. */
+/** The price classes, named as in the arguments of `private.add_model_price`. */
 export const priceClasses = [
   "inputUsd",
   "cachedInputUsd",
@@ -31,7 +31,7 @@ export const priceLabels: Readonly<Record<PriceClass, string>> = {
 /** The price from a source for one class: USD as exact decimal text, or null with the reason. */
 export type Offer = { usd: string | null; note?: string };
 
-/** A source's prices for one service tier, for inputs above a number of tokens; 0 for all inputs. */
+/** A source's prices for one service tier, for inputs above a number of tokens. The number is 0 for all inputs. */
 export type SourceTier = { serviceTier: string; aboveTokens: number; offers: Partial<Record<PriceClass, Offer>> };
 
 /** A model from a source. `unpriced` lists its other charges, which our prices can't express. */
@@ -46,7 +46,10 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** Matches what the service tier column accepts. */
 export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
-/** Our tier begins at the next token, which must still fit the column. */
+/**
+ * Returns whether a tier may begin above this number of tokens. Our tier begins at the next token, which must still fit
+ * the column.
+ */
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
 
 /** A price file that cannot be read. The message is for the admin. */

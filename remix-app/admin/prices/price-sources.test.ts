@@ -47,7 +47,7 @@ describe("the LiteLLM reader", () => {
     ["1e-400", "1e-400 isn’t a price"],
     [`0.${"0".repeat(98)}`, null],
     [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} isn’t a price`],
-  ])("never rounds the price %s, and says in a note why it can't be used", (text, note) => {
+  ])("does not round the price %s, and says in a note why it can't be used", (text, note) => {
     const offer = note === null ? { usd: "0" } : { usd: null, note };
     expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
@@ -89,7 +89,7 @@ describe("the LiteLLM reader", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _get_token_base_cost: each tier falls back to the base rates.
-  test("charges the base price for what a tier leaves out, and says so", () => {
+  test("uses the base price for amounts that a tier leaves out, and says so", () => {
     const model =
       entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
       "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);
@@ -102,7 +102,7 @@ describe("the LiteLLM reader", () => {
     expect(model?.tiers[2]?.offers).toMatchObject({ inputUsd: { usd: "2" }, outputUsd: { usd: "4", note } });
   });
 
-  test("states no price for fees that differ by size or follow a free allowance, and says why in a note", () => {
+  test("reads no price from fees that depend on size or start after a free allowance, and says why in a note", () => {
     const fee = (high: string, more = "") =>
       entry(`"search_context_cost_per_query": {"search_context_size_low": 0.005, "search_context_size_high": ${high}}${more},
         "input_cost_per_token": 1e-06`)?.tiers[0]?.offers.requestFeeUsd;
@@ -114,7 +114,7 @@ describe("the LiteLLM reader", () => {
     });
   });
 
-  test("lists charges that no price class covers", () => {
+  test("lists charges that belong to no price class", () => {
     const model =
       entry(`"input_cost_per_character": 1.5e-05, "output_cost_per_second": 0.00025, "input_cost_per_pixel": 0.0,
       "output_cost_per_token": 4e-06, "output_cost_per_reasoning_token": 8e-06, "cache_read_input_token_cost": 1e-07,
@@ -130,7 +130,7 @@ describe("the LiteLLM reader", () => {
     ]);
   });
 
-  test("marks a field if its two spellings state different amounts", () => {
+  test("marks a field whose two spellings state different amounts", () => {
     const spelled = (amount: string) =>
       entry(`"input_cost_per_token_above_200k_tokens": 1e-06, "input_cost_per_token_above_200000_tokens": ${amount}`)
         ?.tiers[0]?.offers.inputUsd;
@@ -199,7 +199,7 @@ describe("the models.dev reader", () => {
     });
   });
 
-  test("reads a mode with a service tier as that tier, and lists other modes", () => {
+  test("reads a mode with a service tier as that tier, and only lists other modes", () => {
     const model = entry(
       `{"input": 5, "output": 30}`,
       `, "experimental": {"modes": {"fast": {"cost": {"input": 12.5, "output": 75}, "provider": {"body": {"service_tier": "priority"}}},
@@ -213,7 +213,7 @@ describe("the models.dev reader", () => {
     expect(model?.unpriced).toEqual(["mode turbo"]);
   });
 
-  test("lists a reasoning cost above the output cost, and costs in an unknown form", () => {
+  test("lists reasoning costs above the output cost, and costs in an unknown form", () => {
     expect(entry(`{"input": 1, "output": 3, "reasoning": 3.0}`)?.unpriced).toEqual([]);
     expect(entry(`{"input": 1, "output": 3, "reasoning": 4, "video": 1}`)?.unpriced).toEqual(["reasoning", "video"]);
     expect(entry(`{"input": 1, "output": 3, "tiers": "none"}`)).toMatchObject({
@@ -243,7 +243,7 @@ test.each([
   expect(read(text, "gpt-x")?.models).toMatchObject([{ tiers: [], unpriced: ["stated twice in the file"] }]);
 });
 
-test("takes a model's prices even if another model is stated twice", () => {
+test("reads a model's prices even if another model is stated twice", () => {
   const text = `{"gpt-x": {"litellm_provider": "openai"}, "gpt-x": {}, "gpt-y": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}}`;
   expect(read(text, "gpt-y")?.models).toMatchObject([
     { tiers: [{ offers: { inputUsd: { usd: "1" } } }], unpriced: [] },
@@ -261,7 +261,7 @@ test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error":
 test.each([
   [500_000, undefined],
   [500_001, "prices.json has more than 500,000 values"],
-])("limits a price file to 500,000 values: %i give the error %s", (values, message) => {
+])("limits a price file to 500,000 values: a file with %i gives the error %s", (values, message) => {
   // Each comma, bracket and brace counts as a value. Four of them are around the numbers.
   const reading = () => read(`{"x": {"litellm_provider": "openai"}, "y": [${"1,".repeat(values - 4)}1]}`);
   if (message) expect(reading).toThrow(message);

@@ -53,7 +53,7 @@ const propose = (routes: RoutePrices[], sources: PriceSource[], names: Record<st
   proposePrices(routes, { sources, names: new Map(Object.entries(names)) });
 const base = { inputUsd: "1", outputUsd: "2" };
 
-describe("a comparison", () => {
+describe("a price comparison", () => {
   test.each<[string, Partial<Known>, Amounts, Amounts, PriceClass, string | null]>([
     ["ignores trailing zeros", {}, base, base, "inputUsd", "same"],
     ["finds a difference in the last digit", { inputUsd: "1.000001" }, base, {}, "inputUsd", "different"],
@@ -86,13 +86,13 @@ describe("a comparison", () => {
     expect(found && compare(found, name)).toBe(expected);
   });
 
-  test("separates rows where a source differs from rows where all sources agree", () => {
+  test("separates price rows where a source differs from rows where all sources agree", () => {
     const found = propose([route([price()])], [liteLlm(model([stated(base), stated(base, { serviceTier: "flex" })]))]);
     expect(found.same).toMatchObject([{ serviceTier: "default", latest: "7" }]);
     expect(found.differences).toMatchObject([{ serviceTier: "flex", current: null, latest: "7" }]);
   });
 
-  test("marks classes that a source doesn't price, and uses the other source's price", () => {
+  test("marks price classes that a source doesn't cover, and uses the other source's price", () => {
     const marked = model([
       { serviceTier: "default", aboveTokens: 0, offers: { inputUsd: { usd: null, note: "marked" } } },
     ]);
@@ -102,7 +102,7 @@ describe("a comparison", () => {
     expect(alone && compare(alone, "inputUsd")).toBe("no price");
   });
 
-  test("shows no current price after it has ended, and doesn't replace a scheduled price", () => {
+  test("doesn't show a current price that has ended, and doesn't replace a scheduled price", () => {
     const soon = new Date(Date.now() + 60_000).toISOString();
     const of = (rest: Partial<Known>) =>
       propose([route([price(rest)])], [liteLlm(model([stated({ inputUsd: "5" })]))]).differences[0];
@@ -127,7 +127,7 @@ describe("a tier above a number of tokens", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("a tier matches our price that begins at its threshold or at the next token", () => {
+  test("a source's tier matches our price that begins at its threshold or at the next token", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],
@@ -141,7 +141,7 @@ describe("a tier above a number of tokens", () => {
   });
 });
 
-describe("matching of routes", () => {
+describe("matching of routes to the entries of a price source", () => {
   const found = (providerId: string, names: Record<string, string>, entry: Partial<SourceModel>) =>
     propose([route([], { providerId })], [modelsDev(model([stated(base)], entry))], names).differences.length === 1;
 
@@ -158,14 +158,14 @@ describe("matching of routes", () => {
     ["own", { own: "fireworks-ai" }, "fireworks-ai", true],
     ["own", {}, "fireworks-ai", false],
   ])(
-    "matches provider %s, with the configured names %j, to a source's provider %s where expected",
+    "provider %s, with the configured names %j, matches a source's provider %s only if both are the same company",
     (providerId, names, provider, expected) => {
       expect(found(providerId, names, { provider })).toBe(expected);
     },
   );
 
   test.each(["GPT-x", "gpt-x-2026", "openai/gpt-x"])(
-    "matches a model only by the provider's exact name for it, not %s",
+    "matches a model only by the exact name that its provider uses, not by %s",
     (name) => {
       const { missing } = propose([route([])], [modelsDev(model([stated(base)], { model: name }))]);
       expect(missing).toEqual([{ model: "m", providerId: "openai", providerModel: "gpt-x", name: "openai" }]);
@@ -198,7 +198,7 @@ describe("matching of routes", () => {
   });
 });
 
-test("compares an empty amount at the price that settlement charges", () => {
+test("compares an empty amount as the price that settlement would charge", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2", cacheWriteUsd: "3" };
   expect(currentUsd(current, "cacheWrite1hUsd")).toBe("3");
   expect(currentUsd({ ...current, cacheWriteUsd: null }, "cacheWrite1hUsd")).toBe("1");
@@ -207,7 +207,7 @@ test("compares an empty amount at the price that settlement charges", () => {
   expect(currentUsd(null, "inputUsd")).toBeNull();
 });
 
-test("takes provider names from the functions' settings", () => {
+test("reads the provider names from the gateway functions' settings", () => {
   const names = namesFromSettings({
     AI_PROVIDER_EU_KIND: "azure",
     AI_PROVIDER_EU_BILLING_NAME: "microsoft",

@@ -11,7 +11,7 @@ import {
 } from "./price-source.ts";
 import { sourceNames, tierIncludesItsSize } from "./source-names.ts";
 
-/** An amount as a price column takes it: twelve digits and six decimals. */
+/** An amount that fits a price column, with at most twelve digits and six decimals. */
 const amount = z.string().regex(/^\d{1,12}(\.\d{1,6})?$/);
 const amounts = z.object(
   Object.fromEntries(priceClasses.map((name) => [name, amount.nullable()])) as Record<
@@ -45,18 +45,18 @@ export const routePricesSchema = z.array(
 );
 export type RoutePrices = z.output<typeof routePricesSchema>[number];
 
-/** A price row of a route with each source's prices, in the order of the sources. */
+/** A price row of a route with the prices of each source, in the order of the sources. */
 export const proposedPriceSchema = z.object({
   model: z.string(),
   displayName: z.string(),
   providerId: z.string(),
   serviceTier: z.string().regex(serviceTierName),
   minInputTokens: tokens,
-  /** Identifies the newest price of this size when the page was shown; null if there was none. */
+  /** Identifies the row's newest price when the page was shown; null if there was none. */
   latest,
   /** The price now; null if there is none. */
   current: amounts.nullable(),
-  /** A later price of this row is scheduled, so no price can be chosen. */
+  /** Whether a later price of this row is scheduled, so that no price can be chosen. */
   scheduled: z.boolean(),
   offered: z.array(offers).max(2),
 });
@@ -152,10 +152,7 @@ function isScheduled({ current, from, until }: RoutePrices["prices"][number]): b
   return current ? until !== null : from !== null && Date.parse(from) > Date.now();
 }
 
-/**
- * Finds our price of a tier. A price that begins at the tier's number of tokens counts like a price that begins above
- * it.
- */
+/** Finds our price for a source's tier, which begins at the tier's threshold or at the next token. */
 function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
   const sizes = aboveTokens === 0 ? [0] : [aboveTokens + 1, aboveTokens];
   return sizes
@@ -163,7 +160,7 @@ function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }:
     .find((price) => price !== undefined);
 }
 
-/** Merges the entries of one source. If their prices differ, no price is used. */
+/** Merges the entries of one source for the same model. If their prices differ, no price is used. */
 function mergeOffers(
   entries: readonly SourceModel[],
   { serviceTier, aboveTokens }: Tier,

@@ -42,7 +42,10 @@ function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>)
 /** Matches strings and the brackets of objects and arrays. A string before a colon is a member's name. */
 const jsonToken = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}[\]]/g;
 
-/** Returns all names on the paths to duplicate members of valid JSON. Parsers keep the last of them. */
+/**
+ * Returns the names of duplicate members in valid JSON, and of the members that contain them. Parsers keep only the
+ * last duplicate.
+ */
 function repeatedNames(text: string): Set<string> {
   const repeated = new Set<string>();
   const open: { names: Set<string>; name: string }[] = [];

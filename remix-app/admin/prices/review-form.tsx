@@ -149,7 +149,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
   );
 }
 
-/** Chooses which of a row's prices are applied: the ticked ones, or all of one source. */
+/** Renders the choice of a row's prices: the checked ones, or all prices of one source. */
 function ApplyChoice({ price, row, sources, typed, title }: TableProps & { title: string }) {
   const field = takeField(row);
   const chosen = typed[field] ?? "";

@@ -46,7 +46,7 @@ test.each<[string, Record<string, string>, Record<string, string>]>([
     { take0: "0", pick0_inputUsd_1: "on" },
     { inputUsd: "1.6", outputUsd: "2", cachedInputUsd: "0.1" },
   ],
-])("takes %s from a source and keeps any other amounts", (_, fields, amounts) => {
+])("takes %s from a price source and keeps all other amounts", (_, fields, amounts) => {
   expect(choose(fields)).toEqual({ chosen: [{ ...scope, ...known, ...amounts }] });
 });
 
@@ -69,17 +69,17 @@ test.each<[string, Record<string, string>, Partial<ProposedPrice>, string]>([
     "needs an input and an output price",
   ],
   ["a later price is scheduled", { take0: "0" }, { scheduled: true }, "a later price is scheduled"],
-])("refuses a review if %s", (_, fields, rest, fault) => {
+])("refuses a review of price differences if %s", (_, fields, rest, fault) => {
   expect(choose(fields, price(rest))).toEqual({ fault: expect.stringContaining(fault) });
 });
 
-test("creates a new price from the chosen amounts", () => {
+test("creates a new price from the amounts chosen in the review", () => {
   expect(choose({ take0: "0" }, price({ current: null, latest: null }))).toEqual({
     chosen: [{ ...scope, latest: null, ...none, inputUsd: "1.5", outputUsd: "2", cachedInputUsd: "0.1" }],
   });
 });
 
-test("reads back a review that the page showed, and rejects any other text", () => {
+test("reads a review of prices as the page sent it, and rejects any other text", () => {
   const shown: Shown = { sources: ["LiteLLM"], prices: [price()] };
   expect(readShown(JSON.stringify(shown))).toEqual(shown);
   const many = (count: number) => JSON.stringify({ ...shown, prices: Array(count).fill(price()) });

@@ -3,8 +3,9 @@ import type { SourceName } from "./price-source.ts";
 type Names = Readonly<Record<SourceName, readonly string[]>>;
 
 /**
- * The sources' names for the company of a provider kind. Keys are kinds (docs/providers.md); models.dev has a folder
- * for each of its providers, and LiteLLM a `litellm_provider`. A kind for servers of any company has no entry.
+ * Names that the price sources use for the company behind each provider kind. Keys are kinds (docs/providers.md). The
+ * names are models.dev's provider folders and LiteLLM's `litellm_provider` values. A kind for servers of any company
+ * has no entry.
  */
 const companies: Readonly<Record<string, Names>> = {
   openai: { "models.dev": ["openai"], LiteLLM: ["openai"] },

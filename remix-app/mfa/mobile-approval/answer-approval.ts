@@ -30,7 +30,7 @@ const decided = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * Returns the requests that wait for a phone at AAL2, newest first.
+ * Returns the account's open approval requests, newest first. Only a phone at AAL2 may see them.
  * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
  */
 export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<ApprovalList["approvals"]> {
@@ -54,7 +54,7 @@ export interface ApprovalAnswer {
 }
 
 /**
- * Records a phone's answer to a request. It counts once; the fifth wrong code locks the request.
+ * Records a phone's decision on an approval request. A decision is final. The fifth wrong code locks the request.
  * @throws Response 403 FORBIDDEN with `attemptsLeft` for a wrong code; otherwise 403, 404, 409, 410, 503
  */
 export async function answerApproval(

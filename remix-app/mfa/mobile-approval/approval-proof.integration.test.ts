@@ -64,7 +64,7 @@ const hello = { model: "demo-chat", messages: [{ role: "user", content: "hello" 
 const playground = (endpoint: string, body: object) => (visitor: Visitor) =>
   visitor.postJson(`/api/v1/workspaces/${tenant.workspaceId}/ai/playground/${endpoint}`, body);
 
-/** Browser actions that our server passes on, with a part of each answer. */
+/** Browser actions that our server passes on, each with the status and a part of the expected answer. */
 const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, () => string][] = [
   ["lists its workspaces", (visitor) => visitor.get("/api/v1/workspaces"), 200, () => tenant.workspaceId],
   ["opens the studio", (visitor) => visitor.get(`/workspaces/${tenant.workspaceId}/ai`), 200, () => "No requests yet"],
@@ -87,8 +87,8 @@ const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, 
   ["asks for a QR code", (visitor) => visitor.postJson("/api/v1/auth/qr-login/challenges", {}), 201, () => "secret"],
 ];
 
-describe.each(deeds)("a browser with a sign-in that a phone approved: %s", (_, deed, status, part) => {
-  test("the approval's cookie is required for what the browser does", async () => {
+describe.each(deeds)("a browser whose sign-in was approved on a phone: %s", (_, deed, status, part) => {
+  test("the browser's action requires the approval's cookie", async () => {
     const answer = await deed(browser);
     expect(answer.status, answer.text).toBe(status);
     expect(answer.text).toContain(part());
@@ -190,7 +190,7 @@ test("an approval proof is refused once the phone's authenticator is removed", a
   expect(await call(accessTokenOf(browser), proof)).toBe("refused");
 });
 
-test("an approval bound without a key, by a server of release 0.1.0, opens pages with its cookie alone", async () => {
+test("an approval without a key, as release 0.1.0 stored it, opens pages with its cookie alone", async () => {
   const { browser, sessionId } = await approvedMember();
   await query("update private.login_challenges set proof_key = null where bound_session_id = $1", [sessionId]);
   const path = "/api/v1/workspaces";

@@ -17,8 +17,8 @@ const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: tim
 
 /**
  * Returns the status of an approval request to the session that made it. Once the request is approved, this binds the
- * approval to that session, a single time, and sets its cookie. If that answer gets lost, the same session can get it
- * again until the request would have expired.
+ * approval to that session, only once, and sets its cookie. If that answer gets lost, the same session can get it again
+ * until the request would have expired.
  * @throws Response 404 for a wrong id or secret, 403 for another session, 503
  */
 export async function bindApproval(

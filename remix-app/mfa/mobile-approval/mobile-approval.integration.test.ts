@@ -41,8 +41,8 @@ const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
 /**
- * Creates a separate account for tests that would spoil the shared one. The phone's code ends every session at AAL1, so
- * browsers sign in afterwards.
+ * Creates a separate account for tests that would change the shared one. The phone's code ends every session at AAL1,
+ * so browsers sign in afterwards.
  */
 async function own(): Promise<Own> {
   const person = await createPerson();
@@ -184,7 +184,7 @@ describe("a sign-in approved on the phone", () => {
     }
   });
 
-  test("an approval opens no other session, which loses the cookie and still leads to the challenge", async () => {
+  test("an approval doesn't open another session, which loses the cookie and leads to the challenge", async () => {
     const first = await approved(await signInAgain());
     const cookie =
       first
@@ -214,7 +214,7 @@ describe("a sign-in approved on the phone", () => {
     expect(again.cookie()).not.toContain(cookieName);
   });
 
-  test("an approval ends once the account's session boundary moves", async () => {
+  test("an approval ends when the account's MFA policy ends earlier sessions", async () => {
     const { person, phone } = await own();
     const browser = await approved(await enter(person), phone);
     await query(
@@ -284,7 +284,7 @@ describe("an approval request", () => {
     expect((await poll(browser, asked)).body).toEqual({ status: "locked" });
   });
 
-  test("says how many attempts are left, and accepts the right code after four wrong ones", async () => {
+  test("a wrong code's error says how many attempts are left, and the right code works after four wrong ones", async () => {
     const asked = await ask();
     for (const [nth, attemptsLeft] of [4, 3, 2, 1].entries()) {
       const wrong = await answer(phone, { ...asked, pairCode: wrongCodes(asked)[nth] ?? "" });
@@ -293,7 +293,7 @@ describe("an approval request", () => {
     expect((await answer(phone, asked)).status).toBe(200);
   });
 
-  test("only one of many concurrent answers approves a request, and only one of many concurrent polls binds it", async () => {
+  test("only one of many concurrent answers approves an approval request, and only one of many concurrent polls binds it", async () => {
     const { person, phone } = await own();
     const browser = await enter(person);
     const asked = await ask(browser);
@@ -319,7 +319,7 @@ describe("an approval request", () => {
     expect((await answer(phone, asked)).status).toBe(409);
   });
 
-  test("a phone at AAL1, another account's phone and the browser itself can't list or answer a request", async () => {
+  test("a phone at AAL1, another account's phone and the browser itself can neither list nor answer an approval request", async () => {
     const asked = await ask();
     const plain = await phoneOf(person);
     expect(await plain.get(approvals)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
@@ -347,7 +347,7 @@ describe("an approval request", () => {
     ["a five-digit code", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
     ["an approval but no code", { decision: "approve", device: unlockedPhone }],
     ["no device", { decision: "approve", pairCode: "123456" }],
-  ])("refuses an answer to an approval request with %s: 400", async (_, body) => {
+  ])("answers 400 to a decision on an approval request with %s", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
@@ -370,7 +370,7 @@ describe("an approval request", () => {
 describe("the page of an approval request", () => {
   shareOne();
 
-  test("shows the code, binds the approval only by its button and never on load, and leads to the destination", async () => {
+  test("the page shows the code, binds the approval only when the button is pressed, and leads to the destination", async () => {
     const browser = await signInAgain();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);

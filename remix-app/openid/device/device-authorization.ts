@@ -28,11 +28,11 @@ const storedRequest = z.object({
 export interface DeviceAuthorization extends Omit<z.output<typeof storedRequest>, "userAgent"> {
   /** Words from a closed list, such as "curl on Linux". */
   device: string;
-  /** The scopes in words. */
+  /** Descriptions of the scopes. */
   rights: string[];
 }
 
-/** Why no request is shown. */
+/** Why a user code leads to no request. */
 export interface MissingAuthorization {
   code: RefusedAttempt["code"] | "NOT_FOUND";
   status: number;
@@ -69,7 +69,7 @@ export async function findDeviceAuthorization(
   return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes, context.env.BRAND_NAME) };
 }
 
-/** Returns the scopes in words. Unlike a browser's login, a device's login doesn't end with a sign-out here. */
+/** Describes the scopes. Unlike a browser's login, a device's login doesn't end with a sign-out here. */
 function rightsOf(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
   const rights = rightsOfScopes(withoutRenewal, product);
@@ -95,8 +95,9 @@ const outcome = z.enum([
 ] as const);
 
 /**
- * Approves or denies a request, once. An approval is recorded in the account's activity and emailed to its owner.
- * @param options.request by findDeviceAuthorization, for the user of this request
+ * Approves or denies a request, which can be answered only once. An approval is recorded in the account's activity and
+ * emailed to its owner.
+ * @param options.request the result of findDeviceAuthorization for the signed-in user
  * @throws Response 409 CONFLICT if it was answered before, 410 GONE if it expired, 401, 403 MFA_REQUIRED, 404, 503
  */
 export async function decideDeviceAuthorization(

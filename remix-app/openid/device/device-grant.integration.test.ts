@@ -166,7 +166,7 @@ describe("the device authorization endpoint", () => {
     await deleteDeviceClient(without);
   });
 
-  test("refuses the 61st device request from one address in 10 minutes with 429 and Retry-After", async () => {
+  test("refuses the 61st device request from one IP address in 10 minutes with 429 and Retry-After", async () => {
     const address = newAddress();
     for (let nth = 0; nth < 60; nth += 12) {
       const answers = await callAtOnce(() => ask(client, { address }), { times: 12 });
@@ -183,12 +183,12 @@ describe("the device authorization endpoint", () => {
 });
 
 describe("a device", () => {
-  test("a device polls until a person approves, and gets working tokens of the granted scopes that it can refresh", async () => {
+  test("a device polls until a person approves it, and then gets working access and refresh tokens with the granted scopes", async () => {
     const begun = await begin();
     expect(await pollError(client, begun.device_code)).toBe("400 authorization_pending");
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
     await answer("approve", begun);
-    // Past the first interval of 5 seconds, and 5 seconds before the end of the second one.
+    // The first interval of 5 seconds has passed, and the second one lasts 5 seconds longer.
     await passSincePoll({ deviceCode: begun.device_code }, 5);
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
     await passSincePoll({ deviceCode: begun.device_code }, 15);

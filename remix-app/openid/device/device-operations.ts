@@ -8,12 +8,12 @@ import { approvingDevice } from "../../session/challenge.ts";
 export const deviceApproval = z.strictObject({ device: approvingDevice });
 
 const deviceRequest = z.object({
-  /** As the device shows it. */
+  /** The code as the device shows it. */
   userCode: z.string().regex(/^[A-Z]{4}-[A-Z]{4}$/),
   status: z.enum(["pending", "approved", "denied", "expired"]),
   app: z.object({ name: z.string(), displayName: z.string() }),
   scopes: z.array(z.string()),
-  /** The scopes in words. */
+  /** Descriptions of the scopes. */
   rights: z.array(z.string()),
   device: z.string(),
   address: z.string().nullable(),

@@ -46,7 +46,7 @@ async function stateOf(userCode: string): Promise<string> {
 }
 
 describe("the device sign-in page for a user code", () => {
-  test("the device sign-in page names app, code, device, place, address, time, account and rights, and warns about foreign codes", async () => {
+  test("the device sign-in page describes the request in full, and warns about codes from other people", async () => {
     const { userCode } = await askFromDevice(client);
     const { status, words } = await (await enter(person)).get(pageOf(userCode));
     expect(status).toBe(200);
@@ -66,7 +66,7 @@ describe("the device sign-in page for a user code", () => {
     expect(words.replaceAll(" ", "")).toContain(person.email);
   });
 
-  test("the device sign-in page omits an unknown place or address, and describes the device in fixed words", async () => {
+  test("the device sign-in page omits an unknown place or address, and never shows the raw user agent", async () => {
     const userAgent = "Gatehouse security check - press approve";
     const { userCode } = await askFromDevice(client, { place: null, userAgent });
     const { words } = await (await enter(person)).get(pageOf(userCode));
@@ -102,7 +102,7 @@ describe("the device sign-in page for a user code", () => {
     expect(location).toBe(`/login?${new URLSearchParams({ returnUrl: pageOf(userCode) })}`);
   });
 
-  test("the device sign-in page sends a session whose second factor is still due to verify it", async () => {
+  test("the device sign-in page redirects a session with a pending second factor to the challenge", async () => {
     const owing = await createPerson();
     try {
       await insertAuthenticators(owing, ["Phone"]);
@@ -127,7 +127,7 @@ describe("the device sign-in page for a user code", () => {
 });
 
 describe("answering a device's sign-in request on the page", () => {
-  test("approving a device on the page happens once, is confirmed, and notifies the account's owner", async () => {
+  test("approving a device on the page cannot be undone, shows a confirmation, and notifies the account's owner", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     expect(await answer(browser, userCode, "approve")).toMatchObject({
@@ -148,7 +148,7 @@ describe("answering a device's sign-in request on the page", () => {
     expect(events).toEqual([{ kind: "device_approved", details, mails: "1" }]);
   });
 
-  test("denying a device on the page is final and is confirmed", async () => {
+  test("denying a device on the page cannot be undone, and shows a confirmation", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     await answer(browser, userCode, "deny");
@@ -161,7 +161,7 @@ describe("answering a device's sign-in request on the page", () => {
     [590, "approved", null],
     [610, "pending", "/step-up?"],
   ] as const)(
-    "approving a device in a session that signed in %i seconds ago leaves the request %s",
+    "approving a device %i seconds after signing in leaves the request %s",
     async (secondsAgo, state, leadsTo) => {
       const { userCode } = await askFromDevice(client);
       const browser = await signedInLongAgo(person, { secondsAgo });
@@ -265,7 +265,7 @@ describe("guessing user codes", () => {
     }
   });
 
-  test("one address may try 30 wrong user codes in 10 minutes, across all accounts", async () => {
+  test("one IP address may try 30 wrong user codes in 10 minutes, across all accounts", async () => {
     const guessers = await Promise.all(Array.from({ length: 4 }, createPerson));
     try {
       const { userCode } = await askFromDevice(client);

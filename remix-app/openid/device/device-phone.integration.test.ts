@@ -49,7 +49,7 @@ async function approvalOf(userCode: string): Promise<Record<string, unknown> | u
 }
 
 describe("approving a device on a phone", () => {
-  test("a phone reads which app and device send the request, from where and for what, without changing anything", async () => {
+  test("a phone can read a device request's app, device, place, scopes and rights without changing the request", async () => {
     const { userCode } = await askFromDevice(client);
     for (const typed of [userCode, shownUserCode(userCode), userCode.toLowerCase()]) {
       expect(await phone.get(pathOf(typed))).toEqual({
@@ -72,7 +72,7 @@ describe("approving a device on a phone", () => {
     expect(await approvalOf(userCode)).toMatchObject({ approved: false, denied: false });
   });
 
-  test("a phone approves for its own account, notifies the owner, and keeps its own session out of the proof", async () => {
+  test("a phone approves a device for its own account, and the device's login does not depend on the phone's session", async () => {
     const { userCode } = await askFromDevice(client);
     expect(await approve(phone, userCode)).toMatchObject({ status: 200, body: { status: "approved" } });
     expect(await approvalOf(userCode)).toEqual({

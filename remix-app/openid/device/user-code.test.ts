@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { newUserCode, readUserCode, shownUserCode } from "./user-code.ts";
 
-test("a new user code has eight consonants and reads back as shown", () => {
+test("a new user code has eight consonants and is accepted as it is displayed", () => {
   const codes = Array.from({ length: 200 }, newUserCode);
   for (const code of codes) {
     expect(code).toMatch(/^[BCDFGHJKLMNPQRSTVWXZ]{8}$/);

@@ -7,7 +7,7 @@ import {
 
 export interface AssertionOptions {
   signal: AbortSignal;
-  /** Conditional: offered in the email field's autofill while the page is open. */
+  /** With `conditional`, the browser offers passkeys in the email field's autofill while the page is open. */
   mediation?: "conditional";
 }
 

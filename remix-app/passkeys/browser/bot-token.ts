@@ -1,7 +1,7 @@
-/** The sign-in page's bot challenge, as abuse/bot-challenge-field.tsx describes it. */
+/** The sign-in page's bot challenge (abuse/bot-challenge-field.tsx). */
 export interface BotToken {
   ready(): boolean;
-  /** Takes the token, which is valid for one call; the widget then issues another token. */
+  /** Takes the token, which is valid for one call. The widget then issues another token. */
   take(): string;
   /** Calls the listener whenever a token arrives or expires. */
   onChange(listener: () => void): void;

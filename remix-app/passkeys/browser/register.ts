@@ -52,7 +52,10 @@ function offerRegistration(section: HTMLElement): void {
   }
 }
 
-/** Reloads the page if the session has changed: the page then redirects to where that is resolved, and back. */
+/**
+ * Returns the message to show. If the session has changed, reloads the page instead, which redirects to the required
+ * step and then back.
+ */
 function refusedBy({ status, detail }: Refused): string | null {
   if (status !== 0) return detail;
   location.reload();

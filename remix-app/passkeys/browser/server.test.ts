@@ -19,15 +19,15 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("adding a passkey without the second factor asks for a page reload, which leads to the challenge", async () => {
+test("adding a passkey before the required second factor asks for a page reload", async () => {
   expect(await post(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
 });
 
-test("any other refusal of a passkey is shown in place", async () => {
+test("a refusal to add a passkey includes the reason", async () => {
   expect(await post(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
 });
 
-test("a server error while adding a passkey includes the request ID to quote", async () => {
+test("a server error while adding a passkey includes the request ID", async () => {
   expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request ID: request-1" });
 });
 

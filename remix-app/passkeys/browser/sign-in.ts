@@ -16,7 +16,7 @@ interface Challenge {
   options: PublicKeyCredentialRequestOptionsJSON;
 }
 
-/** A challenge that expires within this time is not used, because people need a moment. */
+/** A challenge that expires within this time is not used, because answering takes a moment. */
 const marginMs = 60_000;
 const defaultTimeoutMs = 300_000;
 
@@ -29,7 +29,7 @@ function offerPasskeys(section: HTMLElement): void {
   ) as [HTMLButtonElement, HTMLElement, HTMLElement];
   const field = document.querySelector<HTMLInputElement>("input[autocomplete~=webauthn]");
   const botToken = findBotToken();
-  /** The challenge for autofill and then for the button, until it is answered or expires. */
+  /** The challenge that autofill and the button share until it is answered or expires. */
   let held: { challenge: Challenge; usableUntil: number } | undefined;
   let asking: Promise<Challenge> | undefined;
   let ceremony = new AbortController();
@@ -136,7 +136,7 @@ function offerPasskeys(section: HTMLElement): void {
     throw new Refusal(answer.detail);
   }
 
-  /** Shows why the button is disabled; the widget itself disables it. */
+  /** Shows why the button is disabled. The bot challenge's widget disables it. */
   function followBotToken(): void {
     if (!botToken || byButton) return;
     note.textContent = botToken.ready() ? "" : "Complete the check that you’re human to use a passkey.";

@@ -1,7 +1,7 @@
 import { sendSignal } from "@simplewebauthn/browser";
 
-// Tells the browser which passkeys of this account work and what the account is now called, if the browser supports it
-// (WebAuthn level 3, section 5.1.10), so that it offers neither deleted passkeys nor old names.
+// Tells the browser which passkeys of this account work and what the account is now called (WebAuthn level 3, section
+// 5.1.10). A browser that supports this then offers neither deleted passkeys nor old names.
 
 /** The account data that the page passes in `data-passkey-signals`. */
 export interface Signals {

@@ -5,8 +5,8 @@ import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 
 /**
- * Downloads the complete audit log under the page's filters. Permission is checked again for each page that is read: if
- * it is revoked midway, the file ends early.
+ * Downloads the complete audit log with the page's filters. Permission is checked again for each batch of entries, so
+ * the file ends early if the permission is revoked midway.
  */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

@@ -6,7 +6,7 @@ import { cellColumns } from "../../studio/costs/import-files.ts";
 import { readFileMonth } from "../../studio/costs/month.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 
-/** Downloads all lines of the platform's month. */
+/** Downloads the platform's reconciliation of a month. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const { month } = readFileMonth(request, context);

@@ -4,7 +4,7 @@ import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { csvFile } from "../../http/csv.ts";
 
-/** Downloads the days of a provider's month. */
+/** Downloads a provider's month by day. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const asked = readBookMonth(params, context);

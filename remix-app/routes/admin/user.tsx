@@ -97,7 +97,7 @@ export default function ConsoleUserPage() {
   );
 }
 
-/** Not balanced as other headings are, so that a long email breaks before its @. */
+/** Doesn't balance the lines as other headings do, so that a long email breaks before its @. */
 function EmailTitle({ email }: { email: string }) {
   return (
     <span className="block [text-wrap:wrap]">

@@ -4,7 +4,7 @@ import type { AccountList } from "../../session/account-operations.ts";
 import { accountProblem } from "../../session/switch-account.ts";
 import { getUser } from "../../session/user.ts";
 
-/** `GET /api/v1/auth/accounts`: lists the accounts of this browser, or only the own account for a bearer token. */
+/** `GET /api/v1/auth/accounts`: lists the accounts of this browser, or only the token's account for a bearer token. */
 export async function loader({ context }: LoaderFunctionArgs) {
   const { session, requestId } = context;
   const { auth, device, accounts } = session;

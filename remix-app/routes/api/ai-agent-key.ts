@@ -2,8 +2,8 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { issueAgentKey, requireAgentLogin } from "../../studio/agents/agents.ts";
 
 /**
- * `POST /api/v1/workspaces/{wsId}/ai/agents/{id}/keys`: creates the agent's next key. Only this response ever contains
- * it.
+ * `POST /api/v1/workspaces/{wsId}/ai/agents/{id}/keys`: creates the agent's next key. Only this response contains the
+ * key.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const asked = requireAgentLogin(context, { request, params });

@@ -5,7 +5,7 @@ import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage
 import { exactAmounts } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to`. `groupBy` takes other dimensions, separated by commas. */
+/** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to&groupBy`. `groupBy` takes dimensions, separated by commas. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const query = readWindowQuery(request, context);

@@ -6,7 +6,7 @@ import { exchangeAppToken } from "../../satellites/app-tokens.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
-/** `POST /api/v1/auth/app-token/exchange`: an external app gets a `ttr_app_` token for the gateway. */
+/** `POST /api/v1/auth/app-token/exchange`: issues a `ttr_app_` token for the gateway to an external app. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const exchange = await readAppRequest(request, { context, client, schema: exchangeRequest });

@@ -2,7 +2,9 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { decideDeviceAuthorization, requireDeviceAuthorization } from "../../openid/device/device-authorization.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/device-authorizations/{userCode}/deny`: ends the request and records nothing. */
+/**
+ * `POST /api/v1/auth/device-authorizations/{userCode}/deny`: denies the request. The activity log doesn't record it.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user } = await requirePhone(context, request);
   const found = await requireDeviceAuthorization(context, { user, typed: params.userCode ?? "" });

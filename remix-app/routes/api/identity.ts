@@ -7,7 +7,7 @@ import { requireFreshUser } from "../../session/user.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
-/** `DELETE /api/v1/users/me/identities/{id}`: returns 409 if it is the last usable way to sign in. */
+/** `DELETE /api/v1/users/me/identities/{id}`: unlinks an account. Returns 409 for the last usable way to sign in. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const id = z.uuid().safeParse(params.identityId);

@@ -6,7 +6,7 @@ import { requireLocalAuthentication } from "../../session/challenge.ts";
 import { approvalDecision } from "../../session/challenge-operations.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/mfa/mobile/challenges/{id}/approve`: records the phone's approval, at AAL2. */
+/** `POST /api/v1/auth/mfa/mobile/challenges/{id}/approve`: records an approval by a phone at AAL2. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { requestId } = context;

@@ -20,7 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   }
   const claims = requireBrowser(context);
   const { status } = await requireChallenge(context, { kind: "qr", key, sessionId: claims.session_id });
-  // The requesting session has ended, so no second step can be required of it.
+  // Consuming the challenge has ended the requesting session, so requireUser would refuse this poll.
   if (status === "consumed") return Response.json({ status });
   const user = await requireUser(context, request);
   if (status !== "approved" || request.method === "HEAD") return Response.json({ status });

@@ -36,8 +36,8 @@ export async function loader({ params, context }: LoaderFunctionArgs) {
 }
 
 /**
- * Returns the signed-in visitor with their first workspaces. The page is public, so it also works if they cannot be
- * read.
+ * Returns the signed-in visitor with their first workspaces, or null. The page is public, so a failed lookup never
+ * fails the page.
  */
 async function findVisitor(context: AppLoadContext): Promise<TryVisitor | null> {
   const user = await getUser(context).catch(() => null);

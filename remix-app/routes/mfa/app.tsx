@@ -26,7 +26,7 @@ export const meta = pageTitle("Approve in the app");
 
 const cookie = cookies.approvalChallenge;
 
-/** Opens the step for people who can use a phone to complete it; redirects everyone else. */
+/** Opens the second step for people who can complete it on a phone, and redirects everyone else. */
 async function openApproval(context: AppLoadContext, request: Request) {
   const step = await openStep(context, { request });
   const { mfa } = step.user;
@@ -35,7 +35,10 @@ async function openApproval(context: AppLoadContext, request: Request) {
   return step;
 }
 
-/** Shows the state of the request that this browser waits for. Loading it never binds the approval. */
+/**
+ * Shows the state of the approval that this browser waits for. Loading the page never binds the approval to the
+ * session.
+ */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
   const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };

@@ -30,7 +30,7 @@ import { OtherWays, SignOutForm } from "../../ui/other-ways.tsx";
 
 export const meta = pageTitle("Enter your code");
 
-/** Opens the step for people who have something to prove; redirects everyone else. */
+/** Opens the second step for people who still have to pass it, and redirects everyone else. */
 async function openChallenge(context: AppLoadContext, request: Request) {
   const step = await openStep(context, { request });
   const { mfa } = step.user;

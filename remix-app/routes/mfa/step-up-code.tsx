@@ -20,7 +20,7 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 export const meta = pageTitle("Confirm it’s you");
 
 /**
- * Opens the step for people without an authenticator, who confirm their identity with an emailed code. Authenticator
+ * Opens the step-up for people without an authenticator, who confirm their identity with an emailed code. Authenticator
  * codes have their own page.
  */
 async function openCodeStep(...of: Parameters<typeof openStepUp>) {

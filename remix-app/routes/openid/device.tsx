@@ -32,7 +32,7 @@ const codeField = "user_code";
 
 const pathOf = (typed: string) => `/device?${new URLSearchParams({ [codeField]: typed })}`;
 
-/** Shows the request of a user code; a link with the code leads here too and approves nothing. */
+/** Shows the request of a user code. A link with the code leads here too, but approves nothing. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const typed = new URL(request.url).searchParams.get(codeField) ?? "";

@@ -6,7 +6,7 @@ import { problem } from "../../http/problem.ts";
 import { requireFreshUser, requireUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 
-/** Reached when a step-up returns here. The download itself needs the button. */
+/** A step-up returns to this URL by GET. The download itself needs the button. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireUser(context, request);
   throw redirect("/settings/security#danger-zone");

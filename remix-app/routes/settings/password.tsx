@@ -18,7 +18,10 @@ export const meta = pageTitle<typeof loader>(
   (data) => `${data?.exists === false ? "Set password" : "Change password"}`,
 );
 
-/** `/reset-password` redirects here if the identity backend requires more than the new password. */
+/**
+ * Admits sessions that must replace their password, because `/reset-password` redirects here if the identity backend
+ * requires more than the new password.
+ */
 const replacing = { replacesPassword: true };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -8,7 +8,7 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/profile#email";
 
-/** Reached when a sign-in returns here. */
+/** A sign-in returns to this URL by GET, so this redirects to the card. */
 export function loader() {
   return redirect(card);
 }

@@ -34,7 +34,7 @@ const eventsShown = 5;
 const sessionsShown = 20;
 const authenticatorsShown = 10;
 
-/** Loads the data of all cards in parallel; each card's feature provides its own. */
+/** Loads the data of all cards in parallel. Each card's feature provides its own data. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { searchParams } = new URL(request.url);

@@ -6,7 +6,7 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/security#sessions";
 
-/** Reached when a step-up returns here. */
+/** A step-up returns to this URL by GET, so this redirects to the card. */
 export function loader() {
   return redirect(card);
 }

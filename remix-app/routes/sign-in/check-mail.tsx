@@ -53,8 +53,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
       : await holdMailBack(context, attempt);
-  // Whether this address was sent an email recently must stay private, so the response and the counting of the attempt
-  // stay the same.
+  // Whether this address was sent an email recently must stay private, so a rate-limited request is answered and
+  // counted like a successful one.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

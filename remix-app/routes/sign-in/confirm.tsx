@@ -62,16 +62,16 @@ const words: Record<MailedLink["type"], { title: string; lead: (who: string) => 
 interface View {
   /** `later`: the link cannot be looked up now, and `message` says why. */
   state: "ask" | "later" | "dead" | "half" | "changed";
-  /** The type as given, for a dead link of an unknown kind. */
+  /** The raw `type` query parameter, for links whose kind the page doesn't recognize. */
   type: string | null;
   link: MailedLink | null;
-  /** The account that the link is for, masked; null if unknown. */
+  /** The masked email of the link's account, or null if it is unknown. */
   account: string | null;
-  /** For a link that confirms a change of email. */
+  /** The pending change of email, for a link that confirms one. */
   change: ShownEmailChange | null;
   /** The active account of this browser, if it isn't the link's account. */
   otherAccount: string | null;
-  /** Why it failed for now, although a retry may succeed. */
+  /** Why the link cannot be used right now. A retry may succeed. */
   message: string | null;
 }
 
@@ -91,7 +91,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     return data({ ...page, ...dead }, { status: searchParams.size > 0 ? 400 : 200 });
   }
   const link = parsed.data;
-  // Counted like the use of a link, because a page that tells valid links from others could be used to guess them.
+  // Opening the page counts as an attempt, because a page that tells valid links from others could be used to guess
+  // them.
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) {
     return data({ ...page, ...view("later", { link, message: attempt.message }) }, { status: attempt.status });

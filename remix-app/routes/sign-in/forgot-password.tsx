@@ -40,8 +40,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
           ...attempt.challenge,
         })
       : await holdMailBack(context, attempt);
-  // The limit of an email would reveal that it is registered, so the response and the counting of the attempt stay the
-  // same.
+  // A rate limit on the email would reveal that it is registered, so a rate-limited request is answered and counted
+  // like a successful one.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

@@ -16,7 +16,7 @@ export async function loader({ context }: LoaderFunctionArgs) {
   throw redirect((await getUser(context)) ? linkedAccountsPath : "/login");
 }
 
-/** Begins a sign-in with a provider, or a link to it, and redirects to the provider's page. */
+/** Begins a sign-in with a provider or the linking of a provider's account, and redirects to the provider's page. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);
   const { intent, returnUrl } = startSchema.parse(Object.fromEntries(await readForm(request, context)));

@@ -6,7 +6,10 @@ import { InlineScript } from "../../ui/inline-script.tsx";
 
 export const meta = pageTitle("Open this in the app");
 
-/** The page behind a QR code's link in a browser. It leads nowhere, because only the app can answer the request. */
+/**
+ * The page that opens if a browser follows a QR code's link. It leads nowhere, because only the app can answer the
+ * request.
+ */
 export default function QrOpenPage() {
   const { name } = useBrand();
   return (

@@ -30,7 +30,7 @@ function destinationOf(request: Request, context: AppLoadContext): string {
   return redirectTarget(new URL(request.url).searchParams.get("returnUrl"), { context, fallback: "/" });
 }
 
-/** Shows the state of the challenge that this browser waits for. Loading it never consumes the challenge. */
+/** Shows the state of the challenge that this browser waits for. Loading the page never consumes the challenge. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context);

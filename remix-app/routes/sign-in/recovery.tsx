@@ -24,7 +24,7 @@ import { CodeField, EmailField } from "../../ui/field.tsx";
 
 export const meta = pageTitle("Recover your account");
 
-/** Any other text is not one of our links, and is answered like a used one. */
+/** A longer text is not one of our tokens, and is answered like a used link. */
 const token = z.string().max(200);
 const next = z.string().optional();
 const linkSchema = z.object({ token, next });
@@ -37,7 +37,7 @@ const codeSchema = z.object({
   next,
 });
 
-/** Shows what will happen. Consumes nothing, so that a mail scanner's visit does not use the link up. */
+/** Shows what the link will do. Consumes nothing, so that a mail scanner's visit does not use the link up. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   markRecoveryBrowser(context);

@@ -43,7 +43,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data({ result, review: { access, selected, currentSessionId: user.sessionId } });
   }
   const { httpStatus, formErrors, fieldErrors, ask } = outcome;
-  // The backend asks for more proof only in sessions that did not come from an email. That page has a field for it.
+  // The backend asks for more proof only in sessions that did not come from an email. The settings page has a field for
+  // the proof.
   if (ask) throw redirect("/settings/security/password");
   const result = submission.reply({
     hideFields: ["password"],

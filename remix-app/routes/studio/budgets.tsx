@@ -139,7 +139,7 @@ export default function BudgetsPage() {
   );
 }
 
-/** Adds the typed label to its open form. */
+/** Adds the submitted label and its error to the open form. */
 function withLabel(
   open: OpenBudget,
   { of, error, standingUsd }: { of: BudgetSubject; error: string | null; standingUsd: string | null },

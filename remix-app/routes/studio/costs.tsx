@@ -39,7 +39,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { provider, accountId } = filter;
   const [page, compared] = await Promise.all([
     listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor: pageAt("cursor") }, filter }),
-    // Compared only without an account filter, because runs may not name an account.
+    // Costs are compared only without an account filter, because runs may not name an account.
     accountId === undefined
       ? compareCosts(context, {
           reader,

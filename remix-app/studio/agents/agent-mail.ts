@@ -3,7 +3,10 @@ import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { mailText } from "../../mail/mail-text.ts";
 import { agentNames, type NewConnection } from "./agent-schema.ts";
 
-/** Writes the email to key managers about a member's request. The page has the names, for those who may see it. */
+/**
+ * Writes the email to key managers about a member's request. It contains no names, because the page shows them only to
+ * people who may see them.
+ */
 export function agentRequestMail(
   { workspaceId, tool, host }: { workspaceId: string } & NewConnection,
   { origin, product }: Pick<MailSite, "origin" | "product">,

@@ -7,7 +7,7 @@ const login = { tag: "AI studio", credentials: ["appSession"] } as const;
 const common = ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"] as const satisfies ProblemCode[];
 const scope = "Requires an OpenID access token with the scope studio:keys.";
 
-/** Calls of the `gatehouse` command, which gives coding agents short-lived keys. */
+/** API operations of the `gatehouse` command, which gives coding agents short-lived keys. */
 export const agentOperations: readonly Operation<ProblemCode>[] = [
   {
     ...login,

@@ -6,32 +6,32 @@ import { isReadable } from "../../http/readable.ts";
 export const agentTool = z.enum(["claude", "codex", "opencode"]);
 export type AgentTool = z.infer<typeof agentTool>;
 
-/** The agents' names for people. The database uses the same names for keys. */
+/** The display names of the agents. The database uses them in the names of the agents' keys. */
 export const agentNames: Readonly<Record<AgentTool, string>> = {
   claude: "Claude Code",
   codex: "Codex",
   opencode: "opencode",
 };
 
-/** The body that connects an agent. `host` names the computer for people. */
+/** The request body for connecting an agent. `host` is the computer's display name. */
 export const newConnection = z.strictObject({
   tool: agentTool,
   host: z.string().trim().min(1).max(64).refine(isReadable, "must be one line of characters that can be seen"),
 });
 export type NewConnection = z.infer<typeof newConnection>;
 
-/** A connected agent as its member sees it. */
+/** A connected agent, as shown to the member who connected it. */
 const agentConnection = z.object({
   id: z.uuid(),
   tool: agentTool,
   host: z.string(),
   createdAt: exactUtcText,
   state: z.enum(["connected", "revoked"]),
-  /** When its latest key expires; null if it has none. */
+  /** When the agent's latest key expires, or null if it has no key. */
   keyExpiresAt: exactUtcText.nullable(),
 });
 
-/** The agents of a login in a workspace, and the state of the member's request. */
+/** The agents that a login has connected in a workspace, and the state of the member's approval request. */
 export const agentList = z.object({
   access: z.enum(["approved", "open", "declined", "withdrawn", "none"]),
   connections: z.array(agentConnection),
@@ -45,7 +45,7 @@ export const connected = z.union([
 ]);
 export type Connected = z.infer<typeof connected>;
 
-/** A new key of an agent, in the only answer that ever holds its secret. */
+/** A new agent key. No other response contains its secret. */
 export const agentKey = z.object({
   secret: z.string(),
   expiresAt: exactUtcText,

@@ -17,7 +17,7 @@ import {
   type NewConnection,
 } from "./agent-schema.ts";
 
-/** A login of the `gatehouse` command, and the workspace and connection in the URL. */
+/** The caller of a request about agents, and the workspace in its URL. */
 export interface AgentRequest {
   caller: AppCaller;
   workspaceId: string;
@@ -46,8 +46,8 @@ const issued = z.union([
 ]);
 
 /**
- * Returns the login that a request comes from. Sessions and app sessions are refused, because keys made here end with a
- * login.
+ * Returns the OpenID login that authenticates a request. Refuses sessions and app sessions, because agent keys must end
+ * with a login.
  * @throws Response 401 UNAUTHENTICATED without an access token of an OpenID client
  */
 export function requireAgentLogin(
@@ -62,7 +62,7 @@ export function requireAgentLogin(
   return { caller: { kind: "app", tokenHash: hashOf(token) }, workspaceId: askedWorkspace(params.workspaceId) };
 }
 
-/** Returns the agents of a login in a workspace. @throws Response as callAsApp */
+/** Returns the agents that a login has connected in a workspace. @throws Response as callAsApp */
 export function listAgents(context: AppLoadContext, { caller, workspaceId }: AgentRequest): Promise<AgentList> {
   return callAsApp(context, { caller, name: "list_agents", args: { workspace_id: workspaceId }, schema: agentList });
 }
@@ -103,7 +103,7 @@ export async function issueAgentKey(
   throw problem(code, { requestId: context.requestId, detail });
 }
 
-/** Revokes a connection with its keys. Idempotent. @throws Response as callAsApp */
+/** Revokes a connection and its keys. Idempotent. @throws Response as callAsApp */
 export async function disconnectAgent(
   context: AppLoadContext,
   { caller, workspaceId, connectionId }: AgentRequest & { connectionId: string | undefined },

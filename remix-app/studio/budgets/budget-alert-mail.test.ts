@@ -48,7 +48,7 @@ test("the alert for a used-up budget says that requests are refused", () => {
   );
 });
 
-test("the alert for a budget with too little left says that requests are refused, and exactly what is left", () => {
+test("the alert for a budget with too little left says that requests are refused, and exactly how much is left", () => {
   expect(mail({ threshold: 100, refusing: true })).toEqual({
     subject: "Requests are refused because the monthly budget of a workspace is used up",
     text: `Requests are being refused because too little is left of the monthly budget of the workspace Acme.
@@ -76,7 +76,7 @@ test("the alert for a member’s budget names the member", () => {
   expect(text).toContain("At least 80% of the monthly budget of the member Ada is used.");
 });
 
-test("the alert for a label’s budget names the label and the calls that the budget refuses", () => {
+test("the alert for a label’s budget names the label and says which requests the budget refuses", () => {
   const { subject, text } = mail({ scope: "label", subject: "customer:7", threshold: 100 });
   expect(subject).toBe("The monthly budget of a label is 100% used");
   expect(text).toContain("The monthly budget of the label customer:\u200A7 is used up.");
@@ -96,7 +96,7 @@ test("a budget alert leaves out hidden figures", () => {
   expect(refusing.text).toContain("Requests are being refused");
 });
 
-test("a name cannot add a line or a link to a budget alert, and is not in its subject", () => {
+test("names in a budget alert cannot add lines or links, and do not appear in the email's subject", () => {
   const { subject, text } = mail({
     scope: "app",
     subject: "A\r\nBcc: x@y.z\u0000\u2028B",

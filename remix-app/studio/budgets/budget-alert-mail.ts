@@ -17,19 +17,22 @@ export interface BudgetAlert {
   /** When the next month begins, RFC 3339. */
   endsAt: string;
   threshold: 50 | 80 | 100;
-  /** Whether requests can be refused: a label's budget refuses only requests of keys with the label. */
+  /** Whether the budget can refuse requests. A label's budget refuses only requests by keys with the label. */
   enforced: boolean;
   limitUsd: string;
-  /** The budget is not used up, but too little is left for requests, so they are refused. The threshold is then 100. */
+  /** Whether requests are refused because too little of the budget is left. `threshold` is 100 in that case. */
   refusing: boolean;
-  /** Like reservedUsd and leftUsd, null if the workspace hides provider costs. */
+  /** Null, like reservedUsd and leftUsd, if the workspace hides provider costs. */
   spentUsd: string | null;
   /** The maximum cost of requests in progress. */
   reservedUsd: string | null;
   leftUsd: string | null;
 }
 
-/** Writes the alert's email: which budget, how much is used, the consequence, and where to change it. */
+/**
+ * Returns the email for a budget alert. It names the budget, the amount used, the consequence and the page to change
+ * it.
+ */
 export function budgetAlertMail(
   alert: BudgetAlert,
   { origin }: Pick<MailSite, "origin" | "product">,
@@ -62,7 +65,7 @@ export function budgetAlertMail(
 function newsWords(alert: BudgetAlert) {
   const { threshold, refusing, scope } = alert;
   const whose = subjectWords(alert);
-  // Other requests with the label continue.
+  // A label's budget does not refuse requests by keys without the label.
   const requests = scope === "label" ? "Requests by keys with this label" : "Its requests";
   const request = scope === "label" ? "A request by a key with this label" : "A request";
   const budget = `monthly budget of ${scope === "app" ? "an" : "a"} ${scope}`;

@@ -23,6 +23,6 @@ test.each([
   expect(read(text)).toBe(amount);
 });
 
-test("other numbers than budgets in the body stay numbers", () => {
+test("numbers other than budgets stay numbers when a body with budgets is parsed", () => {
   expect(parseBudgets('{"requestsPerMinute": 5, "appBudgets": []}')).toEqual({ requestsPerMinute: 5, appBudgets: [] });
 });

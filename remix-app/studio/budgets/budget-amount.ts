@@ -3,14 +3,14 @@ import { JsonNumber, parseExactJson } from "#shared/exact-json.ts";
 import { readUsdAmount } from "#shared/usd-amount.ts";
 
 /**
- * Parses a body in which budgets keep all of their digits, which a float would lose.
+ * Parses a JSON body and keeps all digits of budgets, which floats would lose.
  * @throws SyntaxError
  */
 export function parseBudgets(text: string): unknown {
   return parseExactJson(text, (name) => name === "monthlyBudgetUsd" || name === "previousBudgetUsd");
 }
 
-/** Parses a monthly budget from a body that {@link parseBudgets} read or from a form field into an exact decimal. */
+/** Converts a monthly budget to an exact decimal. The input is a form field or a value from {@link parseBudgets}. */
 export const budgetAmount = z.instanceof(JsonNumber).transform(({ text }, context) => {
   const exact = readUsdAmount(text);
   if (exact !== null) return exact;

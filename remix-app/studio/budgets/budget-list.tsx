@@ -8,7 +8,7 @@ import { searchWith } from "../range.ts";
 import { BudgetMeter } from "./budget-meter.tsx";
 import type { Budget, BudgetScope, BudgetSubject } from "./budgets.ts";
 
-/** Returns the key of a budget in the page's URL. */
+/** Returns the key that identifies a budget in the page's URL. */
 export function budgetKey(of: BudgetSubject): string {
   return of.scope === "label" ? `label.${of.label}` : `${of.scope}.${of.subjectId}`;
 }
@@ -18,15 +18,15 @@ export function subjectOf({ scope, subjectId, name }: Budget): BudgetSubject {
   return scope === "label" ? { scope, label: name ?? "" } : { scope, subjectId };
 }
 
-/** The key of the form for a label that is not listed. */
+/** The key of the form that adds a budget for a new label. */
 export const newLabelKey = "label.";
 
-/** An open form, with the typed values if it was rejected. */
+/** An open budget form, with the submitted values if they were rejected. */
 export interface OpenBudget {
   key: string;
   typed: string | null;
   error: string | null;
-  /** For a new label's form. */
+  /** Set only in the form for a new label. */
   label?: { typed: string; error: string | null; standingUsd: string | null };
 }
 
@@ -65,9 +65,9 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
 
 /**
  * Lists budgets by subject, each with its form if it is open.
- * @param props.whole whether these are all budgets; a part cannot say which kinds are missing
+ * @param props.whole whether the list is complete; only a complete list shows which kinds of budgets are missing
  * @param props.last whether this is the last page, which has the labels and the form to add a label's budget
- * @param props.cursor the cursor of the budgets' page, to return to after a change; empty for the first page
+ * @param props.cursor the cursor of the current page, to return to after a change; empty for the first page
  */
 export function BudgetList({
   budgets,

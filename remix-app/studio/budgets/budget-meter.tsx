@@ -8,7 +8,7 @@ const fills = [
   { from: 0, look: "fill-accent" },
 ] as const;
 
-/** Shows a budget's usage as a bar and in words. */
+/** Shows a budget's usage as a bar and as text. */
 export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
   const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, enforced, warned } = budget;
   if (limitUsd === null) return <p className="text-muted">No budget.</p>;
@@ -55,7 +55,9 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
   );
 }
 
-/** Returns whether all of a budget is spent. False for a budget that counts as used up because too little is left. */
+/**
+ * Returns whether a budget is fully spent. A budget is used up even before that if too little is left for a request.
+ */
 const isSpent = ({ spentPercent }: Budget) => spentPercent !== null && Number(spentPercent) >= 100;
 
 function usedUpWords(budget: Budget): string {

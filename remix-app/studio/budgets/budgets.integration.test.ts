@@ -21,7 +21,7 @@ const set = ({ accessToken }: Person, body: object) =>
 const ofLabel = { scope: "label", label: "customer:9", monthlyBudgetUsd: 12.5, previousBudgetUsd: null };
 
 describe("budgets in the API", () => {
-  test("budgets can be read by members, and return 404 to strangers", async () => {
+  test("the budgets API answers members, and returns 404 to people outside the workspace", async () => {
     expect(await read(member)).toMatchObject({
       status: 200,
       body: { costVisible: true, keysVisible: false, nextCursor: null },
@@ -30,7 +30,7 @@ describe("budgets in the API", () => {
     expect((await set(stranger, ofLabel)).status).toBe(404);
   });
 
-  test("budgets can be set if unchanged since they were read, and can be removed", async () => {
+  test("a budget can be set if it has not changed since it was read, and can be removed", async () => {
     expect((await set(admin, ofLabel)).status).toBe(204);
     const { body } = (await read(admin)) as unknown as { body: { budgets: object[] } };
     expect(body.budgets).toContainEqual(
@@ -59,7 +59,7 @@ describe("budgets in the API", () => {
     { monthlyBudgetUsd: -1 },
     { monthlyBudgetUsd: "5" },
     { previousBudgetUsd: undefined },
-  ])("budgets refuse a change with %j", async (changes) => {
+  ])("the budgets API rejects a change with %j", async (changes) => {
     expect((await set(admin, { ...ofLabel, ...changes })).status).toBe(400);
   });
 });

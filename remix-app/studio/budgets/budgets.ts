@@ -33,7 +33,7 @@ const budget = z.object({
    * label.
    */
   enforced: z.boolean(),
-  /** Null without a budget. */
+  /** Null if the subject has no budget. */
   limitUsd: amount,
   spentUsd: amount,
   reservedUsd: amount,
@@ -79,10 +79,10 @@ const changed = z.union([
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * Returns a page of a workspace's budgets with their usage in this UTC month. They are ordered by scope; within a
- * scope, labels by text and other budgets by creation of their subject, so that pages are stable. Budgets of keys need
- * manage_ai_keys or manage_ai_policy.
- * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ * Returns a page of a workspace's budgets with their usage in the current UTC month. The order is stable: by scope,
+ * then labels by text and other budgets by the creation time of their subject. Budgets of keys require manage_ai_keys
+ * or manage_ai_policy.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(
   context: AppLoadContext,
@@ -118,7 +118,7 @@ const blank = (text: unknown) => (typeof text === "string" && text.trim() !== ""
 const standing = z.preprocess(blank, amount);
 
 const ofSubject = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
-/** The label's text; its id is derived from it. */
+/** The database derives a label's id from its text. */
 const ofLabel = z.object({ scope: z.literal("label"), label: z.string().trim() });
 
 const limits = z.strictObject({
@@ -126,7 +126,7 @@ const limits = z.strictObject({
   previousBudgetUsd: budgetAmount.nullable(),
 });
 
-/** The body that sets one budget, as parseBudgets reads it. */
+/** The request body that sets one budget, as parsed by `parseBudgets`. */
 export const budgetChange = z.discriminatedUnion("scope", [
   ofSubject.extend(limits.shape).strict(),
   ofLabel.extend({ label: z.string().regex(labelPattern), ...limits.shape }).strict(),
@@ -136,14 +136,14 @@ export const budgetChange = z.discriminatedUnion("scope", [
 export const budgetForm = z.intersection(
   z.discriminatedUnion("scope", [ofSubject, ofLabel]),
   z.object({
-    /** The limit that the form was rendered with; empty if there was none. */
+    /** The limit when the form was rendered, or empty if there was none. */
     readUsd: standing,
     intent: z.enum(["save", "remove"]),
     limitUsd: z.string().default(""),
   }),
 );
 
-/** @returns the exact amount, or null if the text is not one */
+/** Returns the exact amount, or null if the text is not an amount. */
 export function readBudgetAmount(typed: string): string | null {
   const parsed = budgetAmount.safeParse(new JsonNumber(typed.trim().replace(/^\$\s*/, "")));
   return parsed.success ? parsed.data : null;

@@ -2,8 +2,8 @@ import { Card } from "../../ui/card.tsx";
 import type { Clash } from "./provider-import-schema.ts";
 
 /**
- * Shows records that differ only in the spelling of the provider's name, which record counts and what to do. Renders
- * nothing if there are none.
+ * Warns about cost records that differ only in the spelling of the provider's name. Shows which record counts and what
+ * to do. Renders nothing without such records.
  */
 export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
   if (clashes.length === 0) return null;

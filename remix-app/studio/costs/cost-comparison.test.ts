@@ -7,7 +7,7 @@ test.each([
   ["0", "0.3", "0.3", null],
   [null, "0.3", null, null],
 ])(
-  "metered %s and imported %s differ by %s, or by %s percent",
+  "a metered cost of %s and an imported cost of %s differ by %s, or by %s percent",
   (meteredUsd, importedUsd, differenceUsd, differencePercent) => {
     const amounts = { meteredUsd, importedUsd };
     expect(withDifference(amounts)).toEqual({ ...amounts, differenceUsd, differencePercent });

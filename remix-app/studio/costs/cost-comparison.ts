@@ -5,18 +5,18 @@ import { type MemberReader, readStudio } from "../studio-reader.ts";
 import { percentOf, subtractAmounts } from "./difference.ts";
 import { listedComparison } from "./provider-import-schema.ts";
 
-/** The metered amount, null if the workspace hides provider costs, and the imported amount. Exact strings. */
+/** A metered and an imported cost, as exact strings. The metered cost is null if the workspace hides provider costs. */
 interface Amounts {
   meteredUsd: string | null;
   importedUsd: string;
 }
 
-/** The amounts with their difference: imported minus metered. */
+/** The amounts and their difference, which is imported minus metered. */
 export type ComparedCosts = Amounts & { differenceUsd: string | null; differencePercent: string | null };
 
 /**
- * Returns the metered and imported costs in a range for a page of its providers, ordered by name, and the total, which
- * is null without providers. Omits providers without data.
+ * Compares the metered and imported costs in a range. Returns a page of providers, ordered by name, and the total of
+ * all providers. Omits providers without data. The total is null without providers.
  * @throws Response 400, 403, 503 like {@link readStudio}
  */
 export async function compareCosts(
@@ -48,7 +48,7 @@ export async function compareCosts(
   };
 }
 
-/** Adds the exact difference to amounts. Hidden amounts have no difference. */
+/** Adds the exact difference, which is null if the metered amount is hidden. */
 export function withDifference({ meteredUsd, importedUsd }: Amounts): ComparedCosts {
   if (meteredUsd === null) return { meteredUsd, importedUsd, differenceUsd: null, differencePercent: null };
   const differenceUsd = subtractAmounts(importedUsd, meteredUsd);

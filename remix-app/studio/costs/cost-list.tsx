@@ -9,7 +9,7 @@ import { ratesInWords } from "./cost-import/import-words.ts";
 import { originalText } from "./import-files.ts";
 import type { CostRecord } from "./provider-import-schema.ts";
 
-/** Lists imported cost records, and whether each counts or is replaced. */
+/** Lists imported cost records and shows whether each one counts or has been replaced. */
 export function CostList({
   records,
   now,

@@ -4,7 +4,7 @@ import { formatPercent } from "./difference.ts";
 
 /**
  * Shows a difference in dollars and percent, each exact on hover and for assistive technology.
- * @param props.decimals of all amounts in its column
+ * @param props.decimals the number of decimals of all amounts in the column
  */
 export function DifferenceText({
   usd,

@@ -22,7 +22,7 @@ test.for([
   expect(percentOf(difference ?? "", base ?? "")).toBe(percent);
 });
 
-test("a percentage of zero is undefined", () => {
+test("a percentage of a zero base is null", () => {
   expect(percentOf("1", "0")).toBeNull();
   expect(percentOf("1", "0.000")).toBeNull();
 });

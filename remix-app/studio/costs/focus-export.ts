@@ -15,7 +15,7 @@ interface FocusCharge {
   service: string | null;
   billedUsd: string;
   effectiveUsd: string;
-  /** The charge's days as a half-open interval. */
+  /** Start and exclusive end of the charge's days. */
   from: string;
   to: string;
   category: "Usage" | "Purchase" | "Credit";
@@ -29,7 +29,7 @@ type CountedCost = Pick<
   "appId" | "appName" | "provider" | "accountId" | "externalRunId" | "service" | "amountUsd" | "occurredAt"
 >;
 
-/** Returns the charge of an imported cost. The billed amount is on the invoices, so BilledCost is 0. */
+/** Returns the charge for an imported cost. Its BilledCost is 0, because invoices carry the billed amount. */
 function chargeOfCost({ externalRunId, amountUsd, occurredAt, ...cost }: CountedCost): FocusCharge {
   const day = occurredAt.slice(0, 10);
   return {
@@ -47,7 +47,8 @@ function chargeOfCost({ externalRunId, amountUsd, occurredAt, ...cost }: Counted
 }
 
 /**
- * Returns the charge of an invoice's share of the month. The costs are on the imported records, so EffectiveCost is 0.
+ * Returns the charge for the part of an invoice in this month. Its EffectiveCost is 0, because imported records carry
+ * the costs.
  */
 function chargeOfInvoice({ id, reference, kind, inMonth, provider, accountId, ...rest }: InvoiceShare): FocusCharge {
   const { appId, appName } = rest;
@@ -74,7 +75,7 @@ function daysOf(first: string, last: string): { from: string; to: string } {
   return { from: `${first}T00:00:00Z`, to: end.replace(".000", "") };
 }
 
-/** Returns the mandatory columns of FOCUS 1.2, InvoiceId and SubAccountId, and our own, which begin with x_. */
+/** Returns the mandatory columns of FOCUS 1.2, InvoiceId, SubAccountId, and our own columns, which begin with x_. */
 function focusColumns(month: string): CsvColumn<FocusCharge>[] {
   const { from, to } = monthWindow(month);
   const [start, end] = [from.replace(".000", ""), to.replace(".000", "")];

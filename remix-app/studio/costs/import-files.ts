@@ -11,12 +11,12 @@ export function originalText({ amount, currency }: Original): string {
   return `${amount} ${currency}`;
 }
 
-/** Returns an amount's rate, such as 1.08 USD/EUR, or none for USD. */
+/** Returns an amount's conversion rate, such as 1.08 USD/EUR, as a list that is empty for USD. */
 function rateIn(rates: Record<string, string>) {
   return ({ currency }: Original) => (rates[currency] === undefined ? [] : [`${rates[currency]} USD/${currency}`]);
 }
 
-/** The columns of import CSV files. Amounts are exact, times are UTC. */
+/** The columns of import CSV files. Amounts are exact and times are UTC. */
 export const costColumns: readonly CsvColumn<CostRecord>[] = [
   { name: "external_run_id", value: (cost) => cost.externalRunId },
   { name: "granularity", value: (cost) => cost.granularity },

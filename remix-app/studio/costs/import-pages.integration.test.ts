@@ -67,8 +67,8 @@ test("before the first import, the cost pages say what they are for and how to b
   expect(reconciliation).toContain("Nothing was metered, imported or invoiced");
 });
 
-describe("an invoice", () => {
-  test("an invoice is reviewed exactly, recorded once, and repeated requests get the same receipt", async () => {
+describe("recording an invoice", () => {
+  test("an invoice is recorded once, exactly as reviewed, and repeated requests get the same receipt", async () => {
     const invoice = invoiceOf();
     const review = await enter(invoice, "review");
     expect(review.status).toBe(200);
@@ -82,7 +82,7 @@ describe("an invoice", () => {
     const [row] = await kept(invoice.reference);
     expect(row?.amount).toBe("30.000000000001");
     expect(recorded.location).toBe(`${base}/invoices/${row?.id}?recorded`);
-    // A reload, a resubmission of the previous page, and a review of an invoice that is already recorded.
+    // A reload, a resubmission and another review of a recorded invoice return the same receipt.
     expect((await enter({ ...invoice, reviewedAt }, "record")).location).toBe(recorded.location);
     const later = "2026-02-03T00:00:00Z";
     expect((await enter({ ...invoice, reviewedAt: later }, "record")).location).toBe(recorded.location);
@@ -117,7 +117,7 @@ describe("an invoice", () => {
     expect(new Set(receipts)).toEqual(new Set([`303 ${base}/invoices/${row?.id}?recorded`]));
   });
 
-  test("an invoice that differs from a recorded one is explained, and nothing is recorded", async () => {
+  test("an invoice that differs from the recorded one is refused with the differing fields, and nothing is recorded", async () => {
     const invoice = invoiceOf();
     const reviewedAt = "2026-02-02T00:00:00Z";
     await enter({ ...invoice, reviewedAt }, "record");
@@ -138,7 +138,7 @@ describe("an invoice", () => {
     expect((await enter({ ...invoice, accountId: "acct-2", reviewedAt }, "record")).status).toBe(303);
   });
 
-  test("an invoice is rejected at its fields with the typed values kept, and cannot be issued in the future", async () => {
+  test("an invalid invoice is rejected next to its fields with the typed values kept, and a future issue date is rejected", async () => {
     const wrong = await enter({ ...invoiceOf(), amountUsd: "1,5", provider: "" }, "review");
     expect(wrong.status).toBe(400);
     expect(wrong.text).toMatch(/id="amountUsd-error"[^>]*>Enter the amount with a decimal point/);
@@ -150,7 +150,7 @@ describe("an invoice", () => {
     expect([early.status, early.text.includes('id="issuedOn-error"')]).toEqual([400, true]);
     const foreign = await enter(invoiceOf({ appId: randomUUID() }), "review");
     expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
-    // A review with a future or invalid time does not count: the page shows a new review.
+    // A review with a future or invalid time does not count, so the page shows a new review.
     for (const reviewedAt of ["2126-01-01T00:00:00Z", "2026-01-31T23:59:59.999999Z", "now", ""]) {
       const invoice = invoiceOf();
       const again = await enter({ ...invoice, reviewedAt }, "record");
@@ -162,7 +162,7 @@ describe("an invoice", () => {
   });
 });
 
-test("the costs page shows which record replaces which, and its file has each record exactly", async () => {
+test("the costs page shows which record replaces which, and its CSV file has each record with exact amounts", async () => {
   const records = [
     costOf({ externalRunId: "first", occurredAt: "2026-01-20T00:00:00Z" }),
     costOf({ externalRunId: "last", occurredAt: "2026-01-20T23:59:59.999999Z", amountUsd: 0.2 }),
@@ -206,7 +206,7 @@ test("the costs page shows which record replaces which, and its file has each re
   });
 });
 
-test("the costs page compares 50 providers at a time, above a page of records, and adds up all of them", async () => {
+test("the costs page compares 50 providers at a time, shows the total of all providers, and lists a page of records", async () => {
   const february = "?from=2026-02-01&to=2026-02-28";
   const records = Array.from({ length: 51 }, (_, n) =>
     costOf({
@@ -232,7 +232,7 @@ test("the costs page compares 50 providers at a time, above a page of records, a
   expect(compared(older.words).match(/p\d\d/g)).toEqual(["p50"]);
   expect(linkOf(older.text, "Older records")).toBe("");
   expect((await member.get(`${base}/costs${february}&providers=odd`)).status).toBe(400);
-  // The file of the complete comparison lists all providers; the file of a single provider lists what the page shows.
+  // The complete file lists all providers. The file for a single provider lists what the page shows.
   const linked = linkOf(second.text, "Download CSV<span[^>]*> of the comparison");
   const lines = (await member.get(linked)).text.trim().split("\r\n");
   expect(lines[0]).toBe("provider,metered_usd,imported_usd,imported_less_metered_usd,imported_less_metered_percent");
@@ -241,7 +241,7 @@ test("the costs page compares 50 providers at a time, above a page of records, a
   expect(one.text.trim().split("\r\n").slice(1)).toEqual(["p07,0,1,1,"]);
 });
 
-test("the reconciliation page says what is missing or differs and where to look, and its file has exact amounts", async () => {
+test("the reconciliation page says what is missing or differs and where to look, and its CSV file has exact amounts", async () => {
   const page = await member.get(`${base}/reconciliation?month=2026-01`);
   expect(page.words).toContain("January 2026");
   expect(page.words).toContain("Invoice differs Import the costs again");

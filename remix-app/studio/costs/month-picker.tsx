@@ -9,7 +9,7 @@ import { type AskedMonth, shiftMonth } from "./month.ts";
 /** The number of past months in the list. Earlier months are reached month by month. */
 const monthsListed = 36;
 
-/** Lets a person choose the page's month. The month is in the URL; other parameters stay. */
+/** Lets a person choose the page's month. The month is in the URL, and other parameters are kept. */
 export function MonthPicker({ asked: { month, current, fault } }: { asked: AskedMonth }) {
   const { search } = useLocation();
   const listed = Array.from({ length: monthsListed }, (_, back) => shiftMonth(current, -back));
@@ -34,7 +34,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
           {kept.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
-          {/* Keyed, because a link to another month changes the selected option. */}
+          {/* The key makes the selected option follow links to other months. */}
           <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month} className="max-sm:flex-1">
             {options.map((option) => (
               <option key={option} value={option}>

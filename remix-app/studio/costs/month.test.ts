@@ -3,13 +3,13 @@ import { daysOfMonth, monthWindow, readFileMonth, readMonth, shiftMonth } from "
 
 const read = (search: string, now: string) => readMonth(new URL(`https://x.example/${search}`), { now: new Date(now) });
 
-test("reads the month of a URL, and defaults to the last full month", () => {
+test("reads the month from the URL, and defaults to the last full month", () => {
   expect(read("?month=2026-01", "2026-11-28T00:00:00Z")).toEqual({ month: "2026-01", current: "2026-11", fault: null });
   expect(read("", "2026-11-30T23:59:59Z").month).toBe("2026-10");
   expect(read("?month=", "2026-01-01T00:00:00Z")).toEqual({ month: "2025-12", current: "2026-01", fault: null });
 });
 
-test("an invalid month is reported on a page, and rejected for a file", () => {
+test("an invalid month in the URL shows an error on pages, and returns 400 for files", () => {
   for (const wrong of ["2026-13", "2026-00", "1999-12", "3000-01", "2026-1", "2026-01-01", "last"]) {
     expect(read(`?month=${wrong}`, "2026-11-28T00:00:00Z")).toMatchObject({
       month: "2026-10",
@@ -21,7 +21,7 @@ test("an invalid month is reported on a page, and rejected for a file", () => {
   for (const right of ["2000-01", "2999-12"]) expect(read(`?month=${right}`, "2026-11-28T00:00:00Z").fault).toBeNull();
 });
 
-test("months step across years, and return their days", () => {
+test("shifting a month can change the year, and each month has a first and a last day", () => {
   expect([shiftMonth("2026-12", 1), shiftMonth("2026-01", -1)]).toEqual(["2027-01", "2025-12"]);
   expect(monthWindow("2026-12")).toEqual({ from: "2026-12-01T00:00:00.000Z", to: "2027-01-01T00:00:00.000Z" });
   expect(daysOfMonth("2024-02")).toEqual({ first: "2024-02-01", last: "2024-02-29" });

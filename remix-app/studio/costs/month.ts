@@ -3,9 +3,9 @@ import { problem } from "../../http/problem.ts";
 /** The UTC month that a page is about, as YYYY-MM. */
 export interface AskedMonth {
   month: string;
-  /** The month in progress. */
+  /** The current month. */
   current: string;
-  /** The error in the URL's month. The page then shows the last full month. */
+  /** What is wrong with the month in the URL, or null. If it is invalid, the page shows the last full month. */
   fault: string | null;
 }
 
@@ -21,8 +21,8 @@ export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
 }
 
 /**
- * Reads the month in a file's URL.
- * @throws Response 400 INVALID_REQUEST for an invalid month. A page can say that it shows another month; a file cannot.
+ * Reads the month in a file's URL. Unlike a page, a file cannot say that it shows another month.
+ * @throws Response 400 INVALID_REQUEST for an invalid month
  */
 export function readFileMonth(request: Request, { requestId }: { requestId: string }): AskedMonth {
   const asked = readMonth(new URL(request.url), { now: new Date() });
@@ -30,7 +30,7 @@ export function readFileMonth(request: Request, { requestId }: { requestId: stri
   return asked;
 }
 
-/** Returns the month that many months later, or earlier for a negative number. */
+/** Returns the month `months` months later, or earlier for a negative number. */
 export function shiftMonth(month: string, months: number): string {
   const [year = 0, number = 1] = month.split("-").map(Number);
   return new Date(Date.UTC(year, number - 1 + months)).toISOString().slice(0, 7);

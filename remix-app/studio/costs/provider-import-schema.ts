@@ -10,10 +10,10 @@ export const importedFile = z.object({
   format: z.string(),
   /** The time zone of the provider's days, which are stored at midnight UTC. */
   timeZone: z.string(),
-  /** USD per unit of each other currency, as entered by `name`. */
+  /** USD per unit of each currency other than USD, as entered by the person in `name`. */
   rates: z.record(z.string(), z.string()),
   by: z.enum(["person", "operator"]),
-  /** Null for the operator's command and for deleted accounts. */
+  /** Null if an operator's command imported the file, or if the person's account was deleted. */
   name: z.string().nullable(),
   importedAt: z.string(),
 });
@@ -31,16 +31,16 @@ const costRecord = z.object({
   occurredAt: z.string(),
   observedAt: z.string(),
   recordedAt: z.string(),
-  /** The number of observations written into this record. */
+  /** How often this record has been written. */
   revision: count,
   /**
-   * Whether the record counts in totals. A run does not count if its account's day is known, nor does a service if the
-   * day has a total.
+   * Whether the record counts in totals. Runs do not count if their account's day was imported. Services do not count
+   * if the day has a total.
    */
   counted: z.boolean(),
-  /** The externalRunId of the account day that replaces a record that does not count. */
+  /** The externalRunId of the account day that replaces this record, or null if the record counts. */
   replacedBy: z.string().nullable(),
-  /** The runs, and a day total's services, that an account day replaces. */
+  /** The runs that this account day replaces and, for a day's total, the services. */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
@@ -84,7 +84,7 @@ export const invoiceRecord = z.object({
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
-/** The share of a month, if the list is for a month; negative for a credit note. */
+/** The invoice's share of the listed month, if the list is for one. Negative for a credit note. */
 const invoiceShare = invoiceRecord.extend({
   inMonth: z.object({ amountUsd: amountText, firstDay: z.string(), lastDay: z.string() }),
 });
@@ -101,7 +101,7 @@ export const listedInvoices = z.object({
   records: z.array(invoiceRecord),
 });
 
-/** The shares of a month without totals, for CSV files. */
+/** The invoices' shares of a month without totals, for CSV files. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
 export const reconciledMonth = z.object({
@@ -114,19 +114,19 @@ export const reconciledMonth = z.object({
   importedDifferenceUsd: amountText.nullable(),
   invoicedDifferenceUsd: amountText,
   runs: count,
-  /** Only records that count are included. */
+  /** The number of records that count in totals. */
   importedRecords: count,
   invoices: count,
   accounts: z.array(
     z.object({
       accountId: z.string().nullable(),
-      /** Also null if some runs of the provider's month name no account. */
+      /** Null if the workspace hides provider costs, or if some of the provider's runs in the month name no account. */
       meteredUsd: amountText.nullable(),
       importedUsd: amountText,
       invoicedUsd: amountText,
       importedDifferenceUsd: amountText.nullable(),
       invoicedDifferenceUsd: amountText,
-      /** Null if some runs of the provider's month name no account. */
+      /** Null if some of the provider's runs in the month name no account. */
       runs: count.nullable(),
       importedRecords: count,
       invoices: count,
@@ -164,7 +164,7 @@ export const listedComparison = z.object({
 
 const nextCursor = z.string().nullable();
 
-/** The same lists as pages of the API, with the next page's cursor. */
+/** Pages of cost records and invoices, as returned by the API with the next page's cursor. */
 export const costPage = listedCosts.omit({ outcome: true }).extend({ nextCursor });
 export const invoicePage = listedInvoices.omit({ outcome: true }).extend({ nextCursor });
 export const reconciliationPage = listedReconciliation.omit({ outcome: true }).extend({ nextCursor });

@@ -81,7 +81,7 @@ describe("a workspace's view of its imports", () => {
       granularity: "run",
       revision: 1,
     });
-    // In a range that begins within the day, that day's runs still do not count.
+    // The runs of an imported day do not count even in a range that begins within that day.
     const parts = await Promise.all(
       ["?from=2026-01-01&to=2026-01-31T12:00:00Z", "?from=2026-01-31T12:00:00Z&to=2026-03-01"].map((part) =>
         read(`/provider-costs${part}`),
@@ -90,7 +90,7 @@ describe("a workspace's view of its imports", () => {
     expect(parts.map(({ body: part }) => part.totals.amountUsd)).toEqual([30.423456789012, 0.2]);
   });
 
-  test("pages of imports contain each record once, with the totals of all", async () => {
+  test("pages of imports contain each record once, and each page has the totals of all records", async () => {
     const seen: unknown[] = [];
     let cursor: string | null = "";
     while (cursor !== null) {
@@ -104,7 +104,7 @@ describe("a workspace's view of its imports", () => {
     expect(seen).toHaveLength(8);
   });
 
-  test("invoices are entered by members for linked apps, stored once, and paginated", async () => {
+  test("invoices that members enter for linked apps are stored once and paginated", async () => {
     const path = `/api/v1/workspaces/${tenant.workspaceId}/ai/provider-invoices`;
     const invoice = {
       appId: tenant.appId,
@@ -175,7 +175,7 @@ describe("a workspace's view of its imports", () => {
     expect([...first.body.records, ...rest.body.records]).toEqual(body.records);
   });
 
-  test("invalid ranges and cursors of imports return 400 in the same format", async () => {
+  test("the cost, reconciliation, usage and credits routes return 400 for invalid ranges, limits and cursors", async () => {
     for (const query of [
       "?from=x",
       "?from=2026-01-02&to=2026-01-01",
@@ -195,7 +195,7 @@ describe("access to imports", () => {
   const paths = ["/provider-costs", "/provider-invoices", "/reconciliation"];
   const membersOnly = ["/usage", "/credits"];
 
-  test("access to imports is granted to a member, and not to a stranger", async () => {
+  test("access to imports is granted to a member and refused to a stranger", async () => {
     for (const path of [...paths, ...membersOnly]) {
       expect((await read(path)).status).toBe(200);
       expect((await read(path, stranger.accessToken)).status).toBe(404);
@@ -236,7 +236,7 @@ describe("access to imports", () => {
 });
 
 describe("usage and credits", () => {
-  test("usage and credits count runs and deductions without a run once each", async () => {
+  test("usage and credits count each run, and each deduction without a run, once", async () => {
     const own = await createAppTenant();
     const { db, workspaceId } = own;
     await db.query("update ai.keys set external_app_id = null where id = $1", [own.keyId]);

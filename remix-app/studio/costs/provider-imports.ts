@@ -20,8 +20,8 @@ export interface ImportFilter {
 }
 
 /**
- * Lists imported costs in a range, newest first, with totals of the whole range, in which an account's day replaces the
- * runs that it covers. Defaults to the last 30 days.
+ * Lists imported costs in a range, newest first, with totals of the whole range. In the totals, an account's day
+ * replaces the runs of that day. Defaults to the last 30 days.
  * @throws Response 400, 403, 503 like {@link readStudio}
  */
 export async function listProviderCosts(
@@ -125,8 +125,8 @@ export async function listInvoiceShares(
 }
 
 /**
- * Compares metered, imported and invoiced costs by month and provider, and within these by account. Defaults to the
- * last twelve months, including the current one.
+ * Compares metered, imported and invoiced costs by month and provider, each also by account. Defaults to the last
+ * twelve months, including the current one.
  * @throws Response like {@link listProviderCosts}
  */
 export async function reconcileCosts(

@@ -45,7 +45,7 @@ const upstream = createServer(async (request, response) => {
 let tenant: GatewayTenant;
 let gateway: InProcessGateway;
 let appId: string;
-/** By the provider's model name. */
+/** Our model ids by the provider's model name. */
 const modelIds = new Map<string, string>();
 /** Last month as YYYY-MM, UTC. */
 const month = new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth() - 1)).toISOString().slice(0, 7);
@@ -81,7 +81,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   const { db, workspaceId } = tenant;
   const id = `${model.name}-${randomUUID()}`;
   modelIds.set(model.name, id);
-  // Enabled once it has prices, because the doctor may check the stack at any time.
+  // Enabled only after its prices are inserted, because the doctor may check the stack in between.
   await db.query(
     "insert into ai.models (id, kind, display_name, owned_by, enabled) values ($1, 'chat', $1, 'test', false)",
     [id],
@@ -151,7 +151,7 @@ function importLine({ provider, accountId }: Bill, { name, usd }: Pick<BillLine,
   ]);
 }
 
-/** Reads the reconciliation of the month as its page shows it. */
+/** Reads the month's reconciliation as shown on its page. */
 async function reconcile(): Promise<{ lines: ReconciledMonth[]; states: unknown[] }> {
   const [row] = await tenant.db.query(
     `select ai.reconciliation_page($1, $2::timestamp at time zone 'UTC',
@@ -178,7 +178,7 @@ const agreeing = (bill: Bill) => ({
 const byName = (one: { provider: string }, other: { provider: string }) => (one.provider < other.provider ? -1 : 1);
 
 describe("a month of three providers", () => {
-  test("a month of three providers agrees with bills calculated by hand, on one line each", async () => {
+  test("a month of three providers agrees with hand-calculated bills, on one line per provider", async () => {
     for (const bill of bills) {
       for (const line of bill.lines) await importLine(bill, line, `${month}-28T12:00:00Z`);
       await tenant.db.query(
@@ -211,7 +211,7 @@ describe("a month of three providers", () => {
     expect(openaiLine).toMatchObject({ runs: 112, accounts: [{ accountId: "acct-1", meteredUsd: "2.85", runs: 112 }] });
   });
 
-  test("a month of three providers agrees in the same way once its days are rolled up", async () => {
+  test("a month of three providers still agrees with the bills after its days are rolled up", async () => {
     const before = await reconcile();
     await expect
       .poll(async () => {
@@ -224,7 +224,7 @@ describe("a month of three providers", () => {
     expect(await reconcile()).toEqual(before);
   });
 
-  test("a month of three providers differs by a cent if a bill's line does", async () => {
+  test("a month of three providers differs from its bills by a cent if a line of one bill is a cent off", async () => {
     const corrections = ["0.28", "0.038", "0.093"];
     const differences = ["0.01", "0.01", "-0.01"];
     for (const [n, bill] of bills.entries()) {

@@ -7,9 +7,10 @@ const wantsCosts: readonly CellState[] = ["nothing_reported", "costs_missing", "
 const wantsInvoice: readonly CellState[] = ["nothing_reported", "invoice_missing", "invoice_differs"];
 
 /**
- * Returns the links of a workspace's reconciliation line: to its records, and to the action that its status requires.
+ * Returns the links of a reconciliation line in a workspace. They lead to the line's records and to the action that its
+ * status requires.
  * @param options.base the path of the studio's pages
- * @param options.only the line's account if it has a single one, otherwise null
+ * @param options.only the account of a line that has a single account, otherwise null
  */
 export function studioLinks(cell: ReconciledCell, { base, only }: { base: string; only: string | null }): CellLink[] {
   const { first, last } = daysOfMonth(cell.month);
@@ -17,9 +18,9 @@ export function studioLinks(cell: ReconciledCell, { base, only }: { base: string
 }
 
 /**
- * Returns a line's links to the records and pages of any book, such as a workspace's.
- * @param options.base the path of the book's pages
- * @param options.ofCosts the month as the query of its costs page
+ * Returns the links from a reconciliation line to its records, for a workspace or for the platform.
+ * @param options.base the path that contains the pages of records
+ * @param options.ofCosts the query of the costs page that selects the month
  */
 export function recordLinks(
   cell: ReconciledCell,

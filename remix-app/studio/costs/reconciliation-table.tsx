@@ -8,7 +8,7 @@ import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, rounds, s
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
-/** A link of a line, for example to its costs. */
+/** A link in a reconciliation line, for example to its costs. */
 export interface CellLink {
   label: string;
   to: string;
@@ -22,7 +22,7 @@ export function ReconciliationTable({
   empty,
 }: {
   cells: readonly ReconciledCell[];
-  /** @param only the line's account if it has a single one, otherwise null */
+  /** @param only the account of a line that has a single account, otherwise null */
   linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
   /** The page about a provider's month, if there is one. */
   providerTo?: (cell: ReconciledCell) => string;

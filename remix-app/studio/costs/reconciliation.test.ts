@@ -30,7 +30,7 @@ describe("the state of a month", () => {
     }
   });
 
-  test("a month's missing amounts depend on whether records exist, not on their amounts", () => {
+  test("an amount of a month is missing if no records exist, not if its records add up to zero", () => {
     expect(stateOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toBe("invoice_missing");
     expect(stateOf({ importedRecords: 0, importedUsd: "0", invoicedDifferenceUsd: "10" })).toBe("costs_missing");
     expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
@@ -106,7 +106,8 @@ describe("the state of a month", () => {
         { today: "2026-03-01" },
       ).map(({ state }) => state);
     const together = ["billed_together", "billed_together", "billed_together"];
-    // An invoice without an account covers all accounts; an invoice with one may be the payer's.
+    // An invoice without an account covers all accounts. An invoice with an account may be for the account that pays
+    // for all.
     const short = { invoicedDifferenceUsd: "-2" };
     expect(statesOf(null)).toEqual(["agrees", ...together]);
     expect(statesOf("payer")).toEqual(["agrees", ...together]);

@@ -18,7 +18,7 @@ export interface ReconciledCell {
   /** YYYY-MM, in UTC. */
   month: string;
   provider: string;
-  /** `all`: the provider's line. A null id: records without an account. */
+  /** `all` for the provider's line. A null `id` stands for records without an account. */
   account: { of: "all" } | { of: "one"; id: string | null };
   meteredUsd: string | null;
   importedUsd: string;
@@ -86,7 +86,7 @@ export function nextWords({ state, meteredUsd, invoicedUsd }: ReconciledCell): s
 }
 
 /**
- * Returns a provider's month and its accounts as lines. Accounts are listed only if they add to the provider's line.
+ * Returns a provider's month and its accounts as lines. Lists accounts only if they show more than the provider's line.
  */
 export function cellsOf(record: ReconciledMonth, { today }: { today: string }): ReconciledCell[] {
   const { month, provider, accounts } = record;
@@ -106,7 +106,7 @@ export function cellsOf(record: ReconciledMonth, { today }: { today: string }): 
     : [whole];
 }
 
-/** Returns whether an account's invoice, or the costs of an invoice, are on other accounts' lines. */
+/** Returns whether a cell lacks costs or an invoice only because they are on other accounts' lines. */
 function isBilledTogether(
   { state, account }: Pick<ReconciledCell, "state" | "account">,
   { whole, accounts }: { whole: CellState; accounts: ReconciledMonth["accounts"] },
@@ -159,7 +159,7 @@ function isZero(amount: string): boolean {
   return /^-?0*(\.0*)?$/.test(amount);
 }
 
-/** A table line, with the account that the whole line belongs to. */
+/** A table line. `only` is the line's account if the line has a single account, otherwise null. */
 export interface ReconciledLine {
   cell: ReconciledCell;
   only: string | null;

@@ -29,7 +29,7 @@ test("an email about low credits names the workspace, the exact balance, the thr
   );
 });
 
-test("an email about used-up credits says what requests in progress hold, if anything", () => {
+test("an email about used-up credits says how many credits requests in progress reserve, if any", () => {
   const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
   const { subject, text } = creditAlertMail(empty, site);
   expect(subject).toBe("A workspace is out of credits");
@@ -37,7 +37,7 @@ test("an email about used-up credits says what requests in progress hold, if any
   expect(text).toContain("are refused with 402 insufficient_credits");
 });
 
-test("a credits email to a member who pays is about their own credits", () => {
+test("an email to a paying member about low credits is about the member's own credits", () => {
   expect(creditAlertMail({ ...alert, payer: "member" }, site).subject).toBe("You’re low on credits");
   const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, site);
   expect(subject).toBe("You’re out of credits");

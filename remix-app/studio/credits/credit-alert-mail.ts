@@ -7,7 +7,7 @@ import { type MailParts, mailText } from "../../mail/mail-text.ts";
  */
 export interface CreditAlert {
   accountId: string;
-  /** A member pays for their own requests in all workspaces whose plan requires it. */
+  /** A member pays for their own requests in all workspaces whose plan requires members to pay. */
   payer: "workspace" | "member";
   /** The workspace that pays, or a workspace where the member pays. */
   workspaceId: string;
@@ -21,7 +21,7 @@ export interface CreditAlert {
   threshold: string;
 }
 
-/** Writes the email about a low or empty balance: what is left, the consequence and what to do. */
+/** Returns the email about a low or empty balance. It says what is left, what the consequence is, and what to do. */
 export function creditAlertMail(
   alert: CreditAlert,
   { origin, product }: Pick<MailSite, "origin" | "product">,

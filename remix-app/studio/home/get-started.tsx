@@ -23,7 +23,7 @@ const approvals: Record<KeySetup["approval"], { text: string; action?: string }>
 };
 
 /**
- * Shows the steps to the first request, each checked off by what the workspace has, and a link to the Playground.
+ * Shows the steps to the first request, with the completed ones checked off, and a link to the Playground.
  * @param props.setup null for members who cannot manage keys, which two of the steps require
  */
 export function GetStarted({

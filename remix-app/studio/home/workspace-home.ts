@@ -18,7 +18,7 @@ export interface KeySetup {
 export interface WorkspaceHome {
   /** The last 30 days. */
   range: Range;
-  /** By model. */
+  /** The usage by model. */
   overview: Overview;
   /** The budgets nearest to their limit. */
   budgets: Budget[];

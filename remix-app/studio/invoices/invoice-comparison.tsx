@@ -6,7 +6,7 @@ import { percentOf } from "../costs/difference.ts";
 import { DifferenceText } from "../costs/difference-text.tsx";
 import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
 
-/** Shows what was metered, imported and otherwise invoiced in an invoice's period. */
+/** Compares an invoice with the metered, imported and otherwise invoiced costs of its period. */
 export function InvoiceComparison({ comparison }: { comparison: Comparison | null }) {
   if (!comparison) {
     return <p className="text-muted">The period is longer than a year, so there’s nothing to compare.</p>;
@@ -61,7 +61,7 @@ export function OtherInvoicesNotice({
   );
 }
 
-/** Shows term and amount on one line if both fit, otherwise the amount on the next line. */
+/** Shows a term and its amount on one line if both fit, otherwise on two lines. */
 function Row({ term, strong = false, children }: { term: string; strong?: boolean; children: ReactNode }) {
   return (
     <div className={`flex flex-wrap justify-between gap-x-6 ${strong ? "font-medium" : ""}`}>

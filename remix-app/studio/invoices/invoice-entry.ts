@@ -9,7 +9,7 @@ import type { DraftedInvoice } from "./invoice-form.ts";
 const count = z.number().int();
 const day = z.string();
 
-/** What was metered, imported and invoiced in an invoice's period. */
+/** The costs that were metered, imported and invoiced in an invoice's period. */
 export const comparison = z.object({
   firstDay: day,
   lastDay: day,
@@ -30,7 +30,7 @@ const listedApps = z.object({
 export type LinkedApp = z.output<typeof listedApps>["apps"][number];
 
 /**
- * Lists the apps whose invoices a workspace can have.
+ * Lists the linked apps that a workspace can record invoices for.
  * @throws Response 403, 503 like readStudio
  */
 export async function listLinkedApps(context: AppLoadContext, reader: MemberReader): Promise<LinkedApp[]> {
@@ -42,7 +42,7 @@ export const reviewed = z.object({
   outcome: z.literal("reviewed"),
   reviewedAt: z.string(),
   appName: z.string().nullable(),
-  /** A stored invoice with the same key, and the fields that differ. */
+  /** The stored invoice for the same app, provider, account and reference, and the fields that differ. */
   kept: invoiceRecord.nullable(),
   differs: z.array(z.string()).nullable(),
   comparison: comparison.nullable(),
@@ -57,7 +57,7 @@ const unreviewed = z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet
 export type InvoiceReview = z.output<typeof reviewed>;
 
 /**
- * Returns what a member sees of an invoice before it is stored permanently. Writes nothing.
+ * Returns the review of an invoice that a member is about to store permanently. Writes nothing.
  * @throws Response 403, 503 like readStudio
  */
 export async function reviewInvoice(
@@ -72,7 +72,7 @@ export async function reviewInvoice(
   });
 }
 
-/** Who recorded an invoice. For an app's key, this names the app but no person. */
+/** Who recorded an invoice. An invoice recorded with an app's key names the app but no person. */
 const recorder = z.object({ by: z.enum(["person", "app"]), name: z.string().nullable() });
 export type InvoiceRecorder = z.output<typeof recorder>;
 
@@ -87,7 +87,7 @@ const read = z.union([
 ]);
 
 /**
- * Returns one invoice of the workspace, who recorded it, and its comparison.
+ * Returns an invoice of the workspace, who recorded it, and its comparison with other costs.
  * @throws Response 403, 404, 503
  */
 export async function requireInvoice(

@@ -22,7 +22,7 @@ const draftOf = (changes: Record<string, string> = {}) => {
   return "draft" in answer ? answer.draft : answer.errors;
 };
 
-test("an invoice is read without the fields that were left empty, and with its exact amount", () => {
+test("an invoice form omits empty fields and keeps the exact amount", () => {
   const { accountId: _, periodStart: __, periodEnd: ___, ...kept } = filled;
   expect(draftOf()).toEqual({ ...kept, amountUsd: "12.5" });
   expect(draftOf({ accountId: " acct-1 ", periodStart: "2026-01-01", periodEnd: "2026-01-31" })).toEqual({
@@ -42,7 +42,7 @@ test.for([
   ["0.1", "0.1"],
   ["123.456789012345", "123.456789012345"],
   ["00012.340", "12.34"],
-])("the invoice amount %s is %s, to the last digit", ([typed, kept]) => {
+])("the invoice amount %s is read exactly as %s", ([typed, kept]) => {
   expect(draftOf({ amountUsd: typed ?? "" })).toMatchObject({ amountUsd: kept });
 });
 

@@ -49,7 +49,7 @@ export function readInvoiceForm(form: FormData): {
     const field = path[0] as InvoiceField;
     if (errors[field]) continue;
     errors[field] = typed[field] === "" ? (missing[field] ?? messages[field]) : messages[field];
-    // The order of the two days is checked separately.
+    // This is the check that the period does not end before it starts.
     if (field === "periodEnd" && code === "custom") errors[field] = message;
   }
   return { typed, read: { errors } };

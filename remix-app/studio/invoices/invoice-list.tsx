@@ -8,7 +8,7 @@ import { Usd } from "../../ui/money.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import { kindNames, periodOf, signedAmount } from "./invoice-words.ts";
 
-/** Lists invoices and credit notes, each with what it replaces. */
+/** Lists invoices and credit notes, each with the invoice that it replaces. */
 export function InvoiceList({
   records,
   base,

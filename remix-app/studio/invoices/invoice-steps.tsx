@@ -8,7 +8,7 @@ import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx
 import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-words.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
 
-/** Shows what will be recorded exactly, how it compares, and that it is permanent. */
+/** Shows the exact invoice to be recorded and its comparison, and warns that the record is permanent. */
 export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { at: "review" }> }) {
   const { typed, draft, review } = entry;
   const { reviewedAt, appName, comparison } = review;
@@ -50,7 +50,7 @@ const names: Record<string, string> = {
   periodEnd: "the period’s last day",
 };
 
-/** Shows that the invoice is already stored with other values: both versions, and what can be done. */
+/** Shows that the invoice is already stored with other values, with both versions and what to do. */
 export function InvoiceConflictCards({
   entry: { typed, draft, kept, differs },
   base,

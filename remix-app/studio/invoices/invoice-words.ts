@@ -6,7 +6,7 @@ import type { InvoiceRecorder } from "./invoice-entry.ts";
 /** The app id in the platform's own records, which belong to no app. */
 export const platformApp = "00000000-0000-0000-0000-000000000000";
 
-/** Returns an invoice's exact values, term by term. */
+/** Returns an invoice's exact values with their labels. */
 export function invoiceFacts(
   invoice: Pick<
     InvoiceRecord,
@@ -48,24 +48,27 @@ export const blankInvoice = {
 
 export const kindNames: Record<InvoiceRecord["kind"], string> = { invoice: "Invoice", credit_note: "Credit note" };
 
-/** Returns what an invoice adds to totals as an exact string, negative for a credit note. */
+/** Returns the amount that an invoice adds to totals, as an exact string. Negative for a credit note. */
 export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "amountUsd">): string {
   return kind === "credit_note" && /[1-9]/.test(amountUsd) ? `-${amountUsd}` : amountUsd;
 }
 
-/** Formats a time to the second; empty if there is none. */
+/** Formats a time to the second. Returns an empty text for an empty time. */
 export function momentInWords(at: string): string {
   return at && exactTimeText(at);
 }
 
-/** Describes the period of an invoice. If its start or end is missing, the month of the other date is used. */
+/**
+ * Describes an invoice's period. A missing first or last day defaults to the start or end of the other day's month.
+ * Without both, the period is the month of issue.
+ */
 export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
   if (periodStart && periodEnd) return `${dayText(periodStart)} to ${dayText(periodEnd)}`;
   if (periodStart) return `${dayText(periodStart)} to the end of that month`;
   return periodEnd ? `Start of the month to ${dayText(periodEnd)}` : "Month of issue";
 }
 
-/** Returns the form of a correction or credit note for an invoice, with the unchanged values filled in. */
+/** Returns the path of the form for a correction or credit note, with the invoice's unchanged values filled in. */
 export function followUpPath(
   base: string,
   { invoice, as }: { invoice: InvoiceRecord; as: "correction" | "credit_note" },

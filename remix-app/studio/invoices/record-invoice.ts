@@ -31,8 +31,8 @@ export const recordedInvoice = z.union([
 type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
 
 /**
- * Stores an invoice that a member reviewed for one of the workspace's apps, or returns why not. Repeating it returns
- * the same receipt.
+ * Stores an invoice that a member reviewed for one of the workspace's apps, or returns why it was not stored. A
+ * repeated call returns the same receipt.
  * @throws Response 503 UNAVAILABLE
  */
 function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, ...member }: Entry) {
@@ -41,7 +41,7 @@ function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, .
 }
 
 /**
- * Like {@link keepInvoice}, for the API.
+ * Stores an invoice sent to the API, like {@link keepInvoice}.
  * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT if it is stored with other values, 503 UNAVAILABLE
  */
 export async function recordInvoice(context: AppLoadContext, entry: Entry): Promise<z.output<typeof invoiceReceipt>> {
@@ -73,7 +73,7 @@ export async function recordInvoice(context: AppLoadContext, entry: Entry): Prom
   }
 }
 
-/** The state of an entry after a step. */
+/** The state of an invoice's entry after a step. */
 export type InvoiceEntry =
   | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
   | { at: "review"; typed: TypedInvoice; draft: DraftedInvoice; review: InvoiceReview }
@@ -81,9 +81,9 @@ export type InvoiceEntry =
   | { at: "receipt"; id: string };
 
 /**
- * Advances a member's entry of an invoice by one step: `edit` shows the form again, `record` stores what was reviewed,
- * and any other step reviews the typed values. An invoice that is already stored, apart from the review time, returns
- * the same receipt after a double click, a reload or a second review.
+ * Advances a member's entry of an invoice by one step. `edit` shows the form again, `record` stores what was reviewed,
+ * and any other step reviews the typed values. For a stored invoice, a double click, a reload or a second review
+ * returns the same receipt, even if the review time differs.
  * @throws Response 403, 503
  */
 export async function enterInvoice(
@@ -143,7 +143,8 @@ async function record(context: AppLoadContext, entry: Entering & { reviewedAt: s
       if ("param" in answer && (answer.param === "replaces" || answer.param === "kind")) {
         return { at: "form", typed, errors: { [answer.param]: answer.message } };
       }
-      // The app was unlinked meanwhile, or the review's time is not ours. The next review shows the error.
+      // The app was unlinked in the meantime, or the review's time was not issued by us. The next review shows the
+      // error.
       return review(context, entry);
   }
 }

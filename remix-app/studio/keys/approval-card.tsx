@@ -6,10 +6,12 @@ import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import type { ApprovalState } from "./approval.ts";
 
-/** The maximum number of characters, also checked by the database. */
+/** The maximum length of a note in characters. The database checks it too. */
 export const maxNoteLength = 500;
 
-/** Shows whether a workspace may create keys, and requests approval. Its forms post to the approval page. */
+/**
+ * Shows whether a workspace may create keys, and lets members request approval. Its forms post to the approval page.
+ */
 export function ApprovalCard({
   workspaceId,
   approval: { approved, request },
@@ -19,7 +21,7 @@ export function ApprovalCard({
   workspaceId: string;
   approval: ApprovalState;
   now: string;
-  /** A request that was not sent, and why. */
+  /** The note and the error of a request that failed. */
   failed?: { note: string; error: string } | undefined;
 }) {
   const action = `/workspaces/${workspaceId}/ai/keys/approval`;

@@ -25,7 +25,7 @@ describe("the email about a request for approval", () => {
     expect(links).toEqual([`href="${origin}/admin/approvals"`]);
   });
 
-  test("an approval email fits the outbox at the longest name and note", () => {
+  test("an approval email with the longest name and note fits the outbox", () => {
     const { subject, text } = approvalRequestMail(
       { requester: "e".repeat(320), workspaceName: "w".repeat(320), note: "n.".repeat(250) },
       site,
@@ -35,15 +35,15 @@ describe("the email about a request for approval", () => {
   });
 });
 
-describe("the email about an answer to a request", () => {
-  test("the email about an answer links to the keys if the request was approved", () => {
+describe("the email about an answer to an approval request", () => {
+  test("the email about an answer to an approval request links to the keys if the request was approved", () => {
     const { subject, text } = approvalAnswerMail(answered, site);
     expect(subject).toBe("Your workspace can create API keys");
     expect(text).toContain(`Create API key:\n${origin}/workspaces/w-1/ai/keys`);
     expect(text).not.toContain("Reason");
   });
 
-  test("the email about an answer gives the reason if the request was declined", () => {
+  test("the email about an answer to an approval request gives the reason if the request was declined", () => {
     const { subject, text } = approvalAnswerMail({ ...answered, declineReason: "Which team?" }, site);
     expect(subject).toBe("Your request for API keys was declined");
     expect(text).toContain("Reason: Which team?");

@@ -4,7 +4,7 @@ import { type MailParts, mailText } from "../../mail/mail-text.ts";
 
 type Site = Pick<MailSite, "origin" | "product">;
 
-/** Writes the email to infrastructure admins about a new request for approval. */
+/** Returns the email to infrastructure admins about a new request for approval. */
 export function approvalRequestMail(
   { requester, workspaceName, note }: { requester: string; workspaceName: string; note: string },
   { origin, product }: Site,
@@ -22,7 +22,7 @@ export function approvalRequestMail(
   return { subject: "A workspace requests approval for API keys", text: mailText(parts) };
 }
 
-/** Writes the email to a workspace's owners and the requester about the answer. */
+/** Returns the email to a workspace's owners and the requester about the answer to a request for approval. */
 export function approvalAnswerMail(
   answer: { workspaceId: string; workspaceName: string; declineReason: string | null },
   { origin, product }: Site,

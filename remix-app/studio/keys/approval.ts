@@ -27,7 +27,7 @@ const answer = z.union([
 
 const noteSchema = z
   .string()
-  // Forms send a line break as two characters, but their limits count it as one.
+  // Forms send a line break as two characters, but a field's maximum length counts it as one.
   .transform((note) => note.replaceAll("\r\n", "\n").trim())
   .pipe(z.string().max(maxNoteLength, `Use at most ${maxNoteLength} characters`))
   .default("");
@@ -44,7 +44,7 @@ export function readApproval(context: AppLoadContext, member: StudioMember): Pro
 }
 
 /**
- * Requests approval, which emails the infrastructure admins, or withdraws the request. Repeating either is harmless.
+ * Requests approval and emails the infrastructure admins, or withdraws the request. Idempotent.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export function changeApprovalRequest(

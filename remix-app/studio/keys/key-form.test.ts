@@ -9,7 +9,7 @@ function read(fields: Record<string, string>) {
   return readKeyForm(form, readModelChoices(form).choices);
 }
 
-test("a name alone creates a key without limits", () => {
+test("a key form with only a name creates a key without limits", () => {
   expect(read({ name: " Nightly ", requestsPerMinute: "", allowedAddresses: "  " })).toEqual({
     key: { name: "Nightly" },
   });

@@ -118,8 +118,8 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
 }
 
 /**
- * Shows when a key stops working. A coding agent renews its key until its login ends, so for its key this is the end of
- * the login.
+ * Shows when a key stops working. A coding agent renews its key until its login ends, so its key shows the end of the
+ * login.
  */
 function Expiry({ data: { agent, expiresAt, state }, now }: { data: KeySummary; now: string }) {
   if (state === "revoked") return "–";
@@ -127,7 +127,9 @@ function Expiry({ data: { agent, expiresAt, state }, now }: { data: KeySummary; 
   return at ? <Moment at={at} now={now} /> : "never";
 }
 
-/** Shows the spend against the budget, if there is one. Shows no amount if the workspace hides provider costs. */
+/**
+ * Shows a key's spend this month, and its budget if it has one. Shows no amount if the workspace hides provider costs.
+ */
 function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary }) {
   return budget ? (
     <>
@@ -138,7 +140,9 @@ function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary })
   );
 }
 
-/** Confirms revoking a key, which stops every program that uses it, or the coding agent that renews it. */
+/**
+ * Asks to confirm a key's revocation, which stops every program that uses the key, or the coding agent that renews it.
+ */
 export function KeyRevocation({
   id,
   name,

@@ -12,10 +12,10 @@ const perMinute = z.number().int().min(1).max(1_000_000_000);
 /** An IP address, or a CIDR network without bits set after its prefix. */
 const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
 
-/** Later times need a year of more than four digits in UTC, the format in which times are written. */
+/** The latest expiry. Later times have a year of more than four digits in UTC. */
 const lastMoment = Date.parse("9999-12-31T23:59:59Z");
 
-/** The body that creates a key, as read by parseBudgets. */
+/** The request body that creates a key, as parsed by `parseBudgets`. */
 export const newKeySchema = z.strictObject({
   name: z.string().trim().min(1).max(100).refine(isReadable, "must be one line of characters that can be seen"),
   environment: z
@@ -38,7 +38,7 @@ export const newKeySchema = z.strictObject({
   allowedAddresses: z.array(address).max(100).nullish(),
   /** Refuses requests with parameters or tools that the provider would not receive. */
   strict: z.boolean().nullish(),
-  /** The entity label of all the key's runs, whose budget can then refuse its requests. */
+  /** The entity label of all runs with this key. The label's budget can then refuse the key's requests. */
   entityId: z.string().regex(labelPattern).nullish(),
 });
 
@@ -68,7 +68,8 @@ export const keySummary = z.object({
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   /**
-   * An exact string: the spend in this UTC month, including the keys that it replaced. Null if provider cost is hidden.
+   * The spend in the current UTC month as an exact string, including keys that this key replaced. Null if provider cost
+   * is hidden.
    */
   spentThisMonthUsd: amountText.nullable(),
   /** The coding agent that renews the key, and when its login ends; null once the login has ended. */
@@ -88,13 +89,13 @@ export const keyPage = z.object({
 });
 export type KeyPage = z.output<typeof keyPage>;
 
-/** A new key, in the only response that ever contains its secret. */
+/** A new key. No other response contains its secret. */
 export const issuedKey = z.object({ key: keySummary, secret: z.string() });
 export type IssuedKey = z.output<typeof issuedKey>;
 
 /**
- * Returns whether a text is an IP address, or a CIDR network without bits after its prefix, as accepted by Postgres.
- * Rejects IPv4 addresses written as IPv6 (RFC 4291, 2.5.5.2): callers have them as IPv4, so no request would match.
+ * Returns whether Postgres accepts a text as an IP address, or as a CIDR network without bits after its prefix. Rejects
+ * IPv4 addresses written as IPv6 (RFC 4291, 2.5.5.2), because the gateway sees such callers with their IPv4 address.
  */
 export function isNetworkAddress(text: string): boolean {
   const [, address = "", prefix] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
@@ -104,7 +105,7 @@ export function isNetworkAddress(text: string): boolean {
   return length <= bits.length && !bits.slice(length).includes("1");
 }
 
-/** Returns an address's bits as digits, or null if no caller can have it. */
+/** Returns an address's bits as digits, or null for an address that no caller can have. */
 function bitsOf(address: string): string | null {
   if (isIPv4(address)) return digits(address.split(".").map(Number), 8);
   if (!isIPv6(address) || address.includes("%")) return null;

@@ -115,7 +115,7 @@ describe("the keys API", () => {
     expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
   });
 
-  test("the keys API rejects a list with an unknown model, and names the model", async () => {
+  test("the keys API rejects a key whose model list has an unknown model, and names the model", async () => {
     await approve(owner);
     const body = { name: "K", allowedModels: ["demo-chat", "gpt-4o-typo"] };
     const answer = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body });

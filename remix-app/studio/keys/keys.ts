@@ -56,7 +56,7 @@ function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {
   return problem(code, { requestId, detail });
 }
 
-/** Answers a malformed id like an unknown key. */
+/** Throws the same error for a malformed id as for an unknown key. */
 function requireKeyId(keyId: string, context: AppLoadContext): void {
   if (!z.uuid().safeParse(keyId).success) throw refused("not_found", context);
 }
@@ -72,7 +72,7 @@ function readIssued(
 }
 
 /**
- * Creates a key. Its secret is in the result and nowhere else.
+ * Creates a key. Only this result contains its secret.
  * @returns the key, or the models on its list that are not in the catalogue, in which case no key is created
  * @throws Response 403 FORBIDDEN without permission or approval, 400 if the app is not linked, 409 above 200 keys
  */
@@ -129,8 +129,8 @@ export async function requireKey(
 }
 
 /**
- * Returns a page of a workspace's keys, newest first, and whether it may create more.
- * @throws Response 400 INVALID_REQUEST for a cursor that is not ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ * Returns a page of a workspace's keys, newest first, and whether the workspace may create more.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listKeys(
   context: AppLoadContext,

@@ -25,6 +25,6 @@ test.for([
   ["example.com", false],
   ["192.0.2.7 ", false],
   ["", false],
-] as const)("the text %j is a network address: %s", ([text, taken]) => {
+] as const)("whether %j is a network address: %s", ([text, taken]) => {
   expect(isNetworkAddress(text)).toBe(taken);
 });

@@ -1,7 +1,7 @@
 import { Notice } from "../../ui/notice.tsx";
 import { Snippet } from "../../ui/snippet.tsx";
 
-/** Shows a key's secret, on the only page that ever does, with what to do next. */
+/** Shows a new key's secret and what to do next. No other page shows the secret. */
 export function NewSecret({
   secret,
   model,

@@ -5,7 +5,7 @@ import type { KeySummary } from "./key-schema.ts";
 /** The placeholder in snippets if no model is known. */
 const unknownModel = "MODEL_ID";
 
-/** Returns a chat model that a new key can call, so that the snippets next to it work unchanged. */
+/** Returns a chat model that a new key can call, so that the snippets next to the key work unchanged. */
 export async function sampleModel(
   context: AppLoadContext,
   { key, workspaceId, signal }: { key: Pick<KeySummary, "allowedModels">; workspaceId: string; signal: AbortSignal },

@@ -27,7 +27,7 @@ function sent(view: ReturnType<typeof pickerView>, changes: Record<string, strin
   return readModelChoices(form);
 }
 
-test("the picker lists the catalogue's models and the selected models that have left it, usable models first", () => {
+test("the model picker lists the catalogue's models and the selected models that have left it, usable models first", () => {
   const rows = modelRows(options, ["gone", "c", "gone"]);
   expect(rows.map(({ id, kind }) => [id, kind])).toEqual([
     ["a/chat-1.5", "chat"],
@@ -38,7 +38,7 @@ test("the picker lists the catalogue's models and the selected models that have 
   for (const { id } of rows) expect(modelField("allow", id)).toMatch(/^[a-z][a-z0-9_]{0,63}$/);
 });
 
-test("a model search covers names and ids, and keeps selected models that it hides", () => {
+test("a model search covers names and ids, and selected models that it hides stay selected", () => {
   const rows = modelRows(options, []);
   const ids = (term: string) => pickerView(rows, { ...choicesOf({ allowed: null }), term }).rows.map(({ id }) => id);
   expect([ids("MODEL B"), ids("a/"), ids("none")]).toEqual([["b"], ["a/chat-1.5"], []]);
@@ -53,7 +53,7 @@ test.each([
   [modelsShown + 1, [modelsShown, 1]],
   [2 * modelsShown + 1, [modelsShown, modelsShown, 1]],
 ])(
-  "with %d models a page has 25, none is lost, and selecting one on each page selects all of them",
+  "%d models are listed on pages of 25 without gaps, and models selected on different pages are all kept",
   (length, sizes) => {
     const rows = modelRows({ models: Array.from({ length }, (_, n) => model(`m${n}`)) }, []);
     const seen: string[][] = [];
@@ -74,7 +74,7 @@ test.each([
   },
 );
 
-test("a model that is cleared on another page stays cleared", () => {
+test("a model that is deselected on one page of the picker stays deselected on the others", () => {
   const rows = modelRows(options, ["a/chat-1.5", "c"]);
   const searched = pickerView(rows, { ...choicesOf({ allowed: ["a/chat-1.5", "c"] }), term: "a/" });
   const { choices } = sent(searched, { [modelField("allow", "a/chat-1.5")]: null, intent: "search", modelTerm: "" });
@@ -90,7 +90,7 @@ test.each([
   expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
 });
 
-test("a page number beyond the list shows the first page", () => {
+test("a page number beyond the last page of models shows the first page", () => {
   const rows = modelRows(options, []);
   expect(pickerView(rows, { ...choicesOf({ allowed: null }), page: 7 })).toMatchObject({ page: 0, count: 3 });
 });

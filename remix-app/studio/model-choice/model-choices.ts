@@ -12,7 +12,7 @@ export interface ModelChoices {
   page: number;
 }
 
-/** A page of the list with its marks, and the marks of all other models as hidden fields. */
+/** A page of the model list with its marks. Hidden fields carry the marks of all other models. */
 export interface PickerView extends ModelChoices {
   rows: (ModelRow & { fields: Record<ModelMark, string> })[];
   hidden: { name: string; value: string }[];
@@ -43,8 +43,8 @@ export function choicesOf({
 }
 
 /**
- * Reads a picker's fields. `shows` tells whether the form was sent to search or change the page, by one of the picker's
- * buttons or by Enter in its search field.
+ * Reads a picker's fields. `shows` is true if the form was sent only to search or to change the page, by one of the
+ * picker's buttons or by Enter in its search field.
  */
 export function readModelChoices(form: FormData): { choices: ModelChoices; shows: boolean } {
   const text = (name: string) => String(form.get(name) ?? "").trim();

@@ -21,7 +21,7 @@ const options = z.object({
   ),
 });
 
-/** The models that the lists of a workspace's policy and keys can choose from, and the limits of its plan. */
+/** The models that a workspace's policy and keys can select, and the limits of its plan. */
 export type ModelOptions = Omit<z.infer<typeof options>, "outcome">;
 
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
@@ -51,8 +51,8 @@ export interface ModelRow {
 }
 
 /**
- * Returns the catalogue's models, and the models of a list that have left the catalogue. Models that the plan grants or
- * the list names come first.
+ * Returns the catalogue's models and the listed models that have left the catalogue. Models granted by the plan or
+ * named in the list come first.
  */
 export function modelRows({ models }: Pick<ModelOptions, "models">, named: readonly string[]): ModelRow[] {
   const known = new Set(models.map(({ id }) => id));

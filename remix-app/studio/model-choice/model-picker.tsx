@@ -15,8 +15,8 @@ function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, h
 }
 
 /**
- * Lets a person choose models within a form, also without JavaScript: searching and changing the page send the form,
- * which returns with everything that was typed and selected.
+ * Lets a person choose models within a form, with or without JavaScript. Searching and changing the page submit the
+ * form, which is rendered again with everything that was typed and selected.
  */
 export function ModelPicker({
   view,
@@ -32,7 +32,7 @@ export function ModelPicker({
   legend: string;
   /** The labels of the two modes. */
   words: Record<PickerView["mode"], string>;
-  /** Whether models can also be denied, as in a policy. Keys only allow, and follow the policy. */
+  /** Whether models can also be denied, as in a policy. A key can only allow models, and the policy still applies. */
   denies?: boolean;
   error: string | undefined;
   /** Where searching and paging send the form. Defaults to the form's own target. */
@@ -153,7 +153,7 @@ function Mark({
   field: string;
   id: string;
   marked: boolean;
-  /** Whether the list applies only with “Only selected models”; otherwise its boxes are disabled. */
+  /** Whether the box has an effect only with “Only selected models”. It is hidden otherwise. */
   selects?: boolean;
   children: ReactNode;
 }) {

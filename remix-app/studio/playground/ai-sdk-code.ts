@@ -52,7 +52,9 @@ interface FunctionTool {
   parameters?: unknown;
 }
 
-/** Returns a tool's function. Any other tool is one of the gateway's own, or the gateway rejects it. */
+/**
+ * Returns the function of a tool as a list, which is empty for other tools. The gateway runs or rejects those itself.
+ */
 function functionOf(tool: unknown): FunctionTool[] {
   const named = (tool as { function?: Partial<FunctionTool> } | null)?.function;
   return typeof named?.name === "string" ? [{ ...named, name: named.name }] : [];

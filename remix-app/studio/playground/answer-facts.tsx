@@ -40,8 +40,8 @@ function durationOf(milliseconds: number): string {
 }
 
 /**
- * Shows an answer that had to be JSON, and whether it matches the request.
- * @param props.schemaValid the gateway's verdict; undefined if it has none, so only the JSON syntax is checked
+ * Shows an answer to a request for JSON, and whether the answer has the requested format.
+ * @param props.schemaValid the gateway's verdict; if undefined, only the JSON syntax is checked
  */
 export function StructuredAnswer({ text, schemaValid }: { text: string; schemaValid: boolean | undefined }) {
   const value = parsed(text);

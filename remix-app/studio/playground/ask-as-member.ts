@@ -8,7 +8,7 @@ export const endpoints = { chat: "/chat/completions", speech: "/audio/speech", e
 
 export type PlaygroundEndpoint = keyof typeof endpoints;
 
-/** Identifies its runs in reports. */
+/** Identifies the playground's runs in reports. */
 const feature = "playground";
 
 type Asked = { workspaceId: string; signal: AbortSignal } & (
@@ -17,10 +17,10 @@ type Asked = { workspaceId: string; signal: AbortSignal } & (
 );
 
 /**
- * Calls the AI gateway as the member who sent this request, with their own session, which never reaches the browser.
- * The gateway authorizes the call itself. The call is a normal run of the workspace.
- * @returns the gateway's own response, also if it refuses; streams are passed on
- * @throws Response 503 UNAVAILABLE if it was not reached
+ * Calls the AI gateway as the member who sent this request. Uses the token of their session, which never reaches the
+ * browser. The gateway authorizes the call itself. The call is a normal run of the workspace.
+ * @returns the gateway's response, even if it is a refusal; streams are passed on
+ * @throws Response 503 UNAVAILABLE if the gateway was not reached
  */
 export async function askAsMember(context: AppLoadContext, asked: Asked): Promise<Response> {
   const { requestId, session } = context;

@@ -33,7 +33,7 @@ describe("stream events", () => {
   });
 });
 
-describe("an answer", () => {
+describe("a chat answer", () => {
   test("a chat answer is assembled from its chunks, with tool calls and cost", () => {
     const { take, answer } = createChatAnswer();
     const chunks = [
@@ -75,7 +75,7 @@ describe("an answer", () => {
     expect(() => readWholeAnswer("{}")).toThrow();
   });
 
-  test("a chat answer takes its facts from response headers or from its run too", () => {
+  test("the facts of a chat answer come from response headers or from its run", () => {
     const headers = { "x-platform-run-id": "r", "x-platform-input-tokens": "7", "x-platform-billed-credits": "0.5" };
     expect(factsOfHeaders(new Headers(headers))).toMatchObject({ runId: "r", inputTokens: 7, billedCredits: "0.5" });
     expect(factsOfRun({ id: "r", status: "running" })).toBeNull();
@@ -86,7 +86,7 @@ describe("an answer", () => {
   });
 });
 
-describe("an amount", () => {
+describe("an amount of credits", () => {
   const platform = (amount: string) => `"platform":{"run_id":"r","billed_credits":${amount}}`;
   const ways: [string, (amount: string) => unknown][] = [
     ["a stream", (amount) => streamed(`{"choices":[],${platform(amount)}}`).facts?.billedCredits],
@@ -98,7 +98,7 @@ describe("an amount", () => {
     ["a run", (amount) => factsOfRun(parseAnswer(`{"id":"r","billedCredits":${amount}}`))?.billedCredits],
   ];
 
-  test.for(ways)("an amount in %s keeps its digits", ([, read]) => {
+  test.for(ways)("an amount of credits in %s keeps its digits", ([, read]) => {
     expect(read("19660.8003")).toBe("19660.8003");
     expect(read("999999999999.123456789012")).toBe("999999999999.123456789012");
     expect(read("1.50e-3")).toBe("0.0015");
@@ -113,10 +113,10 @@ describe("an amount", () => {
   }
 });
 
-describe("a failure", () => {
+describe("a failed chat", () => {
   const told = (code: string, more: object = {}) => failureOf({ status: 400, code, ...more }).sentence;
 
-  test("a failed chat says what to do, and when", () => {
+  test("the message for a failed chat says what to do, and when to retry", () => {
     expect(told("insufficient_credits")).toContain("ask for more credits");
     expect(told("MFA_REQUIRED")).toContain("second factor");
     expect(told("rate_limit_exceeded", { retryAfterSeconds: 1 })).toContain("in 1 second.");
@@ -125,7 +125,7 @@ describe("a failure", () => {
     expect(told("constructor", { status: 500 })).toContain("on our side");
   });
 
-  test("a failure is read from either server, with its request's id", async () => {
+  test("a chat failure is read from the gateway's or the app's response, with the request id", async () => {
     const error = { message: "The request is invalid.", param: "tools.0", code: "invalid_request", request_id: "r1" };
     expect(await readFailure(Response.json({ error }, { status: 400 }))).toEqual({
       sentence: "The request was refused: The request is invalid. (tools.0)",

@@ -14,7 +14,7 @@ export type ChatField =
 
 export type FieldErrors = Record<string, string>;
 
-/** Limits of an answer, as in the gateway. */
+/** Limits of an answer, the same as the gateway's. */
 export const outputTokens = { default: 2_048, max: 32_768 } as const;
 export const maxTemperature = 2;
 
@@ -25,7 +25,7 @@ type Settings = Omit<ChatBody, "messages" | "stream">;
 
 /**
  * Reads the form into the next request of a conversation.
- * @returns the whole request and what it adds to the conversation, or what is wrong, by field
+ * @returns the whole request and its additions to the conversation, or the errors by field
  */
 export function readChatForm(
   form: FormData,
@@ -127,7 +127,7 @@ function parseJson(text: string): { value?: unknown; fault?: string } {
   }
 }
 
-/** @returns NaN if it is not a number */
+/** @returns NaN if the text is not a number */
 function readNumber(form: FormData, name: ChatField): number | undefined {
   const text = textOf(form, name).trim();
   return text === "" ? undefined : Number(text);

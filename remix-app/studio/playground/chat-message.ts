@@ -2,8 +2,8 @@ import { mergeDelta, wholeMessage } from "#shared/chat-delta.ts";
 import { factsOfPlatform, parseAnswer, type RunFacts } from "./run-facts.ts";
 
 /**
- * A model's call of one of the caller's own functions. `arguments` is the text that the model wrote, which may not be
- * valid.
+ * A model's call of one of the caller's own functions. `arguments` is the text that the model wrote, which may be
+ * invalid JSON.
  */
 export interface ToolCall {
   id: string;
@@ -74,7 +74,7 @@ export interface ChatAnswer {
   /** Only set for a complete answer. */
   facts?: RunFacts;
   finish?: string;
-  /** The gateway's error, if it stopped early. */
+  /** The gateway's error, if the answer ended early. */
   error?: unknown;
 }
 
@@ -106,7 +106,7 @@ export function createChatAnswer(): { take: (data: string) => void; answer: () =
   };
 }
 
-/** Reads a non-streamed answer as the events of a stream. @throws Error if it is not a completion */
+/** Reads a non-streamed answer in the same way as a streamed one. @throws Error if the text is not a completion */
 export function readWholeAnswer(text: string): ChatAnswer {
   const { choices, platform } = parseAnswer(text);
   const [{ message, finish_reason }] = choices;

@@ -12,13 +12,13 @@ import { chatCode } from "./request-code.ts";
 import { useChat } from "./use-chat.ts";
 import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
 
-/** Only the beginning of longer answers is announced to screen readers; the whole text is in the conversation. */
+/** Screen readers announce only the beginning of longer answers. The conversation shows the whole text. */
 const heardCharacters = 600;
 
 export interface PanelProps<Answered> {
   workspaceId: string;
   gatewayUrl: string;
-  /** Models of the panel's kind; at least one. */
+  /** The models of the panel's kind, at least one. */
   models: readonly PlaygroundModel[];
   /** The result of the form, if it was posted without JavaScript. */
   answered: Answered | undefined;
@@ -118,12 +118,12 @@ function fieldOf(form: HTMLFormElement | null, name: string): HTMLTextAreaElemen
   return form?.querySelector(`textarea[name=${name}]`) ?? null;
 }
 
-/** Drops the results of one round, because the next round has its own. */
+/** Drops the tool results that were typed, because the next round has its own. */
 function withoutResults(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => !name.startsWith("result")));
 }
 
-/** Returns a completed answer for screen readers, announced once. */
+/** Returns the text that screen readers announce once for a completed answer. */
 function wordsFor({ message, note }: Entry): string {
   const calls = message.role === "assistant" ? (message.tool_calls ?? []) : [];
   const asked = calls.map(({ function: { name } }) => `The model calls ${name} and waits for its result.`);

@@ -82,7 +82,7 @@ const schemaExample = `{
   "additionalProperties": false
 }`;
 
-/** Hides rarely needed settings. Opens if there is a reason, and closes only when the person closes it. */
+/** Hides rarely needed settings. Opens when `open` becomes true, and closes only when the person closes it. */
 function Disclosure({ label, open, children }: { label: string; open: boolean; children: ReactNode }) {
   const [shown, setShown] = useState(open);
   useEffect(() => {

@@ -12,7 +12,7 @@ interface ConversationProps {
   workspaceId: string;
 }
 
-/** Shows the conversation as plain text. It has its own scrolling, so that the content below does not move. */
+/** Shows the conversation as plain text. It scrolls separately, so that the content below does not move. */
 export function Conversation({ entries, coming, workspaceId }: ConversationProps) {
   const region = useRef<HTMLElement>(null);
   const follows = useRef(true);

@@ -1,7 +1,7 @@
 import type { Embedded } from "./form-answer.ts";
 import { factsOfPlatform, parseAnswer } from "./run-facts.ts";
 
-/** Reads an answer with embeddings. @throws Error if it is not one */
+/** Reads an answer with embeddings. @throws Error if the text is not such an answer */
 export function readEmbedded(text: string, texts: string[]): Embedded {
   const { data, platform } = parseAnswer(text);
   const vectors = data.map(({ embedding }: { embedding: number[] }) => embedding);

@@ -11,7 +11,7 @@ import { draftEmbeddings, maxEmbeddedTexts, readEmbeddingsForm } from "./single-
 import { formOf, usePanelForm } from "./use-panel-form.ts";
 import { useSingle } from "./use-single.ts";
 
-/** Shows texts as vectors, and how similar they are. */
+/** Renders a form for texts, and shows their vectors and how similar they are. */
 export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<EmbeddingsAnswered>) {
   const { answer, failure, waiting, send, stop } = useSingle<Embedded>(
     `/api/v1/workspaces/${workspaceId}/ai/playground/embeddings`,

@@ -1,8 +1,7 @@
 /** Why a request failed, for display. */
 export interface Failure {
-  /** The request id to quote; absent if no server was reached. */
   sentence: string;
-  /** To quote; absent if no server was reached. */
+  /** The request id to quote. Absent if no server was reached. */
   requestId?: string | undefined;
 }
 

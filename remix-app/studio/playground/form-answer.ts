@@ -9,7 +9,7 @@ interface Answered {
   failure: Failure | null;
 }
 
-/** The result of a posted chat form: the whole conversation, including its own message. */
+/** The result of a posted chat form: the whole conversation, including the posted message. */
 export interface ChatAnswered extends Answered {
   kind: "chat";
   entries: Entry[];
@@ -18,7 +18,7 @@ export interface ChatAnswered extends Answered {
 export interface Spoken {
   /** An object URL, or the audio itself as a data URL. */
   src: string;
-  /** Set if the original audio differs from what plays. */
+  /** The URL of the original audio, set if it differs from the audio that plays. */
   download?: string;
   format: "wav" | "pcm";
   facts: RunFacts;

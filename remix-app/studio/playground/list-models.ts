@@ -25,8 +25,8 @@ const listed = z.object({
 });
 
 /**
- * A model that the workspace may use now. Only speech models have voices, the usual voice first. A text model that is
- * not a chat model is served by other endpoints, such as the Messages API.
+ * A model that the workspace may use now. Only speech models have voices, with the default voice first. A text model
+ * that is not a chat model is served by other endpoints, such as the Messages API.
  */
 export type PlaygroundModel = z.infer<typeof listed>["data"][number];
 

@@ -71,7 +71,10 @@ export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts
   return <ErrorSummary key={attempts} id="playground-error" fields={errors} />;
 }
 
-/** Sends, or stops the current request. The pressed button stays, so that it keeps the focus. */
+/**
+ * Renders the send button and, while a request is in progress, a stop button. The send button stays in place, so that
+ * it keeps the focus.
+ */
 export function SendBar({ label, busy, stop }: { label: string; busy: boolean; stop: () => void }) {
   return (
     <>

@@ -71,7 +71,6 @@ function ask({
   });
 }
 
-/** Form fields of the page. */
 const settings = { model: "demo-chat", format: "text" };
 
 const chat = (content: string, more: object = {}) => ({
@@ -159,7 +158,7 @@ describe("the playground's gateway route", () => {
     expect(charged).toBe(run.billed_credits);
   });
 
-  test("the playground serves speech and embeddings too, and nothing else", async () => {
+  test("the playground serves chat, speech and embeddings, but no other gateway routes", async () => {
     const speech = await ask({ endpoint: "speech", body: { input: "Hello" } });
     expect([speech.status, speech.headers.get("content-type")]).toEqual([200, "audio/wav"]);
     expect(speech.headers.get("x-platform-run-id")).toMatch(/^[0-9a-f-]{36}$/);
@@ -177,7 +176,7 @@ describe("the playground's gateway route", () => {
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  test("the playground passes on the gateway's own refusals with the request's id", async () => {
+  test("the playground passes on the gateway's refusals with the request id", async () => {
     const requestId = randomUUID();
     const headers = { "x-request-id": requestId };
     const refused = await ask({ headers, body: chat("x", { model: "no-such-model" }) });
@@ -222,7 +221,7 @@ describe("the playground's gateway route", () => {
 });
 
 describe("refused access to the playground", () => {
-  test("the playground refuses other sites, with any content type", async () => {
+  test("the playground refuses requests from other sites, with any content type", async () => {
     const requestId = randomUUID();
     const crossing: Record<string, string>[] = [
       { "sec-fetch-site": "cross-site", origin: "https://evil.test" },
@@ -252,7 +251,7 @@ describe("refused access to the playground", () => {
     await other.close();
   });
 
-  test("the playground refuses a page of another account, which this browser has since switched from", async () => {
+  test("the playground refuses a request from a page that was opened before the browser switched accounts", async () => {
     const requestId = randomUUID();
     const call = { "x-request-id": requestId, "x-page-account": randomUUID() };
     expect(await codeOf(await ask({ headers: call }))).toEqual([409, "CONFLICT"]);
@@ -327,7 +326,7 @@ describe("the playground page without JavaScript", () => {
   });
 });
 
-test("the playground chat leaves out models of the Messages API, and links to it", async () => {
+test("the playground chat omits models of the Messages API, and links to that API", async () => {
   const page = await fetch(`${base}/workspaces/${tenant.workspaceId}/ai/playground?kind=chat`, {
     headers: { cookie: member.cookie(), "x-forwarded-for": newAddress() },
   });

@@ -115,7 +115,7 @@ function codeOf(samples: CodeSample[], label: string): string {
 
 let modules = 0;
 
-/** Runs a TypeScript snippet unchanged, apart from its output path. */
+/** Runs a TypeScript snippet in which only the output path is changed. */
 async function run(code: string): Promise<unknown> {
   modules += 1;
   const file = path.join(folder, `snippet-${modules}.mjs`);
@@ -212,7 +212,7 @@ describe("speech and embeddings as code", () => {
 });
 
 describe("a literal in generated code", () => {
-  test("a literal in generated code is read back as its value, for any value", () => {
+  test("for any value, the literal in generated code evaluates to that value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (given) => {
         const value = JSON.parse(JSON.stringify(given));
@@ -222,7 +222,7 @@ describe("a literal in generated code", () => {
     );
   });
 
-  test("a literal in generated code keeps a member named __proto__ as a member", () => {
+  test("a literal in generated code keeps a property named __proto__", () => {
     const value = JSON.parse('{"__proto__": {"a": 1}}');
     expect(JSON.stringify(readTypescript(typescriptLiteral(value)))).toBe(JSON.stringify(value));
   });

@@ -15,7 +15,9 @@ export interface RunFacts {
   schemaValid?: boolean | undefined;
 }
 
-/** JSON.parse with the source text of primitives, which TypeScript's library and older browsers lack. */
+/**
+ * JSON.parse with the source text of primitives. TypeScript's library and older browsers do not support this argument.
+ */
 const parse = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context?: { source?: string }) => unknown,
@@ -23,7 +25,7 @@ const parse = JSON.parse as (
 const amounts = new Set(["provider_cost_usd", "billed_credits", "costUsd", "billedCredits"]);
 
 /**
- * Parses an answer with a run's amounts as strings, which keep digits that a float would lose.
+ * Parses an answer. A run's amounts become strings, which keep digits that a float would lose.
  * @throws SyntaxError
  */
 export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
@@ -32,7 +34,7 @@ export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
   );
 }
 
-/** Returns the facts in the `platform` field of an answer that {@link parseAnswer} read. */
+/** Returns the facts in the `platform` field of an answer parsed by {@link parseAnswer}. */
 export function factsOfPlatform(platform: unknown): RunFacts {
   const { run_id, usage, provider_cost_usd, billed_credits, latency_ms, schema_valid } = recordOf(platform);
   const { input_tokens, output_tokens } = recordOf(usage);

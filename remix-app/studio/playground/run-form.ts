@@ -43,7 +43,7 @@ const facts = z.object({
   firstTokenMs: count,
   schemaValid: z.boolean().optional(),
 });
-/** The conversation carried in the form. It belongs to the browser and is shown only there. */
+/** The conversation so far, carried in the form. It belongs to the browser and is shown only there. */
 const carried = z
   .string()
   .transform((text, { addIssue }) => {
@@ -65,7 +65,7 @@ const carried = z
     ),
   );
 
-/** Answers a playground form posted without JavaScript, with the whole answer or the errors. */
+/** Handles a playground form posted without JavaScript. Returns the whole answer or the errors. */
 export async function answerForm(context: AppLoadContext, posted: PostedForm): Promise<FormAnswer> {
   const { kind, form } = posted;
   const { conversation: _, ...typed } = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
@@ -73,7 +73,7 @@ export async function answerForm(context: AppLoadContext, posted: PostedForm): P
   if (kind === "speech") return { kind, ...known, ...(await speak(context, posted)) };
   if (kind === "embeddings") return { kind, ...known, ...(await embed(context, posted)) };
   const said = await chat(context, posted);
-  // The conversation now contains the message, so it is not sent again.
+  // The conversation now contains the message, so the form's field is emptied.
   return { kind, ...known, ...(said.failure || said.errors ? {} : { typed: withoutSaid(typed) }), ...said };
 }
 

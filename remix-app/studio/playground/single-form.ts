@@ -3,7 +3,7 @@ import type { EmbeddingsBody, SpeechBody } from "./request-code.ts";
 
 /** The gateway's limit. */
 export const maxSpeechCharacters = 10_000;
-/** About a minute: as much as a page without JavaScript can embed. */
+/** About a minute of speech, as much as a page without JavaScript can embed. */
 export const maxPlainSpeechCharacters = 1_000;
 export const maxEmbeddedTexts = 20;
 
@@ -31,7 +31,7 @@ export function draftSpeech(form: FormData): SpeechBody {
   };
 }
 
-/** Reads the embeddings form: one text per line. */
+/** Reads the embeddings form, which has one text per line. */
 export function readEmbeddingsForm(form: FormData): { body: EmbeddingsBody } | { errors: FieldErrors } {
   const texts = linesOf(form);
   const errors: FieldErrors = {
@@ -42,7 +42,7 @@ export function readEmbeddingsForm(form: FormData): { body: EmbeddingsBody } | {
   return Object.keys(errors).length > 0 ? { errors } : { body: draftEmbeddings(form) };
 }
 
-/** Like {@link draftSpeech}. */
+/** Returns the request in the form's current state, to be shown as code. */
 export function draftEmbeddings(form: FormData): EmbeddingsBody {
   const texts = linesOf(form);
   return { model: textOf(form, "model"), input: texts.length > 0 ? texts : ["Hello"] };

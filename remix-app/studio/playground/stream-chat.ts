@@ -3,7 +3,7 @@ import { type ChatAnswer, type ChatBody, createChatAnswer } from "./chat-message
 import { type Failure, failureInStream, readFailure, unreached } from "./failure.ts";
 import { factsOfRun, parseAnswer, type RunFacts } from "./run-facts.ts";
 
-/** How a streamed answer ended, with what had arrived by then. */
+/** A streamed answer as far as it arrived, and how the stream ended. */
 export interface StreamedChat {
   answer: ChatAnswer;
   failure?: Failure | undefined;
@@ -16,7 +16,7 @@ const settleWaitMs = 400;
 
 /**
  * Requests an answer through our own server and reads it as it arrives.
- * @param options.onProgress is called when more has arrived, with a function that returns the answer so far
+ * @param options.onProgress receives a function that returns the answer so far, each time more has arrived
  */
 export async function streamChat(options: {
   url: string;
@@ -50,7 +50,7 @@ export async function streamChat(options: {
   return { answer: { ...rest, facts: { ...facts, firstTokenMs, latencyMs: elapsedMs() } }, stopped: false };
 }
 
-/** Posts to our own server as its pages do, and names the page's account. */
+/** Posts JSON to our own server, and sends the page's account in a header. */
 export function postJson(
   url: string,
   { body, requestId, signal }: { body: object; requestId: string; signal: AbortSignal },
@@ -62,7 +62,7 @@ export function postJson(
 }
 
 /**
- * Fetches from our own server. If the session needs its second step, reloads the page, which redirects to the challenge
+ * Fetches from our own server. If the session needs a second factor, reloads the page, which redirects to the challenge
  * and back.
  */
 async function ask(url: string, init: RequestInit = {}): Promise<Response> {
@@ -107,7 +107,9 @@ function hasBegun({ message }: ChatAnswer): boolean {
 
 const lineBreaks = /\r\n|\n|\r/;
 
-/** Reads server-sent events (WHATWG HTML, 9.2.6) as they arrive. Yields the data of each until the stream ends. */
+/**
+ * Reads server-sent events (WHATWG HTML, 9.2.6) as they arrive. Yields the data of each event until the stream ends.
+ */
 export async function* eventData(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = stream.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
   let rest = "";

@@ -9,7 +9,9 @@ export interface Chat {
   /** The part of the current answer received so far, or null if there is none. */
   coming: AssistantMessage | null;
   failure: Failure | null;
-  /** @returns the answer as far as it arrived, or null if nothing did; then the conversation is unchanged */
+  /**
+   * @returns the answer as far as it arrived, or null if nothing arrived, in which case the conversation is unchanged
+   */
   send: (body: ChatBody, added: readonly ChatMessage[]) => Promise<Entry | null>;
   stop: () => void;
   clear: () => void;
@@ -17,7 +19,7 @@ export interface Chat {
 
 const nothing: AssistantMessage = { role: "assistant", content: null };
 
-/** @param initial the conversation before this script ran */
+/** @param initial the conversation as rendered by the server */
 export function useChat(workspaceId: string, initial: { entries: readonly Entry[]; failure: Failure | null }): Chat {
   const [entries, setEntries] = useState(initial.entries);
   const [coming, setComing] = useState<AssistantMessage | null>(null);
@@ -53,7 +55,10 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
     return entry;
   }
 
-  /** A stopped run reports no cost in its stream, so its cost is fetched once the run is settled. */
+  /**
+   * Adds the cost of a stopped run to its entry. The stream of a stopped run reports no cost, so the cost is fetched
+   * after the run is settled.
+   */
   async function tellWhatItCost(requestId: string, entry: Entry): Promise<void> {
     const facts = await findRunFacts(workspaceId, requestId);
     if (facts) setEntries((now) => now.map((each) => (each === entry ? { ...entry, facts } : each)));
@@ -77,7 +82,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
 
 const stoppedAtOnce = "Stopped before the first token. What the provider had already done is listed under Runs.";
 
-/** Incomplete tool calls are dropped, because they cannot be answered. */
+/** Returns the entry for a streamed answer. Drops incomplete tool calls, because they cannot be answered. */
 function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): Entry | null {
   if (!stopped && !failure) return answerEntry(answer, body);
   const { content, refusal } = answer.message;
@@ -86,7 +91,7 @@ function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): En
   return { message, note: stopped ? "Stopped. What you received is metered." : "The answer was cut off here." };
 }
 
-/** Several events may arrive between two frames, so only one render is scheduled. */
+/** Schedules one render per frame, because several events may arrive between two frames. */
 function paintedOnce(): (paint: () => void) => void {
   let waiting = false;
   return (paint) => {

@@ -37,12 +37,12 @@ export function usePanelForm(options: {
   };
 }
 
-/** Returns a form's values by field name. Of several fields with one name, the last counts. */
+/** Returns a form's values by field name. If several fields have the same name, the last one is used. */
 export function typedIn(form: FormData): Record<string, string> {
   return Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
 }
 
-/** The inverse of {@link typedIn}. */
+/** Returns a form with the given values. The inverse of {@link typedIn}. */
 export function formOf(typed: Record<string, string>): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(typed)) form.set(name, value);

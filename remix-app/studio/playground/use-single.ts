@@ -15,7 +15,7 @@ export interface Single<Answer> {
 const stopped: Failure = { sentence: "Stopped. What the provider had already done is listed under Runs." };
 
 /**
- * Sends one request at a time to a URL of ours. Aborts the current one when its panel is removed.
+ * Sends one request at a time to one of our URLs. Aborts the current request when its panel is removed.
  * @param initial the result of a form posted without JavaScript
  */
 export function useSingle<Answer>(

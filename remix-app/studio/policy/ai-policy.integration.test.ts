@@ -95,7 +95,7 @@ describe("a workspace's AI policy API", () => {
     expect((await ask()).status).toBe(200);
   });
 
-  test("a new budget counts this month's earlier cost", async () => {
+  test("a new budget includes costs from earlier in the month", async () => {
     await expect
       .poll(async () => {
         const { body } = await change(admin, { monthlyBudgetUsd: 100 });

@@ -28,7 +28,7 @@ export const policyChange = z
   .refine((change) => Object.keys(change).length > 0, "names nothing to change");
 
 const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
-/** A workspace's AI policy. Amounts are exact strings in USD, spent in the current UTC month, null if hidden. */
+/** A workspace's AI policy. Amounts are exact strings in USD, or null if hidden. Spend covers the current UTC month. */
 export const aiPolicy = z.object({
   allowedModels: z.array(z.string()).nullable(),
   deniedModels: z.array(z.string()),
@@ -69,9 +69,10 @@ export async function changeAiPolicy(
 }
 
 /**
- * Like {@link changeAiPolicy}, unless the policy has changed since the member read it.
- * @param options.readAt the `updatedAt` of the policy they read
- * @returns the current policy, saved now or changed by someone else; or the models that are not in the catalogue
+ * Changes a policy like {@link changeAiPolicy}, but only if it has not changed since the member read it.
+ * @param options.readAt the `updatedAt` of the policy that the member read
+ * @returns the current policy, whether saved now or changed by someone else; or the models that are not in the
+ * catalogue
  */
 export async function changeReadPolicy(
   context: AppLoadContext,

@@ -27,7 +27,7 @@ test("submitting the policy form unchanged requests the same policy, and an unti
   expect(read({ contentCapture: "on" }).rules).toMatchObject({ contentCapture: true, providerCostVisible: false });
 });
 
-test("the selected models form the policy's lists, and an empty limit is removed", () => {
+test("the policy's model lists consist of the selected models, and an empty limit field removes the limit", () => {
   expect(
     read({
       models: "selected",

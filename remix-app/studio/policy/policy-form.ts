@@ -51,8 +51,8 @@ export type PolicyFormResult = { fields: PolicyFields } & (
 
 /**
  * Reads the policy's form.
- * @returns the typed values, and either the policy to save or one message per field; neither if the form was sent to
- * show other models
+ * @returns the typed values, with either the policy to save or one message per field; with neither if the form was sent
+ * only to show other models
  */
 export function readPolicyForm(form: FormData): PolicyFormResult {
   const text = (name: string) => String(form.get(name) ?? "").trim();

@@ -29,7 +29,7 @@ function rate(limit: number | null): string {
   return limit === null ? "As the plan allows" : limit.toLocaleString("en");
 }
 
-/** Returns the differing settings of two policies, in words. */
+/** Describes the settings that differ between two policies. */
 export function policyDifferences(
   theirs: PolicyRules,
   yours: PolicyRules,

@@ -35,6 +35,6 @@ test("the worked example in docs/pricing.md matches the price of such a run", ()
   expect(document).toContain(`|---|---|---|---|\n${rows.join("\n")}\n\nCredits: ${creditsFormula(pricing)}\n`);
 });
 
-test("docs/pricing.md names every line and every note", () => {
+test("docs/pricing.md names every pricing line and every pricing note", () => {
   for (const name of [...priceItems, ...pricingNotes]) expect(document).toContain(`\`${name}\``);
 });

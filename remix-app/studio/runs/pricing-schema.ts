@@ -90,14 +90,14 @@ export const pricingNotes = [
 export type PricingNote = (typeof pricingNotes)[number];
 
 /**
- * A line of a run's cost. `stated_cost` is a provider's own price for a call, `not_itemised` is the part that the
- * stored counts do not explain, and `rounding` is the difference to the 12 decimals that are booked.
+ * A line of a run's cost. `stated_cost` is a call's price as stated by the provider. `not_itemised` is the part of the
+ * cost that the stored counts do not explain. `rounding` is the difference from rounding to 12 decimals.
  */
 export const pricingLine = z.object({
   /** The call's number in a run with several calls. */
   call: count.nullable(),
   item: z.enum([...priceItems, "stated_cost", "not_itemised", "rounding"]),
-  /** Tokens, or requests with a fee; null for amounts that have no count. */
+  /** The number of tokens, or of requests with a fee. Null for amounts without a count. */
   count: count.nullable(),
   /** The item whose price applies, if this item has no price of its own. */
   pricedAs: z.enum(priceItems).nullable(),

@@ -69,7 +69,8 @@ export function priceListWords({
 /** Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits". Null if provider cost is hidden. */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
-  // A swept run without a cost shows its reservation as unmetered, which is not derived from its cost.
+  // For a run that the sweep settled without a cost, the unmetered credits are the reservation and are not derived from
+  // a cost.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;
 }

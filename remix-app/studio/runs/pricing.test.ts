@@ -102,7 +102,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["several_calls"]);
   });
 
-  test("the lines of calls that only together reach a tier are priced at the charged tier", () => {
+  test("calls that reach a pricing tier only together are priced at the tier that was charged", () => {
     const prices = [tier, { ...tier, min_input_tokens: 200_000, input: "4" }];
     const call = { route: 1, usage: { input_tokens: 150_000, output_tokens: 10 } };
     const run = pricedRun({ routes: [{ ...demo, prices }], calls: [call, call] });
@@ -116,7 +116,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual([]);
   });
 
-  test("the lines of a route without prices are counts and one amount, for one call or several", () => {
+  test("the lines of a run on a route without prices are counts and one amount, for one call or several", () => {
     const call = { route: 1, usage: { input_tokens: 10 } };
     for (const calls of [[call], [call, call]]) {
       const run = pricedRun({ routes: [demo], calls });
@@ -140,7 +140,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["not_itemised"]);
   });
 
-  test("the lines of a run are the provider's stated cost if its route trusts that cost", () => {
+  test("a run on a route that trusts the provider's stated cost has that cost as its only priced line", () => {
     // OpenRouter's usage accounting states `cost`: https://openrouter.ai/docs/use-cases/usage-accounting
     const routes = [{ ...demo, trusts_stated_cost: true }];
     const usage = { input_tokens: 1_000, output_tokens: 100 };
@@ -240,7 +240,7 @@ describe("the notes of a run", () => {
   });
 });
 
-test("the costs of calls equal what settlement books", () => {
+test("the costs of calls equal the costs that settlement records", () => {
   const call = { route: 1, usage: { input_tokens: 1_000, output_tokens: 100 } };
   expect(costOfCalls({ routes: [demo], credits_per_usd: "12000" }, [call])).toEqual({
     cost_usd: "0.0028",

@@ -13,8 +13,8 @@ type Explained = { lines: PricingLine[]; calls: PricingCall[]; amount: Decimal }
 const zero: Decimal = { units: 0n, scale: 0 };
 
 /**
- * Explains a run's cost with the function that settlement uses. The lines always add up to the booked cost: the part
- * that the stored counts do not explain has its own line.
+ * Explains a run's cost with the function that settlement uses. The lines always add up to the recorded cost, because
+ * the part that the stored counts do not explain has its own line.
  */
 export function pricingOf(run: RunSummary): RunPricing {
   const { priced, costUsd, billedCredits, unmeteredCredits } = run;
@@ -40,7 +40,7 @@ function explain(run: RunSummary, cost: Decimal): Explained {
   return { ...found, lines: [...found.lines, amountLine(item, rest)] };
 }
 
-/** Returns the lines of a run's calls, as far as the stored counts explain its cost. */
+/** Returns the lines of a run's calls, and how much of its cost the stored counts explain. */
 function explainedPart(run: RunSummary, cost: Decimal): Explained {
   const { routes, route, attempts } = run.priced;
   const separate = attempts.flatMap((attempt) =>
@@ -67,7 +67,7 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
   return itemise(routes, [{ call: stated, price: priceCall(routes, stated) }]);
 }
 
-/** Returns whether a call's route has a price for it, or its cost was stated. The gateway makes no other calls. */
+/** Returns whether a call can be priced, either by its route's prices or by the cost that the provider stated. */
 function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
   const route = routeOf(routes, call);
   return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;

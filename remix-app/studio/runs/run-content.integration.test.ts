@@ -68,7 +68,7 @@ describe("a run's content", () => {
     expect(activity.words).toContain(`viewed the prompts and answers of the run ${runId}`);
   });
 
-  test("a run's content is neither shown nor hinted at to other members, nor in any list, file or API response", async () => {
+  test("a run's content is not revealed to other members, not even in a list, file or API response", async () => {
     const page = await member.get(runPath);
     expect(page.status).toBe(200);
     expect(page.words).not.toContain("Prompts and answers");

@@ -36,7 +36,7 @@ test.for<[string, object, object]>([
   expect({ "Called with": calledWith, App, Member, "Key created by": creator }).toEqual(facts);
 });
 
-test("run facts show the HTTP status, absolute times with their zone, and flags in words", () => {
+test("run facts show the HTTP status, absolute times with their zone, and flags as text", () => {
   expect(factsOf({ httpStatus: 504, marks: ["unpriced_tier"], entityId: "order-7" })).toMatchObject({
     "HTTP status": "504",
     Started: "1 Mar 2026, 12:00:00 UTC",

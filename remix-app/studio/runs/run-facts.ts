@@ -18,7 +18,7 @@ const notes = {
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
 } as const satisfies Record<RunSummary["marks"][number], string>;
 
-/** Returns a run's facts with their labels, without unknown or hidden ones. */
+/** Returns a run's facts with their labels. Omits unknown and hidden facts. */
 export function runFacts({ run, provider }: RunDetail): [string, string][] {
   const facts: [string, string | number | null | undefined][] = [
     ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],

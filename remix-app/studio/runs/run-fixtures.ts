@@ -81,7 +81,7 @@ export const randomCalls: fc.Arbitrary<ChargedCall[]> = fc
   )
   .map((calls) => JSON.parse(JSON.stringify(calls)) as ChargedCall[]);
 
-/** Returns a succeeded run of some calls, as returned by `ai.run_summary`. */
+/** Returns a succeeded run with the given calls, as returned by `ai.run_summary`. */
 export function pricedRun({
   routes,
   calls,

@@ -39,7 +39,7 @@ afterAll(async () => {
 type Line = { item: string; count: number; unitPriceUsd: number; amountUsd: number };
 type ApiRun = Record<string, unknown> & { id: string; pricing: { lines: Line[] } & Record<string, unknown> };
 
-/** Returns the raw text of all members with a name, so that no digit is lost in a float. */
+/** Returns the digits of all JSON properties with the given name, as text so that no digit is lost in a float. */
 const textsOf = (json: string, name: string) =>
   [...json.matchAll(new RegExp(`"${name}":(-?[\\d.]+)`, "g"))].map(([, digits]) => digits ?? "");
 const sum = (amounts: readonly string[]) =>
@@ -110,7 +110,7 @@ describe("filtering runs", () => {
     "provider=absent",
     "keyId=no-id",
     "entityId=a%20b",
-  ])("filtering runs by %s answers 400 on every surface", async (search) => {
+  ])("filtering runs by %s returns 400 on the page, in the file and in the API", async (search) => {
     const name = search.split("=")[0] ?? "";
     expect(await found(search)).toBe(400);
     for (const path of [`${pages}?${search}`, `${pages}.csv?${search}`, `/api/v1${pages}?${search}`]) {

@@ -9,15 +9,15 @@ export interface RunQuery {
   filter: RunFilter;
   /** Null for all time. */
   range: Range | null;
-  /** The parameters apart from the range, as in the URL. */
+  /** The URL's parameters except the range. */
   asked: Record<string, string>;
   cursor: string | undefined;
 }
 
 /**
- * Reads the filters and the range of runs from a URL, see readRange. The range defaults to all time, or with a filter
- * to the last 30 days, because a rare value would otherwise be searched for among all runs. A request id uses an index
- * and searches all time. `range=all` always means all time.
+ * Reads the filters and the range of runs from a URL, like readRange. Without filters, the range defaults to all time.
+ * With a filter, it defaults to the last 30 days, because a search for a rare value would scan all runs. A request id
+ * has an index and searches all time. `range=all` always means all time.
  * @throws Response 400 INVALID_REQUEST
  */
 export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {

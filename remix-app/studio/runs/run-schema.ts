@@ -26,7 +26,7 @@ const runFacts = z.object({
   /** The member who made the request; for a key, its creator. */
   memberId: z.uuid().nullable(),
   memberName: z.string().nullable(),
-  /** The member who made the request; null for keys. */
+  /** The member who made the request. Null for requests with a key. */
   userId: z.uuid().nullable(),
   /** Null if the workspace hides provider costs. */
   provider: z.string().nullable(),
@@ -89,8 +89,8 @@ export const runAttempt = z.object({
 export type RunAttempt = z.infer<typeof runAttempt>;
 
 /**
- * The prices of the route that answered, as of the run's start, from a number of input tokens on. In USD per million
- * tokens.
+ * The prices of the route that answered, in USD per million tokens, as of the run's start. They apply from
+ * `minInputTokens` input tokens on.
  */
 export const runUnitPrice = z.object({ minInputTokens: count, inputUsd: amount, outputUsd: amount });
 
@@ -99,7 +99,7 @@ export type RunUnitPrice = z.infer<typeof runUnitPrice>;
 /** A run's change to the ledger: its usage, or an adjustment if its actual counts arrived after an estimate. */
 export const runLedgerEntry = z.object({
   kind: z.enum(["usage", "adjustment"]),
-  /** The charge; negative if credits were returned. */
+  /** The charge. Negative if credits were returned. */
   credits: amount,
   createdAt: exactUtcText,
 });

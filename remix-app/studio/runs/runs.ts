@@ -121,7 +121,7 @@ const filters = z.union([
 export type RunFilterOptions = Omit<Extract<z.infer<typeof filters>, { outcome: "listed" }>, "outcome">;
 
 /**
- * Returns what a workspace's runs can be filtered by.
+ * Returns the values that a workspace's runs can be filtered by.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRunFilters(context: AppLoadContext, member: StudioMember): Promise<RunFilterOptions> {
@@ -187,9 +187,9 @@ const opened = z.object({
 export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
 
 /**
- * Returns whether a run's content is stored and until when, but not the content itself. For members who may choose to
- * store content.
- * @returns null if nothing is stored, or not any more
+ * Returns whether a run's content is stored and until when, but not the content itself. For members who may turn on
+ * content capture.
+ * @returns null if no content was stored, or if it has been deleted
  * @throws Response 403, 503 like readStudio
  */
 export async function describeRunContent(

@@ -44,7 +44,7 @@ describe("a run's content", () => {
     ]);
   });
 
-  test("a run's response, legacy completion, embedding and speech are read too", () => {
+  test("the content of Responses API runs, legacy completions, embeddings and speech is read", () => {
     const input = [
       { role: "user", content: [{ type: "input_text", text: "Hello" }] },
       { type: "function_call", name: "weather", arguments: "{}" },

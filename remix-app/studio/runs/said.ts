@@ -105,7 +105,7 @@ function contentTexts(who: string, content: unknown): Said[] {
   });
 }
 
-/** Returns an image's source; for an image embedded in the request, its type. */
+/** Returns an image's URL, or the media type of an embedded image. */
 function sourceOf(url: unknown): string {
   const text = textOf(url);
   return text.startsWith("data:") ? `${/^data:([^;,]{0,100})/.exec(text)?.[1]}, in the request` : text;

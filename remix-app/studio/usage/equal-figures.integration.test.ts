@@ -68,7 +68,7 @@ const columns: Record<OverviewDimension, string> = {
 };
 const members = { key: "keyId", app: "appId", member: "memberId" } as const;
 
-/** Sums the runs themselves, as the reference. */
+/** Sums the stored runs, as the reference for all other figures. */
 async function ofRuns(by: OverviewDimension): Promise<Figures> {
   const rows = await db.query<{ key: string; cost: string; credits: string; requests: string }>(
     `select ${columns[by]} as key, trim_scale(sum(cost_usd))::text as cost, trim_scale(sum(billed_credits))::text as credits,
@@ -148,11 +148,11 @@ async function expectEqualFigures(): Promise<void> {
   }
 }
 
-test("a usage page, its file, the API and the runs have exactly the same figures: live, rolled up, and changed since", async () => {
+test("a usage page, its file, the API and the runs have exactly the same figures, both live and rolled up, and after changes", async () => {
   await expectEqualFigures();
   await db.query("select ai.roll_up_usage(1000)");
   await expectEqualFigures();
-  // A run of a sealed day that is settled late, and a deleted run.
+  // Settles a run after its day was sealed, and deletes other runs.
   const begun = await begin(db, chatCall(tenant, { entity_id: "late" }));
   const [late] = await db.query<Begun>(
     `update ai.runs set created_at = created_at - interval '48 hours' where id = $1

@@ -57,7 +57,7 @@ test("an overview whose figures cannot be read is answered with only an error", 
   expect(words).not.toContain("Usage");
   expect(text.match(/<body/g)).toHaveLength(1);
   expect((await browser.get(`${page}.data`)).status).toBe(503);
-  // One log line for each failure, naming the function that failed. Refusals are not errors.
+  // Each failure is logged once, with the name of the failed function. Refusals are not errors.
   expect(
     web
       .output()

@@ -14,7 +14,7 @@ const used = (day: number, model: string | null, amountUsd: string): UsageOfMode
 const rows = ["large", "small", "unused"].map((key) => ({ key }) as OverviewRow);
 const range = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-09T00:00:00.000Z" };
 
-test("the model chart has each day of the range, the largest model first, all other models last", () => {
+test("the model chart has each day of the range, with the largest model first and all other models combined last", () => {
   const series = [used(0, "large", "2.000000000001"), used(0, null, "0.5"), used(7, "small", "1")];
   const { names, days } = modelDays({ series, rows, daysEach: 1 }, { range, metric: "spend" });
   expect(names).toEqual(["large", "small", "Other models"]);
@@ -23,7 +23,7 @@ test("the model chart has each day of the range, the largest model first, all ot
   expect(days[7]).toEqual({ day: "2026-03-08", amounts: ["0", "1", "0"] });
 });
 
-test("the model chart has a column for each week, the last one cut off by the range", () => {
+test("the model chart can have a column for each week, and the end of the range may cut off the last week", () => {
   const { names, days } = modelDays(
     { series: [used(7, "small", "1")], rows, daysEach: 7 },
     { range, metric: "tokens" },

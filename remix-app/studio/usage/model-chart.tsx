@@ -13,7 +13,7 @@ export type AdditiveMetric = Exclude<Metric, "latency">;
 const others = "Other models";
 const dayMs = 86_400_000;
 
-/** Returns the exact amount, or a count as a string. */
+/** Returns a model's exact amount, or its count as a string. */
 const amountOf: Record<AdditiveMetric, (usage: UsageOfModel) => string> = {
   spend: ({ amountUsd }) => amountUsd ?? "0",
   credits: ({ billedCredits }) => billedCredits,

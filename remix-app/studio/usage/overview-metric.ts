@@ -9,7 +9,7 @@ const metricSchema = z.enum(metrics);
 
 export interface MetricView {
   label: string;
-  /** The value that is drawn. */
+  /** Returns the value to draw. */
   value: (sums: UsageSums) => number;
   text: (sums: UsageSums) => string;
   /** Formats the label of an axis mark; `top` is the highest mark. */
@@ -89,7 +89,7 @@ export function readMetric(parameters: URLSearchParams, { costVisible }: { costV
 /** The change of a figure since the previous range. */
 export interface Change {
   direction: "up" | "down" | "same";
-  /** Without a sign, such as "12%"; "new" if there was nothing before. */
+  /** The size of the change without a sign, such as "12%", or "new" if the previous figure was zero. */
   text: string;
 }
 

@@ -10,7 +10,7 @@ import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
-/** Shows the four figures of the range, compared with the previous range, whose days it names. */
+/** Shows the four figures of the range, compared with the previous range, and the dates of the previous range. */
 export function OverviewFigures({ overview, range }: { overview: Overview; range: Range }) {
   const { first, last } = rangeDays(range.previous);
   if (overview.totals.requests === 0 && overview.previous.requests === 0)
@@ -76,7 +76,7 @@ function latencyNote({ latencyP50Ms, firstTokenP50Ms }: Overview["totals"]): Rea
   return <span title="Within the width of a bucket, 19%">{`p50 ${formatMs(latencyP50Ms)}${firstToken}`}</span>;
 }
 
-/** Shows the chart of one metric: columns for days, stacked by model; bars for every other dimension. */
+/** Shows the chart of one metric. Days are columns, stacked by model. Every other dimension has bars. */
 export function OverviewChart({
   overview,
   range,

@@ -8,7 +8,7 @@ import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
 import { changeOf, dimensionLabels, type OverviewDimension, otherLabels } from "./overview-metric.ts";
 
-/** The filter names of the list of runs, if they differ. */
+/** The run list's filter for a dimension, if it has another name. */
 const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
 
 /** The number of listed days that fits in 100 KB of HTML with a chart of 92 days. */

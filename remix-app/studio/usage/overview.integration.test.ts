@@ -241,7 +241,7 @@ describe("the overview of a workspace with requests", () => {
     await setVisible(true);
   });
 
-  test("a usage file may have as many lines as its limit, and is refused with one more", async () => {
+  test("a usage file may have as many lines as its limit, and is refused if it has one more", async () => {
     const second = await begin(db, chatCall(tenant, { feature: "summary" }));
     await settle(db, [outcome(second)]);
     const context = await openContext(readStack());

@@ -18,7 +18,7 @@ const sums = z.object({
   billedCredits: amountText,
   unmeteredCredits: amountText,
   averageLatencyMs: count.nullable(),
-  /** Quantiles are accurate to 19 %, the width of a bucket. */
+  /** Quantiles are accurate to within 19 %, the width of a bucket. */
   latencyP50Ms: count.nullable(),
   latencyP95Ms: count.nullable(),
   firstTokenP50Ms: count.nullable(),
@@ -35,7 +35,10 @@ const listed = z.object({
     z.object({ key: z.string(), name: z.string().nullable(), now: sums.nullable(), before: sums.nullable() }),
   ),
   leftOut: count,
-  /** By model, for each day or group of days: the six largest models, and all other models together (null). */
+  /**
+   * The usage by model for each day or group of days. Has the six largest models, and a null model for all others
+   * together.
+   */
   series: z
     .array(
       z.object({
@@ -52,7 +55,7 @@ const listed = z.object({
   deductions: z.record(z.string(), amountText),
 });
 
-/** One row: its key, its figures now and in the previous range, and credits deducted without a run. */
+/** One row, with its figures in this and the previous range, and the credits deducted without a run. */
 export interface OverviewRow {
   key: string;
   label: string;
@@ -64,7 +67,7 @@ export interface OverviewRow {
 export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number];
 
 export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
-  /** The order of days is newest first; other rows are ordered by cost, the most expensive first. */
+  /** Days are ordered newest first, and other rows by cost, most expensive first. */
   rows: OverviewRow[];
   /** The number of days that a row covers if the rows are days. */
   daysEach: number;
@@ -97,7 +100,7 @@ const noUsage: UsageSums = {
   firstTokenP95Ms: null,
 };
 
-/** Returns how many days one column covers: more in long ranges, and more for models, which share a column. */
+/** Returns how many days one column covers. Columns cover more days in long ranges, and in charts stacked by model. */
 export function daysEachOf({ from, to }: { from: string; to: string }, by: OverviewDimension): number {
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
   if (by === "model") return days > 92 ? 14 : days > 31 ? 7 : 1;
@@ -105,8 +108,9 @@ export function daysEachOf({ from, to }: { from: string; to: string }, by: Overv
 }
 
 /**
- * Returns a workspace's usage in a range by one dimension, compared to the previous range. Credits deducted without a
- * run are shown separately from what runs were billed, each counted once (docs/costs.md, Usage and credits).
+ * Returns a workspace's usage in a range by one dimension, compared to the previous range. Shows credits deducted
+ * without a run separately from credits billed for runs, so that each is counted once (docs/costs.md, Usage and
+ * credits).
  * @throws Response 403, 503 like readStudio
  */
 export async function readOverview(

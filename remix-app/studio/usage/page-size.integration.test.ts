@@ -11,7 +11,7 @@ let tenant: Tenant;
 let person: Person;
 let browser: SignedInBrowser;
 
-/** Runs on each of 200 days, with seven models with long names, and a deduction without a run on each day. */
+/** Inserts runs of seven models with long names on each of 200 days, and a deduction without a run on each day. */
 beforeAll(async () => {
   tenant = await createTenant(db, { credits: "1000000000" });
   person = await createPerson();

@@ -22,7 +22,7 @@ afterAll(async () => {
   await close();
 });
 
-/** Every part has the maximum length in the database, so that the cursor after it is as long as a cursor can be. */
+/** Every part has the database's maximum length, so the cursor is as long as possible. */
 const longest = { model: "m".repeat(128), feature: "f".repeat(128), provider: "p".repeat(32) };
 
 /** Inserts a settled run at the current time. */
@@ -46,7 +46,7 @@ async function addRun({ model, feature, provider, label }: typeof longest & { la
   await settle(db, [outcome(begun)]);
 }
 
-test("every returned cursor of usage leads to the next page, including the longest", async () => {
+test("every cursor that the usage API returns leads to the next page, even the longest possible cursor", async () => {
   await addRun(longest);
   await addRun({ ...longest, model: `${longest.model.slice(1)}z` });
   const usage = async (cursor?: string) => {
@@ -75,7 +75,7 @@ test("usage by label can also be grouped by day, but by nothing else", async () 
   const second = await usage("label", first.body.nextCursor);
   expect(second.body).toMatchObject({ rows: [{ label: "customer-1", requests: 1 }], nextCursor: null });
   expect((await usage("day,label")).body.rows).toMatchObject([{ label: null, day: expect.any(String) }]);
-  // A cursor for other dimensions has another length.
+  // A cursor for other dimensions has a different number of parts.
   expect((await usage("day", first.body.nextCursor)).status).toBe(400);
   expect(await usage("label,model")).toMatchObject({
     status: 400,

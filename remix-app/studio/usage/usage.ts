@@ -84,8 +84,8 @@ export const usagePage = z.object({
 });
 
 /**
- * Returns a workspace's usage in a range, grouped, with totals of the whole range. Credits deducted without a run are
- * shown separately from what runs were billed. Defaults to the last 30 days.
+ * Returns a workspace's usage in a range, grouped by dimensions, with totals of the whole range. Shows credits deducted
+ * without a run separately from credits billed for runs. Defaults to the last 30 days.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function readUsage(
@@ -160,8 +160,8 @@ export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
 export type CreditTotals = z.infer<typeof listedCredits>["totals"];
 
 /**
- * Returns balances, a page of a range's ledger, and the usage in the range. In a free workspace these are the member's
- * own balance, this workspace's runs and deductions without a run.
+ * Returns balances, a page of a range's ledger, and the usage in the range. In a free workspace, the balance is the
+ * member's own, and the ledger has this workspace's runs and the deductions without a run.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function readCredits(
@@ -180,8 +180,7 @@ export async function readCredits(
 }
 
 /**
- * Returns only the entries of a page of {@link readCredits}: a file needs no totals, and each of its pages would
- * recalculate them.
+ * Returns only the entries of a page of {@link readCredits}. Files need no totals, which each page would recalculate.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function listLedgerEntries(

@@ -10,7 +10,7 @@ export interface ChartBar {
   previous?: { value: number; text: string } | null;
 }
 
-/** Shows the largest values of a dimension other than time as labelled bars, drawn by the server like ColumnChart. */
+/** Shows the largest values of a dimension as labelled bars. For values over time, use ColumnChart. */
 export function BarList({ label, bars, most = 10 }: { label: string; bars: readonly ChartBar[]; most?: number }) {
   const shown = bars.slice(0, most);
   const largest = Math.max(...shown.flatMap((bar) => [bar.value, bar.previous?.value ?? 0]), Number.MIN_VALUE);

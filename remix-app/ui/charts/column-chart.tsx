@@ -24,8 +24,8 @@ const heightUnits = 1_000;
 const slot = 10;
 
 /**
- * Draws columns over time on the server, so that it needs no JavaScript and nothing moves during hydration. Uses no
- * style attributes, which the pages' policy forbids; the columns' look is `chart-columns` in styles.css.
+ * Draws columns over time on the server, so that it needs no JavaScript and nothing moves during hydration. The columns
+ * are styled by `chart-columns` in styles.css, because the pages' policy forbids style attributes.
  */
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
@@ -86,7 +86,7 @@ function PreviousLine({ depths }: { depths: readonly (number | null | undefined)
 
 export interface StackedColumn {
   label: string;
-  /** From the bottom up, in the order of the series. */
+  /** The parts from the bottom up, in the order of the series. */
   parts: readonly { value: number; text: string }[];
 }
 
@@ -103,7 +103,7 @@ const looks = [
 
 /**
  * Draws stacked columns over time with at most seven series, like {@link ColumnChart}.
- * @param props.series their names, in the order of each column's parts
+ * @param props.series the names of the series, in the order of each column's parts
  */
 export function StackedColumnChart({
   label,
@@ -235,8 +235,8 @@ const steps = [1, 2, 2.5, 5, 10];
 
 /**
  * Returns an axis's marks from zero up to a round number that no value exceeds.
- * @param largest of the drawn values, at least 0
- * @param options.whole for counts: no marks between whole numbers
+ * @param largest the largest drawn value, at least 0
+ * @param options.whole for counts, which have no marks between whole numbers
  */
 export function axisMarks(largest: number, { intervals = 4, whole = false } = {}): number[] {
   const least = largest === 0 || (whole && largest < intervals) ? intervals : largest;

@@ -6,18 +6,21 @@ import { benchPlan } from "./tenants.ts";
 const settleTimeoutMs = 60_000;
 const pollMs = 50;
 
-/** What the database recorded of the bench's runs, and how many workspaces have records that disagree in any digit. */
+/** The database's records of the bench's runs, and the number of workspaces whose records disagree in any digit. */
 export type Books = {
   runs: number;
-  /** Runs that are still running, failed, or have token counts that differ from the provider's. */
+  /** The number of runs that are still running, failed, or have token counts that differ from the provider's. */
   wrong: number;
-  /** Workspaces whose ledger, balance, runs and usage report disagree, or that still have credits reserved. */
+  /**
+   * The number of workspaces whose ledger, balance, runs and usage report disagree, or that still have credits
+   * reserved.
+   */
   unbalanced: number;
 };
 
 /**
- * Waits until no credits are reserved: each call reserves some until it is settled.
- * @throws Error if some are still reserved after a minute
+ * Waits until no credits are reserved. Each call reserves some until it is settled.
+ * @throws Error if credits are still reserved after a minute
  */
 export async function untilSettled(client: pg.Client): Promise<void> {
   const deadline = performance.now() + settleTimeoutMs;

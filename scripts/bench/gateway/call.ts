@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What a load process calls: one request, sent with each of the credentials in turn. */
+/** The request that a load process sends, with each of the credentials in turn. */
 export const callSchema = z.object({
   url: z.url(),
   headers: z.record(z.string(), z.string()),

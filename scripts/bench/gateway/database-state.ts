@@ -6,7 +6,7 @@ const logFiles = 64;
 const vacuumLimitMs = 10_000;
 const pollMs = 100;
 
-/** What the bench changes in the database, apart from its load; printed with the results. */
+/** Describes how the bench prepares the database. Printed with the results. */
 export const databasePreparation: string =
   "The bench prepares the database: 1 GB of write-ahead log is written before the rounds, and a checkpoint runs before " +
   "each latency and stream measurement.";

@@ -51,7 +51,7 @@ test("compares benchmark targets within the same round", () => {
   expect(rowOf("p99-64").verdict).toBe("missed");
 });
 
-test("leaves an invalid load out of its own figures without affecting the other loads of the round", () => {
+test("an invalid load is left out of its own benchmark figures and does not affect other loads of the round", () => {
   expect(rowOf("rate-64")).toEqual({ goal: "≥ 1.40 ×", figure: "1.40 ×", verdict: "met" });
   expect(rowOf("cpu-64").figure).toBe("1.00 ×");
 });
@@ -66,13 +66,13 @@ test("excludes a benchmark round whose upstream was slower than the gateway", ()
   expect(rowOf("added-p50", slow).figure).toBe("2.00 (2.00–3.50) ×");
 });
 
-test("leaves goals unmeasured that compare with a peer that did not run", () => {
+test("a benchmark goal that compares with a peer is unmeasured if the peer did not run", () => {
   const alone = { ...measured, throughput: { 16: { gatehouse: [load(9, 9, [1, 1])] } }, streams: {} };
   for (const id of ["rate-16", "p99-16", "cpu-16", "litellm-16", "first-token", "identical"])
     expect(rowOf(id, alone).verdict).toBe("not measured");
 });
 
-test("misses the goal if a stream's contents differ or a workspace's ledger does not balance", () => {
+test("a benchmark goal is missed if a stream's contents differ or a workspace's ledger does not balance", () => {
   expect(rowOf("identical")).toMatchObject({ figure: "1", verdict: "missed" });
   expect(rowOf("unbalanced")).toMatchObject({ figure: "1", verdict: "missed" });
   expect(rowOf("wrong-counts")).toMatchObject({ figure: "0", verdict: "met" });

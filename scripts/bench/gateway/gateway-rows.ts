@@ -14,7 +14,7 @@ const asRatio = { unit: "×", digits: 2 };
 /** Returns one figure of a target for each round; NaN for a round that does not count. */
 type Figure = (target: TargetName) => number[];
 
-/** Returns the gateway's figures with their goals: ratios between targets of the same round. */
+/** Returns the gateway's figures with their goals. The figures are ratios between targets in the same round. */
 export function gatewayRows(measured: GatewayMeasurements): Row[] {
   const { added, firstToken, rate, tail, perCpuSecond } = figuresOf(measured);
   const ratio = (figure: Figure, peer: TargetName) => ratios(figure("gatehouse"), figure(peer));
@@ -69,7 +69,10 @@ export function gatewayRows(measured: GatewayMeasurements): Row[] {
   ];
 }
 
-/** Returns the figures behind the ratios: one line per target, with the median, lowest and highest of the rounds. */
+/**
+ * Returns a table of the figures behind the ratios. Each target has a line with the median, lowest and highest figure
+ * of the rounds.
+ */
 export function targetTable(measured: GatewayMeasurements, { perSecond }: { perSecond: number }): string {
   const { latency, firstToken, rate, tail, gatewayCpu, postgresCpu } = figuresOf(measured);
   const columns: [string, Figure, number][] = [
@@ -97,7 +100,10 @@ function ratios(ours: readonly number[], theirs: readonly number[]): number[] {
   return known(ours.map((figure, round) => figure / (theirs[round] ?? Number.NaN)));
 }
 
-/** Subtracts the upstream's own figure of the same round. A round in which the upstream was slower doesn't count. */
+/**
+ * Subtracts the upstream's own figure in the same round. A round in which the upstream was slower than the target
+ * doesn't count.
+ */
 function addedTo(bare: readonly number[], figures: readonly number[]): number[] {
   return figures.map((figure, round) => {
     const upstream = bare[round] ?? Number.NaN;

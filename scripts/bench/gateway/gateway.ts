@@ -28,7 +28,7 @@ type GatewayOptions = {
 };
 
 /**
- * Measures the gateway in rounds, on a stack that runs without its provider: the upstream replaces it.
+ * Measures the gateway in rounds. The stack runs without its provider, which the upstream replaces.
  * @param options.complain receives a message for each measurement that is left out, with the reason
  * @throws Error if commits are not durable, or if the functions restart under the load
  */
@@ -85,7 +85,7 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
   }
 }
 
-/** Throws unless commits are durable: a charge counts only if it is on disk when the answer is sent. */
+/** Throws unless commits are durable, because a charge counts only if it is on disk when the answer is sent. */
 async function requireDurability(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('synchronous_commit', 'fsync', 'full_page_writes')

@@ -17,7 +17,7 @@ afterAll(() => upstream.stop());
 
 const answered = async () => (await readUpstream(upstream)).answered;
 
-test("an open loop sends requests at its rate and counts those after the warm-up", async () => {
+test("an open loop sends requests at its rate and counts only those after the warm-up", async () => {
   const before = await answered();
   const load = await runOpenLoop({ call, perSecond: 100, warmUpMs: 100, durationMs: 300 }, signal);
   expect((await answered()) - before).toBe(40);
@@ -50,7 +50,7 @@ test("a closed loop counts failures in its measured time only, with infinite lat
   expect(load.quantilesMs).toContain(Number.POSITIVE_INFINITY);
 });
 
-test("receives whole streams whose hashes match what the upstream sent", async () => {
+test("the streaming load receives whole streams whose hashes match what the upstream sent", async () => {
   const names = ["stream-0", "stream-1"];
   const { streams } = await runStreams({ call, names, staggerMs: 5 }, signal);
   const sent = (await readUpstream(upstream)).streams;

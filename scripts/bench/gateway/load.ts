@@ -18,7 +18,7 @@ const closedLoop = z.object({
   /** Requests answered within the measured time; `failed` covers the same time. */
   answered: z.number(),
   failed: z.number(),
-  /** All answers, including those in the warm-up and after the end: everything that CPU time was spent on. */
+  /** All answers, including those during the warm-up and after the end, because CPU time was spent on them too. */
   answeredInAll: z.number(),
 });
 const openLoop = z.object({
@@ -44,12 +44,12 @@ export type OpenLoop = z.infer<typeof openLoop>;
 export type StreamLoad = z.infer<typeof streamLoad>;
 type Span = { call: Call; warmUpMs: number; durationMs: number };
 
-/** Keeps a number of connections busy. */
+/** Keeps a number of connections busy, and returns the measured throughput. */
 export async function runClosedLoop(config: Span & { connections: number }, signal: AbortSignal): Promise<ClosedLoop> {
   return closedLoop.parse(await run("closed-loop.ts", config, signal));
 }
 
-/** Sends requests at a fixed rate. */
+/** Sends requests at a fixed rate, and returns the measured latency. */
 export async function runOpenLoop(config: Span & { perSecond: number }, signal: AbortSignal): Promise<OpenLoop> {
   return openLoop.parse(await run("open-loop.ts", config, signal));
 }
@@ -63,7 +63,7 @@ export async function runStreams(
 
 /**
  * Runs one of our load processes.
- * @throws Error with the end of its error output if it fails
+ * @throws Error with the end of the process's error output if it fails
  */
 async function run(file: string, config: object, signal: AbortSignal): Promise<unknown> {
   const child = spawn(process.execPath, [path.join(folder, file)], { stdio: ["pipe", "pipe", "pipe"], signal });

@@ -1,10 +1,13 @@
 import type { Books } from "./books.ts";
 import type { TargetName } from "./targets.ts";
 
-/** One target under load at a fixed rate. */
+/** A sample of one target under load at a fixed rate. */
 export type LatencySample = { quantilesMs: number[]; sentLateMs: number; failed: number };
 
-/** One target under load from a number of connections. CPU time is per request, of the gateway and of Postgres. */
+/**
+ * A sample of one target under load from a number of connections. CPU time is per request, of the gateway and of
+ * Postgres.
+ */
 export type ThroughputSample = {
   perSecond: number;
   quantilesMs: number[];
@@ -13,7 +16,7 @@ export type ThroughputSample = {
   postgresCpuMs: number | undefined;
 };
 
-/** One target under load from concurrent streams. */
+/** A sample of one target under load from concurrent streams. */
 export type StreamSample = { firstMs: number[]; streams: number; identical: number };
 
 export type ByTarget<T> = Partial<Record<TargetName, T[]>>;
@@ -21,10 +24,10 @@ export type ByTarget<T> = Partial<Record<TargetName, T[]>>;
 /** All samples, one per round. */
 export type GatewayMeasurements = {
   latency: ByTarget<LatencySample>;
-  /** Samples by the number of connections. */
+  /** The samples by number of connections. */
   throughput: Record<number, ByTarget<ThroughputSample>>;
   streams: ByTarget<StreamSample>;
-  /** The books, checked after the last round. */
+  /** The database's records of the runs, checked after the last round. */
   books?: Books;
 };
 

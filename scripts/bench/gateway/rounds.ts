@@ -34,7 +34,7 @@ const mostFailedShare = 0.01;
 /** Returns the targets that can keep up with a fixed rate. Two LiteLLM workers do not reach 200 requests per second. */
 const paced = (targets: readonly Target[]) => targets.filter(({ name }) => name !== "litellm");
 
-/** Returns how many steps the rounds have with this many targets, with or without LiteLLM. */
+/** Returns how many steps all rounds have for a number of targets, with or without LiteLLM. */
 export function countSteps(plan: Plan, { targets, litellm }: { targets: number; litellm: boolean }): number {
   const steady = targets - (litellm ? 1 : 0);
   return targets - 1 + plan.rounds * (2 * steady + plan.closedLoop.connections.length * targets);
@@ -60,7 +60,7 @@ export async function warmUpTargets({ plan, targets, client, signal, begin }: Ro
   await untilSettled(client);
 }
 
-/** Runs one round: takes every measurement of every target, in turns. */
+/** Runs one round, which takes every measurement of every target in turn. */
 export async function runRound(context: RoundContext, into: GatewayMeasurements, round: number): Promise<void> {
   const { plan, targets, client, begin } = context;
   const announce = (what: string, { name }: Target) => begin(`round ${round}: ${what}, ${targetLabels[name]}`);
@@ -84,7 +84,7 @@ export async function runRound(context: RoundContext, into: GatewayMeasurements,
 }
 
 /**
- * Finishes the database work left by the previous load, then runs a short load on this target: after a checkpoint,
+ * Finishes the database work left by the previous load, then runs a short load on the target. After a checkpoint,
  * Postgres logs each page in full the first time it changes, which would slow the measured calls.
  */
 async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, { call }: Target): Promise<void> {
@@ -118,7 +118,7 @@ async function measureThroughput(
   const { warmUpMs, closedLoop } = plan;
   const durationMs = name === "bare" ? closedLoop.upstreamMs : closedLoop.durationMs;
   const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
-  // Settlements that follow the last answer still belong to these calls.
+  // Includes settlements after the last answer, because they belong to the measured calls.
   await untilSettled(client);
   const after = read();
   const { perSecond, quantilesMs, failed, answered, answeredInAll } = load;

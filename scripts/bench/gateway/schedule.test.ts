@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createSchedule } from "./schedule.ts";
 
-test("a benchmark schedule makes each request due at its time, exactly once", () => {
+test("a benchmark schedule makes each request due exactly once, at its scheduled time", () => {
   const { count, dueMs, takeDue } = createSchedule({ perSecond: 200, durationMs: 25 });
   expect(count).toBe(5);
   expect([0, 1, 4].map(dueMs)).toEqual([0, 5, 20]);
@@ -11,7 +11,7 @@ test("a benchmark schedule makes each request due at its time, exactly once", ()
   expect(takeDue(5)).toEqual([]);
 });
 
-test("sends requests delayed by a stall immediately and keeps their original due time", () => {
+test("a benchmark schedule sends requests delayed by a stall immediately and keeps their original due time", () => {
   const { dueMs, takeDue } = createSchedule({ perSecond: 200, durationMs: 1_000 });
   takeDue(0);
   const late = takeDue(50);

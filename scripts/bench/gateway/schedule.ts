@@ -1,14 +1,14 @@
-/** When each request of a fixed rate is due, regardless of the requests before it. */
+/** The due time of each request at a fixed rate, regardless of earlier requests. */
 export type Schedule = {
   count: number;
-  /** Milliseconds after the start. */
+  /** Returns a request's due time in milliseconds after the start. */
   dueMs: (index: number) => number;
   /** Returns the requests that are due by `elapsedMs` and haven't been taken yet, each once, in order. */
   takeDue: (elapsedMs: number) => number[];
 };
 
 /**
- * Plans an open loop: requests leave on schedule, not when an earlier answer arrives, and latency counts from the time
+ * Plans an open loop. Requests leave on schedule, not when an earlier answer arrives, and latency counts from the time
  * a request was due. A stalling server is therefore charged for every request delayed by the stall (coordinated
  * omission).
  */

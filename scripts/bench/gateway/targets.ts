@@ -18,8 +18,8 @@ export const targetLabels: Record<TargetName, string> = {
 export type Target = { name: TargetName; pid: number; call: Call };
 
 /**
- * Returns our functions as a target, called directly: the relay that hosted Supabase puts in front of them isn't ours
- * to measure.
+ * Returns our functions as a target. They are called directly, because the relay that hosted Supabase puts in front of
+ * them isn't ours to measure.
  */
 export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   const functions = stack.services.find(({ name }) => name === "functions");
@@ -29,7 +29,7 @@ export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   return { name: "gatehouse", pid: functions.pid, call };
 }
 
-/** Returns a target without tenants: every call carries the same key. */
+/** Returns a target without tenants, for which every call carries the same key. */
 export function otherTarget(
   name: Exclude<TargetName, "gatehouse">,
   { url, pid, upstream }: { url: string; pid: number; upstream: string },

@@ -62,7 +62,7 @@ export async function createTenants(
     ],
   );
   await client.query("commit");
-  // Skips empty tables: once analyzed, Postgres would plan for an empty table until the next analyze.
+  // Skips empty tables. If they were analyzed, Postgres would plan for an empty table until the next analyze.
   await client.query(
     "analyze public.workspaces, ai.plans, ai.workspace_policies, ai.credit_accounts, ai.credit_ledger, ai.keys",
   );

@@ -16,8 +16,8 @@ const domain = "growth.test";
 type Progress = { show: (what: string) => void; signal: AbortSignal };
 
 /**
- * Grows a database to a size: rows, monthly partitions, daily totals, statistics.
- * @throws the signal's reason once it has aborted; the next call continues
+ * Grows a database to a size, with its rows, monthly partitions, daily totals and statistics.
+ * @throws the signal's reason once the signal has aborted; the next call continues the growth
  */
 export async function grow(
   client: pg.Client,
@@ -34,7 +34,7 @@ export async function grow(
 }
 
 /**
- * Adds the rows missing for a size, in batches. One workspace has nine of ten runs; each account has one.
+ * Adds the rows missing for a size, in batches. One workspace has nine of ten runs, and each account has one run.
  * @throws the signal's reason once it has aborted
  */
 export async function fill(
@@ -95,7 +95,7 @@ async function createPastPartitions(client: pg.Client): Promise<void> {
     reset timezone`);
 }
 
-/** Returns the tenant that is measured; creates it in an empty database. */
+/** Returns the tenant that is measured, and creates it in an empty database. */
 export async function growthTenant(client: pg.Client): Promise<GrowthTenant> {
   const { rows } = await client.query<GrowthTenant>(readTenant);
   if (rows[0]) return rows[0];
@@ -122,7 +122,7 @@ const readTenant = `
   join private.apps a on a.name = 'growth-idle'
   where w.name = 'Load'`;
 
-// Inserts users the way the identity backend does; triggers create the profile, workspace and roles.
+// Inserts users the way the identity backend does. Triggers create the profile, workspace and roles.
 const insertUsers = `
   insert into auth.users (
     id, instance_id, aud, role, email, email_confirmed_at, raw_app_meta_data, raw_user_meta_data, created_at, updated_at

@@ -6,11 +6,11 @@ test.each([
   ["constant", 15.1, "missed"],
   ["logarithmic", 30, "met"],
   ["logarithmic", 30.1, "missed"],
-] as const)("judges a %s operation of 10 ms that then takes %s ms as %s", (bound, ms, verdict) => {
+] as const)("a %s operation that slows from 10 ms to %s ms is judged as %s", (bound, ms, verdict) => {
   expect(judgeGrowth({ bound, tookMs: [10, ms] })).toEqual({ ratio: ms / 10, verdict });
 });
 
-test("does not judge operations that are linear by design, and ignores differences of up to two milliseconds", () => {
+test("the growth benchmark does not judge operations that are linear by design, and ignores differences of up to 2 ms", () => {
   expect(judgeGrowth({ bound: { linear: "reads a window" }, tookMs: [1, 100] }).verdict).toBe("");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.5] }).verdict).toBe("met");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.6] }).verdict).toBe("missed");

@@ -7,18 +7,18 @@ import { timeOperation } from "./measure.ts";
 import { type Bound, operations } from "./operations.ts";
 import type { PageTimes } from "./pages.ts";
 
-/** The smallest size, called 1 ×; the other sizes are multiples of it. */
+/** The smallest size, called 1 ×. The other sizes are multiples of this size. */
 const smallest: Size = { runs: 20_000, accounts: 2_000 };
 const expiredRows = 100;
 
-/** An operation at each size: its time in ms, and the number of bytes if it is a page. */
+/** An operation's time in ms at each size, and the size in bytes if the operation is a page. */
 export type GrowthRow = { what: string; bound: Bound; tookMs: number[]; bytes: number[] };
 export type GrowthMeasurements = { factors: readonly number[]; rows: GrowthRow[] };
 
 type Given = {
   client: pg.Client;
   factors: readonly number[];
-  /** What an earlier run measured on the same database. */
+  /** The measurements of an earlier run on the same database. */
   measured: GrowthMeasurements;
   save: (measured: GrowthMeasurements) => Promise<void>;
   progress: Progress;

@@ -5,7 +5,7 @@ import type { GrowthMeasurements } from "./growth.ts";
 const dataDir = path.resolve(".local/bench-growth");
 const file = path.join(dataDir, "growth.json");
 
-/** The growth bench's database, which is kept when a run is stopped, together with what has been measured on it. */
+/** The growth bench's database. It is kept when a run is stopped, together with the measurements so far. */
 export type KeptGrowth = {
   dataDir: string;
   measured: GrowthMeasurements;

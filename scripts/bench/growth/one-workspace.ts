@@ -30,7 +30,8 @@ export async function measureOneWorkspace(options: {
   const { stack, client, plan, progress, signal } = options;
   const { count, readings } = plan.calls;
   const tenant = await createLoadTenant(client);
-  // Each call counts against limits that are never reached and is paid from the balance. An app's calls would not be.
+  // Each call counts against limits that are never reached and is paid from the balance. An app's calls would not be
+  // paid from the balance.
   await client.query(
     "update ai.plans set requests_per_minute = 100000000, tokens_per_minute = 1000000000000 where id = 'team'",
   );

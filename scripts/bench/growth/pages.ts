@@ -49,7 +49,7 @@ export async function timePages(
   return times;
 }
 
-/** Adds models of the growth bench to the demo's until the demo user's plan has this many; removes any beyond that. */
+/** Adds or removes models of the growth bench until the demo user's plan has `models` models. */
 async function haveModels(client: pg.Client, models: number): Promise<void> {
   for (const table of ["ai.model_grants", "ai.model_prices", "ai.model_routes"]) {
     await client.query(`delete from ${table} where model_id like 'growth-model-%'`);

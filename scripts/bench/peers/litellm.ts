@@ -27,7 +27,7 @@ export async function startLitellm(upstream: string, signal: AbortSignal): Promi
   if (!existsSync(stamp)) await install(signal);
   const config = path.join(directory, "config.json");
   const parameters = { model: "openai/demo-chat", api_base: `${upstream}/v1`, api_key: "bench" };
-  // JSON is YAML, which LiteLLM reads.
+  // LiteLLM reads YAML, and JSON is valid YAML.
   await writeFile(config, JSON.stringify({ model_list: [{ model_name: "demo-chat", litellm_params: parameters }] }));
   return startServer({
     command: path.join(directory, "venv/bin/litellm"),

@@ -11,7 +11,7 @@ const config = z
 const { call, connections, warmUpMs, durationMs } = config;
 /** How many credentials one connection alternates between. */
 const mostEach = 100;
-/** Coprime with any number of credentials that is not a multiple of it, so that each connection uses its own order. */
+/** A prime, so that each connection goes through the credentials in its own order. */
 const stride = 7_919;
 
 const latenciesMs: number[] = [];

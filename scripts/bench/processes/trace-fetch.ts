@@ -1,5 +1,5 @@
 /**
- * Preloaded into a web server: records each call to the backend, and sends its records to the parent process on
+ * Preloaded into a web server. Records each call to the backend, and sends the records to the parent process on
  * request.
  */
 const calls: { method: string; path: string; beganMs: number; endedMs: number }[] = [];

@@ -15,8 +15,9 @@ import {
 import { createRequestReader, type WireRequest } from "../upstream/request-reader.ts";
 
 /**
- * The bench's model provider, on PORT: OpenAI's chat completions with identical answers and evenly paced streams.
- * Implements HTTP itself to take as little CPU time as possible from what is measured. `GET /calls` returns its counts.
+ * The bench's model provider, which listens on PORT. It serves OpenAI's chat completions with identical answers and
+ * evenly paced streams. It implements HTTP itself, to leave as much CPU time as possible to the measured servers. `GET
+ * /calls` returns its counts.
  */
 const host = "127.0.0.1";
 
@@ -44,8 +45,8 @@ function answer(socket: Socket, { method, path, body }: WireRequest): void {
 
 /**
  * Writes a stream at its pace and records it under the text of the last message. Computes each chunk's due time from
- * the stream's start: Node keeps timers with equal intervals in one list, so chunks of all streams would soon be due at
- * once.
+ * the stream's start. Node keeps timers with equal intervals in one list, so chunks of all streams would otherwise soon
+ * be due at the same time.
  */
 function writeStream(socket: Socket, { messages, stream_options }: z.infer<typeof streamRequest>): void {
   const record = { sha256: "", chunks: 0, end: "open" as "open" | "whole" | "cancelled" };

@@ -12,8 +12,8 @@ const row = (fields: Partial<Row>): Row => ({
   ...fields,
 });
 
-describe("a verdict", () => {
-  test("a goal is met if the median equals it or is better", () => {
+describe("a benchmark verdict", () => {
+  test("a benchmark goal is met if the median equals it or is better", () => {
     expect(verdictOf(row({ goal: { atMost: 2 } }))).toBe("met");
     expect(verdictOf(row({ goal: { atMost: 1.99 } }))).toBe("missed");
     expect(verdictOf(row({ goal: { atLeast: 2 } }))).toBe("met");
@@ -33,7 +33,7 @@ describe("a verdict", () => {
   });
 });
 
-test("the report shows the spread of figures, the sign of goals, and the unit of both", () => {
+test("the benchmark report shows the spread of a figure, the comparison sign of a goal, and the unit of each", () => {
   expect(figureText(row({}))).toBe("2.0 (1.0–3.0) ms");
   expect(figureText(row({ samples: [4] }))).toBe("4.0 ms");
   expect(figureText(row({ samples: [] }))).toBe("—");

@@ -14,7 +14,7 @@ export type Row = {
   note?: string;
 };
 
-/** Returns whether the goal is met; empty without a goal. */
+/** Returns whether the goal is met, or an empty text for a row without a goal. */
 export function verdictOf({ goal, samples }: Row): "met" | "missed" | "not measured" | "" {
   if (!goal) return "";
   const figure = median(samples);

@@ -20,7 +20,7 @@ export function goalTable(rows: readonly Row[], { judged }: { judged: boolean })
 const begin = "<!-- bench -->";
 const end = "<!-- /bench -->";
 
-/** Replaces the text between the bench's markers in a document. @throws Error if it has no markers */
+/** Replaces the text between the bench's markers in a document. @throws Error if the document has no markers */
 export function replaceMarked(document: string, text: string): string {
   const [from, to] = [document.indexOf(begin), document.indexOf(end)];
   if (from < 0 || to < from) throw new Error(`The document has no ${begin} … ${end} to write between.`);

@@ -1,7 +1,7 @@
-/** The usage in every answer of the upstream; the books are checked against it. */
+/** The usage in every answer of the upstream. The bench checks the recorded token counts against it. */
 export const statedUsage = { input: 31, output: 17 } as const;
 
-/** A stream's content chunks, and the time between two of them. */
+/** The number of content chunks in a stream, and the time between two chunks. */
 export const pacedChunks = 100;
 export const paceMs = 20;
 
@@ -49,7 +49,7 @@ export function contentEvent(nanoseconds: bigint): string {
   return choiceEvent({ content: `${String(nanoseconds).padStart(18, "0")} ` }, null);
 }
 
-/** Returns whether an event is one of `contentEvent`. */
+/** Returns whether `contentEvent` created an event. */
 export const isContent = (event: string): boolean => /"content": ?"\d{18} "/.test(event);
 
 /** Returns the events that end a stream. */

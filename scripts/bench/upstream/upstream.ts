@@ -14,7 +14,7 @@ const calls = z.object({
 
 export type UpstreamCalls = z.infer<typeof calls>;
 
-/** Starts the bench's model provider on the port that the stack's own would use. */
+/** Starts the bench's model provider. The bench passes the port of the stack's own provider, which is not running. */
 export function startUpstream(port: number): Promise<ServiceProcess> {
   return startServer({ args: () => [program], port });
 }

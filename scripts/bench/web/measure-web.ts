@@ -24,7 +24,9 @@ export async function measureWebPages(given: Given & { client: pg.Client }): Pro
   );
 }
 
-/** Measures reports, and the studio's overview of the same runs as seen by the workspace's owner. */
+/**
+ * Measures how long reports take, and how long the studio's overview of the same runs takes for the workspace's owner.
+ */
 export async function measureWebReports(given: Given & { client: pg.Client }): Promise<ReportMeasurements> {
   const { stack } = given;
   const demo = stack.users.find(({ role }) => role === "user");
@@ -38,7 +40,10 @@ export async function measureWebReports(given: Given & { client: pg.Client }): P
   });
 }
 
-/** Measures how operations grow, and the pages of the largest workspace as seen by its owner. */
+/**
+ * Measures how much longer operations take as data grows, and how long the pages of the largest workspace take for its
+ * owner.
+ */
 export async function measureWebGrowth(
   given: Given & { client: pg.Client; kept: KeptGrowth },
 ): Promise<GrowthMeasurements> {
@@ -65,7 +70,7 @@ async function withTracedWeb<T>(
   { stack, stackFile }: Pick<Given, "stack" | "stackFile">,
   work: (given: { web: TracedWeb } & Sessions) => Promise<T>,
 ): Promise<T> {
-  // The module reads the stack's description when it is loaded.
+  // The imported module reads GATEHOUSE_STACK when it is loaded.
   process.env.GATEHOUSE_STACK = stackFile;
   const sessions = await import("../../test/keep-session.ts");
   const web = await startTracedWeb(stack, sessions.vaultSettings());

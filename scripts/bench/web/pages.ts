@@ -11,7 +11,7 @@ import { type Readings, timeReads } from "./readings.ts";
 import { busyMs, isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
 
 export type PageMeasurements = {
-  /** Signed-in pages, identified by a stable name. */
+  /** The signed-in pages that were measured. An `id` stays the same when a page is renamed. */
   pages: { id: string; name: string; readings: Readings }[];
   session: Readings;
   switches: { identityCalls: number; dataCalls: number; tookMs: number; ownMs: number; navigations: number }[];
@@ -96,7 +96,7 @@ async function countSwitches(
     const calls = await takeCalls();
     const identityCalls = calls.filter(toIdentity).length;
     const dataCalls = calls.length - identityCalls;
-    // Switches back through the menu's form.
+    // Switches back to the other account through the menu's form.
     const navigations = await navigationsOf(browser, { accountId: bob.id });
     made.push({ identityCalls, dataCalls, tookMs, ownMs: tookMs - busyMs(calls), navigations });
   }

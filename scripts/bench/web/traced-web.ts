@@ -20,7 +20,7 @@ export type TracedWeb = Pick<ServiceProcess, "url" | "pid" | "stop"> & {
 
 /**
  * Starts a web server that reports its backend calls.
- * @param vault environment variables with the keys to what the stack's own web server stores about browsers
+ * @param vault environment variables with the keys to the browser data that the stack's own web server stores
  */
 export async function startTracedWeb({ supabase }: Stack, vault: Record<string, string>): Promise<TracedWeb> {
   const web = await startServer({

@@ -37,7 +37,10 @@ function createSession(name, settings = {}) {
 
   return {
     read: () => readFileSync(file, "utf8"),
-    /** If the kernel has no sandbox support, Codex runs no command in a sandbox. */
+    /**
+     * Lets Codex edit the file, first in its sandbox and then without it. If the kernel has no sandbox support, Codex
+     * runs no command in a sandbox.
+     */
     async edit(prompt, changed) {
       for (const access of [sandboxed, bypassed]) {
         const answer = await exec(prompt, { access });
@@ -66,7 +69,10 @@ await check("structured", "answers by a schema", async () => {
 
 const greets = (name) => (text) => text === `hello ${name}\n`;
 
-/** Returns Codex's description of its default model, applied to the gateway's model. */
+/**
+ * Writes a model catalog for Codex: the description of Codex's default model under the name of the gateway's model.
+ * @returns the setting that selects the catalog
+ */
 function defaultModelCatalog() {
   const home = path.join(root, "catalog");
   mkdirSync(home);

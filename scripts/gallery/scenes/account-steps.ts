@@ -34,7 +34,7 @@ export async function fillSecurityPage(scene: Scene): Promise<void> {
   await addPasskey(scene);
   await link(scene);
   await Promise.all([1, 2].map(() => scene.world.signIn(person)));
-  // The place as a proxy's headers would have given it.
+  // Sets the place that a proxy's headers would provide.
   await scene.world.query("update public.security_events set place = 'Porto, Portugal' where user_id = $1", [
     person.id,
   ]);
@@ -79,7 +79,9 @@ export async function askToDisconnect(scene: Scene): Promise<void> {
   await arrive(scene.page, /^Disconnect Sitzung/);
 }
 
-/** Signs in to an OpenID client, or only lets it sign in without asking again. */
+/**
+ * Signs in to an OpenID client. Without `isSignedIn`, ends the login again and keeps only the permission to sign in.
+ */
 export async function connectClient(scene: Scene, { isSignedIn = true } = {}): Promise<void> {
   await scene.world.connectClient(whose(scene), { isSignedIn });
   await scene.page.reload();

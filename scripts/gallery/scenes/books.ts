@@ -7,7 +7,7 @@ const month = shiftMonth(new Date().toISOString().slice(0, 7), -3);
 const filled = new WeakMap<World, Promise<void>>();
 const account = "proj_fRzv81xK2m";
 
-/** Returns the address of a books page, after adding a month of three providers. */
+/** Returns the address of a books page, after adding a month of data for three providers. */
 const ofBooks =
   (path: string) =>
   async ({ world }: Scene): Promise<string> => {
@@ -140,7 +140,7 @@ async function reviewInvoice({ page }: Scene, changes: Record<string, string> = 
   return reference;
 }
 
-/** What infrastructure admins see of the platform's books. */
+/** The console's pages about the platform's books. */
 export const bookStates = statesOf("Console", [
   ["Books", "admin/books", "admin", ofBooks(`?month=${month}`)],
   ["Books, an empty month", "admin/books", "admin", "/admin/books?month=2020-01"],

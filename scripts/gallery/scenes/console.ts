@@ -6,7 +6,7 @@ const ofMember = (path: string) => (scene: Scene) => {
   return `/admin/users/${id}${path}`;
 };
 
-/** Returns the address of an override's step for a new account. */
+/** Returns the address of a step of a recovery override for a new account. */
 const ofOverride =
   (step: string) =>
   async ({ world }: Scene) => {
@@ -41,7 +41,7 @@ const ofBlock =
     return at(block?.id ?? "");
   };
 
-/** What infrastructure admins see. */
+/** The console's pages for infrastructure admins. */
 export const consoleStates = statesOf("Console", [
   ["Accounts", "admin/accounts", "admin", "/admin"],
   ["Users, found", "admin/accounts", "admin", "/admin?q=northern-lights.example"],
@@ -201,7 +201,7 @@ export const consoleStates = statesOf("Console", [
     "/admin/models/price?model=demo-chat&provider=demo&tier=0",
     async (scene) => {
       const { page } = scene;
-      // Two prices cannot start in the same minute.
+      // Picks a random minute, since two prices cannot start in the same one.
       const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
       await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
       await confirm(scene, { text: "demo-chat", button: "Add a price" });

@@ -4,7 +4,7 @@ import { arrive, press, type Scene, statesOf } from "../state.ts";
 const callback = "https://charts.example/callback";
 const signedOut = "https://charts.example/signed-out";
 
-/** Registers a client with a unique name. @returns what a sign-in request from it needs */
+/** Registers a client with a unique name. @returns the client's parameters for a sign-in request */
 function registerClient({ world }: Scene) {
   return world.createOpenidClient({
     displayName: "Field charts",

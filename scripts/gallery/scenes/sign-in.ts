@@ -30,7 +30,6 @@ async function signUp({ page }: Scene): Promise<string> {
   return email;
 }
 
-/** Requests a sign-in code. */
 async function askForCode({ page, world }: Scene): Promise<void> {
   const { email } = await world.createAccount("Nadia Lind", "nadia.lind");
   await page.getByLabel("Email").fill(email);

@@ -27,7 +27,10 @@ const withCredits =
     return empty("/credits")(scene);
   };
 
-/** Returns the keys page of a guest whose workspace has requested approval, and was declined if there is a reason. */
+/**
+ * Returns the keys page of a guest whose workspace has requested approval. If a reason is given, the request was
+ * declined.
+ */
 const requested = (declineReason: string | null) => async (scene: Scene) => {
   const person = whose(scene);
   const workspace = await scene.world.ownWorkspace(person);

@@ -17,12 +17,16 @@ export function parseAuthTrigger(object: string): { name: string; table: string 
   return name !== undefined && table !== undefined ? { name, table } : undefined;
 }
 
-/** A line about the triggers. `warn`: one of ours is disabled or missing; `unseen`: the database does not list any. */
+/**
+ * A line about the triggers. `warn` means that one of ours is disabled or missing, and `unseen` that the database does
+ * not list any.
+ */
 type Line = { level: "ok" | "warn" | "unseen"; says: string };
 
 /**
- * Lists the triggers on tables of the schema `auth`: ours by table, those that missing migrations would create, and
- * other people's. compareContents reports our triggers that a recorded migration created but that no longer exist.
+ * Lists the triggers on tables of the schema `auth`: ours by table, the ones that missing migrations would create, and
+ * other people's. Leaves out triggers of ours that a recorded migration created but that no longer exist, since
+ * compareContents reports them.
  */
 export function describeAuthTriggers(
   { auth, migrations }: { auth?: AuthTriggers | undefined; migrations: readonly string[] },

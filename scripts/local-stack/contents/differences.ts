@@ -14,7 +14,10 @@ import {
   readObjectChanges,
 } from "./releases.ts";
 
-/** A difference between a database and what this checkout expects, with advice. `warn`: the checkout works with it. */
+/**
+ * A difference between a database and what this checkout expects, with advice. `warn` means that the checkout works in
+ * spite of it.
+ */
 export type Difference = { level: "fail" | "warn"; says: string; advice: string };
 export type Checkout = { migrations: readonly MigrationFile[]; changes: ObjectChanges; manifest: Manifest };
 
@@ -25,7 +28,7 @@ const fail = (says: string, advice: string): Difference => ({ level: "fail", say
 const warn = (says: string, advice: string): Difference => ({ level: "warn", says, advice });
 
 /**
- * Compares a project's database with what the checkout's migrations build. Changes nothing.
+ * Compares a project's database with the objects that the checkout's migrations create. Changes nothing.
  * @throws StackError if the project cannot be queried
  */
 export async function findContentDifferences(root: string, project: Project): Promise<Difference[]> {
@@ -137,7 +140,7 @@ function isDisabled(name: string, auth: AuthTriggers | undefined): boolean {
   );
 }
 
-/** Migrations create a trigger on a Supabase Auth table only if that version of Auth has the table. */
+/** A missing trigger on a Supabase Auth table is only a warning if this version of Auth lacks the table. */
 function describeDropped(name: string, auth: AuthTriggers | undefined): Difference {
   const trigger = parseAuthTrigger(name);
   if (!trigger) return fail(`dropped: ${name}`, "Restore it.");
@@ -152,8 +155,8 @@ function describeDropped(name: string, auth: AuthTriggers | undefined): Differen
 const grantsName = /^grants to (\S+|"[^"]+") on (.+)$/;
 
 /**
- * Splits "grants to <role> on <object>" into one line for each privilege, and whether it is optional: hosted Supabase
- * grants it by default, which a project can switch off.
+ * Splits "grants to <role> on <object>" into one line for each privilege. A line's value is true if the privilege is
+ * optional: hosted Supabase grants it by default, but a project can switch that off.
  */
 function listGrants(objects: Objects, isPart: (name: string) => boolean): Map<string, boolean> {
   return new Map(

@@ -7,23 +7,24 @@ import { authTriggers } from "./auth-triggers.ts";
 export type Project = { url: string; secretKey: string; dbUrl: string | undefined };
 
 const contents = z.object({
-  /** `server_version_num`. */
+  /** Postgres's `server_version_num`. */
   postgres: z.int(),
   /** The versions recorded as applied, oldest first. */
   migrations: z.array(z.string()),
-  /** Undefined if the database cannot describe itself, as before 0.1.0. */
+  /** Undefined if the database cannot describe its objects, as before 0.1.0. */
   objects: z.record(z.string(), z.string()).optional(),
-  /** Undefined if the database cannot describe them, as in 0.1.0. */
+  /** Undefined if the database cannot describe its triggers on `auth`, as in 0.1.0. */
   auth: authTriggers.optional(),
 });
 export type Contents = z.infer<typeof contents>;
 
 const requestLimitMs = 15_000;
-/** Postgres 17 and later: the description uses features that earlier versions lack. */
+/** The description uses features of Postgres 17 that earlier versions lack. */
 const describable = 170_000;
 
 /**
- * Reads what a project's database contains: by its URL if known, otherwise through the Data API. Changes nothing.
+ * Describes the contents of a project's database. Reads them by the database's URL if known, otherwise through the Data
+ * API. Changes nothing.
  * @throws StackError if the project cannot be queried
  */
 export async function readContents(project: Project): Promise<Contents> {

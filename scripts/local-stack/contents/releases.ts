@@ -12,14 +12,17 @@ const manifest = z.strictObject({
         .string()
         .regex(/^[0-9a-f]{40}$/)
         .nullable(),
-      /** Major version. */
+      /** Postgres's major version. */
       postgres: z.int(),
       /** The SHA-256 of each migration, by file name. */
       migrations: z.record(z.string(), z.string().regex(/^[0-9a-f]{64}$/)),
     }),
   ),
 });
-/** What each migration changed, by version: objects with the hash of their definition, or null if it dropped them. */
+/**
+ * The objects that each migration changed, by the migration's version. Each object has the hash of its definition, or
+ * null if the migration dropped it.
+ */
 const objectChanges = z.record(z.string().regex(/^\d{14}$/), z.record(z.string(), z.string().nullable()));
 
 export type Manifest = z.infer<typeof manifest>;

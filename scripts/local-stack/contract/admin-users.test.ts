@@ -29,7 +29,7 @@ describe("POST /admin/users", () => {
     expect(user).toMatchObject({ email_confirmed_at: expect.any(String), user_metadata: { email_verified: true } });
   });
 
-  test("POST /admin/users leaves confirmed_at out of the response, unlike later responses", async () => {
+  test("POST /admin/users omits confirmed_at from its response, unlike GET /admin/users/:id", async () => {
     const user = expectOk(await create({ email: newEmail(), password, email_confirm: true }));
     expect(user).not.toHaveProperty("confirmed_at");
     expect(await read(user.id)).toMatchObject({ confirmed_at: expect.any(String) });
@@ -75,7 +75,7 @@ describe("POST /admin/users", () => {
     expect(row).toEqual({ hashed: true });
   });
 
-  test("POST /admin/users refuses a known email with 422 email_exists", async () => {
+  test("POST /admin/users refuses an email that is already in use with 422 email_exists", async () => {
     const { email } = await newAccount();
     expectRefusal(await create({ email, password }), 422, "email_exists");
     expectRefusal(await create({ email: email.toUpperCase(), password }), 422, "email_exists");
@@ -176,7 +176,7 @@ describe("GET /admin/users", () => {
 });
 
 describe("PUT /admin/users/:id", () => {
-  test("PUT /admin/users/:id changes the email of user and identity immediately, without sending an email", async () => {
+  test("PUT /admin/users/:id immediately changes the email of the user and the identity, without sending an email", async () => {
     const { id, email: old } = await newAccount();
     const email = newEmail();
     expectOk(await update(id, { email }));

@@ -24,7 +24,7 @@ const exchange = (auth_code: string, code_verifier: string) =>
   call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
 
 describe("a passkey challenge issued to someone else", () => {
-  test("a passkey challenge cannot register in another user's session, and stays valid in its own", async () => {
+  test("a passkey challenge cannot register a passkey in another user's session, and stays valid in its own", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const { challenge_id, options } = await creationOptions(owner.accessToken);
     const credential = new Authenticator().create(options);
@@ -100,7 +100,7 @@ describe("a repeated OAuth callback", () => {
     expect(await sessionsOf(user.id)).toHaveLength(1);
   });
 
-  test("a repeated OAuth callback issues no second code in the PKCE flow, and the first code opens only the first account", async () => {
+  test("a repeated OAuth callback issues no second code in the PKCE flow, and the first code signs in only the first account", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const person = newPerson();
@@ -114,7 +114,7 @@ describe("a repeated OAuth callback", () => {
     expect(await sessionsOf(session.user.id)).toEqual([session.id]);
   });
 
-  test("does not exchange an OAuth state or the provider's code as an auth code", async () => {
+  test("does not accept an OAuth state or the provider's own code as an auth code", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const code = await admit(newPerson());
@@ -123,7 +123,7 @@ describe("a repeated OAuth callback", () => {
     expectOk(await exchange((await finish(state, { code })).query.code ?? "", verifier));
   });
 
-  test("handles 10 concurrent OAuth callbacks with one state, which is used up afterwards", async () => {
+  test("each of 10 concurrent OAuth callbacks with one state either succeeds or finds the state already used", async () => {
     const { state } = await begin({ redirect_to: app });
     const person = newPerson();
     const codes = await Promise.all(Array.from({ length: 10 }, () => admit(person)));
@@ -144,7 +144,7 @@ describe("mixed-up OAuth providers", () => {
   const pairs = providers.flatMap((begun) => providers.filter((name) => name !== begun).map((name) => [begun, name]));
 
   test.each(pairs)(
-    "an OAuth flow begun with %s refuses a code of %s with server_error, and accepts its own provider's code",
+    "an OAuth flow begun with %s refuses a code from %s with server_error, and accepts its own provider's code",
     async (begun, other) => {
       const person = newPerson();
       const { state } = await begin({ provider: begun, redirect_to: app });
@@ -157,7 +157,7 @@ describe("mixed-up OAuth providers", () => {
     },
   );
 
-  test("the same subject at two OAuth providers is two accounts", async () => {
+  test("users with the same subject at two OAuth providers get two separate accounts", async () => {
     const sub = newSubject();
     const one = await userOf((await signInAs(newPerson({ sub }), { provider: "keycloak" })).fragment);
     const two = await userOf((await signInAs(newPerson({ sub }), { provider: "gitlab" })).fragment);
@@ -185,7 +185,7 @@ describe("a flow's auth code", () => {
     }
   });
 
-  test("an auth code creates one session for 50 concurrent callers if only one of them has the verifier", async () => {
+  test("of 50 concurrent callers with the same auth code, only the one with the verifier gets a session", async () => {
     const { id, code, verifier } = await recovering();
     const callers = Array.from({ length: 50 }, (_none, index) => (index === 25 ? verifier : newVerifier()));
     const answers = await Promise.all(callers.map((own) => exchange(code, own)));
@@ -262,7 +262,7 @@ describe("tokens sent along with a sign-in", () => {
 });
 
 describe("second factors across users and sessions", () => {
-  test("refuses to challenge, verify or delete another user's factor, and to use its challenge for one's own factor", async () => {
+  test("refuses to challenge, verify or delete another user's factor, or to use its challenge for one's own factor", async () => {
     const [owner, stranger] = [await newRaisedSession(), await newRaisedSession()];
     const { factorId, secret } = owner.factor;
     const challengeId = await challenge(owner.accessToken, factorId);
@@ -289,7 +289,7 @@ describe("second factors across users and sessions", () => {
     expect(sessionOf(expectOk(raised))).toMatchObject({ id: other.id, claims: { aal: "aal2" } });
   });
 
-  test("another user's code does not raise a session, and a response never contains the factor's secret", async () => {
+  test("another user's code does not raise a session to aal2, and a response never contains the factor's secret", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const [theirs, own] = [await enroll(owner.accessToken), await enroll(stranger.accessToken)];
     const challengeId = await challenge(stranger.accessToken, own.factorId);

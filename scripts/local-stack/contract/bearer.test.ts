@@ -8,7 +8,7 @@ import { target } from "./support/target.ts";
 const userClaims = (id: string) => ({ sub: id, aud: "authenticated", role: "authenticated", exp: inAnHour() });
 
 describe("a user's bearer token", () => {
-  test("a user's bearer token opens GET /user", async () => {
+  test("GET /user accepts a user's bearer token", async () => {
     const { account, accessToken } = await newSession();
     expect(expectOk(await call("GET /user", { bearer: accessToken }))).toMatchObject({ id: account.id });
   });
@@ -61,7 +61,7 @@ describe("a user's bearer token", () => {
     { amr: "password" },
     { app_metadata: "x" },
   ])(
-    "refuses a bearer token whose claim has the wrong type with 403 bad_jwt, also for administrators: %j",
+    "refuses a bearer token with a claim of the wrong type with 403 bad_jwt, even from an administrator: %j",
     async (claim) => {
       const { id } = await newAccount();
       const bearer = await forgeToken({ ...userClaims(id), ...claim });
@@ -139,11 +139,11 @@ describe("a user's bearer token", () => {
 });
 
 describe("an administrator's bearer token", () => {
-  test("a bearer token with the role service_role opens /admin", async () => {
+  test("/admin accepts a bearer token with the role service_role", async () => {
     expectOk(await admin("GET /admin/users?per_page=1"));
   });
 
-  test("a bearer token with the role supabase_admin opens /admin", async () => {
+  test("/admin accepts a bearer token with the role supabase_admin", async () => {
     const bearer = await forgeToken({ role: "supabase_admin", exp: inAnHour() });
     expectOk(await call("GET /admin/users?per_page=1", { bearer }));
   });

@@ -69,7 +69,7 @@ describe("an access token", () => {
 });
 
 describe("a refreshed access token", () => {
-  test("a refreshed access token keeps the session, its level, and the sign-in methods with their times", async () => {
+  test("a refreshed access token keeps the session, its assurance level, and the sign-in methods with their times", async () => {
     const { id, refreshToken } = await newSession();
     await sql("update auth.mfa_amr_claims set updated_at = updated_at - interval '1 hour' where session_id = $1", [id]);
     const first = sessionOf(expectOk(await refresh(refreshToken)));

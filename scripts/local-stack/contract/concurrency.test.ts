@@ -9,7 +9,6 @@ import { challenge, codeOf, enroll, verifyCode } from "./support/totp.ts";
 const callers = 50;
 const atOnce = (send: () => Promise<Answer>) => Promise.all(Array.from({ length: callers }, send));
 
-/** Counts responses by status. */
 function countByStatus(answers: Answer[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
@@ -23,7 +22,7 @@ const countSessions = async (userId: string) =>
   (await sql("select from auth.sessions where user_id = $1", [userId])).length;
 
 describe("concurrent requests", () => {
-  test("50 concurrent refreshes with one token leave one live token, whose parent is the old one", async () => {
+  test("50 concurrent refreshes with one token leave only one active token, a child of the old one", async () => {
     const { id, refreshToken } = await newSession();
     const answers = await atOnce(() => refresh(refreshToken));
     expectNoFailure(answers);
@@ -37,7 +36,7 @@ describe("concurrent requests", () => {
     expect([...given]).toEqual([live[0]?.token]);
   });
 
-  test("50 concurrent redemptions of one email token use it up without affecting other users' sessions", async () => {
+  test("an email token is used up after 50 concurrent redemptions, which do not affect other users' sessions", async () => {
     const bystander = await newSession();
     const { id, email } = await newAccount();
     const { hashed_token } = expectOk(await admin("POST /admin/generate_link", { body: { type: "magiclink", email } }));
@@ -52,7 +51,7 @@ describe("concurrent requests", () => {
     expectOk(await call("GET /user", { bearer: bystander.accessToken }));
   });
 
-  test("50 concurrent exchanges of one flow's code use it up", async () => {
+  test("an auth code is used up after 50 concurrent exchanges", async () => {
     const { id, email } = await newAccount();
     const code_verifier = randomBytes(42).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
@@ -81,7 +80,7 @@ describe("concurrent requests", () => {
     ]);
   });
 
-  test("50 concurrent recoveries of one account send at least one email", async () => {
+  test("50 concurrent recovery requests for one account send at least one email", async () => {
     const { email } = await newAccount();
     const answers = await atOnce(() => call("POST /recover", { body: { email } }));
     expectNoFailure(answers);

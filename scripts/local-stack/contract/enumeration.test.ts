@@ -55,7 +55,7 @@ describe("what a response reveals about an email address", () => {
     }
   });
 
-  test("POST /signup with a known email reveals a ban, emails and factors, but neither metadata nor a pending new email", async () => {
+  test("POST /signup with a known email reveals a ban, factors and the times of emails, but neither metadata nor a pending new email", async () => {
     const { account, accessToken, factor } = await newRaisedSession();
     expectOk(await call("PUT /user", { bearer: accessToken, body: { email: newEmail(), data: { hidden: 1 } } }));
     expectOk(await call("POST /recover", { body: { email: account.email } }));

@@ -27,7 +27,7 @@ describe("POST /admin/generate_link", () => {
     expect(await mailsTo(email)).toEqual([]);
   });
 
-  test.each(["recovery", "magiclink"])("a generated link of type %s can be redeemed once", async (type) => {
+  test.each(["recovery", "magiclink"])("a generated link of type %s can be redeemed only once", async (type) => {
     const { id, email } = await newAccount();
     const { hashed_token } = expectOk(await generate({ type, email }));
     expect(sessionOf(expectOk(await redeem(type, hashed_token))).user.id).toBe(id);
@@ -40,7 +40,7 @@ describe("POST /admin/generate_link", () => {
     expectOk(await call("POST /verify", { body: { type: "magiclink", email, token: email_otp } }));
   });
 
-  test("POST /admin/generate_link needs no pause between two links", async () => {
+  test("POST /admin/generate_link can create a second link without a pause", async () => {
     const { email } = await newAccount();
     expectOk(await generate({ type: "recovery", email }));
     expectOk(await generate({ type: "recovery", email }));
@@ -71,7 +71,7 @@ describe("POST /admin/generate_link", () => {
     expectRefusal(await generate({ type: "signup", email, password }), 422, "email_exists");
   });
 
-  test("generating a signup link merges the data of an unconfirmed account", async () => {
+  test("generating a signup link for an unconfirmed account merges the given data into the user's metadata", async () => {
     const email = newEmail();
     expectOk(await generate({ type: "signup", email, password, data: { a: 1, b: 2 } }));
     const link = expectOk(await generate({ type: "signup", email, password, data: { b: null, c: 3 } }));
@@ -104,7 +104,7 @@ describe("POST /admin/generate_link", () => {
     expect(sessionOf(expectOk(await redeem("email_change", toNew))).user).toMatchObject({ id, email: new_email });
   });
 
-  test("generating an email_change link to a known email returns 422 email_exists", async () => {
+  test("generating an email_change link to another account's email returns 422 email_exists", async () => {
     const [one, two] = [await newAccount(), await newAccount()];
     const body = { type: "email_change_new", email: one.email, new_email: two.email };
     expectRefusal(await generate(body), 422, "email_exists");

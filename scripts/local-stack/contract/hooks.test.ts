@@ -83,7 +83,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(await eventsOf(id)).toEqual([]);
   });
 
-  test("a password hook's rejection is 400 invalid_credentials with the hook's message, even for a correct password", async () => {
+  test("if a password hook rejects, even a correct password gets 400 invalid_credentials with the hook's message", async () => {
     const answer = { decision: "reject", message: "Too often." };
     const { email } = await newAccount({ app_metadata: { answer } });
     for (const secret of [password, "wrong horse 1"]) {
@@ -126,7 +126,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(await eventsOf(right.account.id)).toMatchObject([{ valid: true }]);
   });
 
-  test("a second-factor hook's rejection is 403 mfa_verification_rejected and ends all of the user's sessions", async () => {
+  test("if a second-factor hook rejects, the request gets 403 mfa_verification_rejected and all of the user's sessions end", async () => {
     const { outcome, accessToken } = await attempt({ decision: "reject", message: "Too often." }, true);
     expectRefusal(outcome, 403, "mfa_verification_rejected");
     expect(outcome.body.message).toBe("Too often.");

@@ -30,7 +30,7 @@ describe("sign-in with providers", () => {
       expectOk(await get("/user", { bearer: accessToken }));
     });
 
-    test("linking an identity redirects with 302 without skip_http_redirect", async () => {
+    test("linking an identity redirects with 302 if the request does not set skip_http_redirect", async () => {
       const { accessToken } = await newSession();
       const answer = await get("/user/identities/authorize?provider=keycloak", { bearer: accessToken });
       expect(answer.status).toBe(302);

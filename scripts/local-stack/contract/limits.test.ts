@@ -9,7 +9,7 @@ import { describeVariant } from "./support/variant.ts";
 
 const newAddress = () => `198.51.${randomInt(256)}.${randomInt(256)}`;
 
-describe("without a header with the client's address", () => {
+describe("without an address header", () => {
   test("a request without the configured address header is not rate-limited", async () => {
     const headers = { "X-Forwarded-For": newAddress() };
     const send = () => call("POST /verify", { body: { type: "signup", token_hash: "x" }, headers });
@@ -31,7 +31,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     return answers.length - refused.length;
   }
 
-  // One or two requests may be refilled during the burst.
+  // The server may allow one or two more requests during the burst.
   const expectThirty = (count: number) => {
     expect(count).toBeGreaterThanOrEqual(30);
     expect(count).toBeLessThanOrEqual(36);

@@ -58,7 +58,7 @@ describe("POST /logout", () => {
     expectRefusal(await logout(accessToken), 403, "session_not_found");
   });
 
-  test("POST /logout ends all of a user's sessions if the token names none", async () => {
+  test("POST /logout ends all of a user's sessions if the token names no session", async () => {
     const { account, accessToken } = await newSession();
     const claims = { sub: account.id, aud: "authenticated", role: "authenticated", exp: inAnHour() };
     expectOk(await logout(await forgeToken(claims), "?scope=local"), 204);

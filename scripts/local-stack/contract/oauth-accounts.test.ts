@@ -9,8 +9,8 @@ import { describeVariant } from "./support/variant.ts";
 describe("sign-in with providers", () => {
   const { signInAs, userOf } = oauthFlow();
 
-  describe("choice of account at a provider sign-in", () => {
-    test("a provider sign-in links the provider's verified email to the account that has it", async () => {
+  describe("account that a provider sign-in chooses", () => {
+    test("a provider sign-in with a verified email is linked to the account that has the email", async () => {
       const { id, email } = await newAccount();
       const user = await userOf((await signInAs(newPerson({ email: email.toUpperCase() }))).fragment);
       expect(user.id).toBe(id);
@@ -29,7 +29,7 @@ describe("sign-in with providers", () => {
       expect((await signInAs(person)).fragment).toHaveProperty("access_token");
     });
 
-    test("a provider sign-in with an unverified email neither changes nor emails the account that has it", async () => {
+    test("a provider sign-in with an unverified email neither changes nor emails the account that has the email", async () => {
       const { id, email } = await newAccount();
       const { query } = await signInAs(newPerson({ email, verified: false }));
       expect(query.error_code).toBe("provider_email_needs_verification");
@@ -59,7 +59,7 @@ describe("sign-in with providers", () => {
       }
     });
 
-    test("a provider's second verified email finds its account, even if the primary one is unverified", async () => {
+    test("a provider sign-in finds the account by a second, verified email even if the primary one is unverified", async () => {
       const { id, email } = await newAccount();
       const person = newPerson({ verified: false, others: [email] });
       const user = await userOf((await signInAs(person, { provider: "github" })).fragment);
@@ -76,7 +76,7 @@ describe("sign-in with providers", () => {
 });
 
 describeVariant("sign-ups off", featuresOff, (url) => {
-  test("with sign-ups off, refuses a new person with access_denied and signup_disabled, but not a known one", async () => {
+  test("with sign-ups off, a provider sign-in refuses new people with access_denied and signup_disabled, but not existing users", async () => {
     const { email } = await newAccount();
     for (const [person, expected] of [
       [newPerson(), "signup_disabled"],

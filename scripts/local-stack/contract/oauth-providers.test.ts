@@ -14,7 +14,7 @@ type Case = {
   authorize: string;
   scope: string;
   person?: Partial<Person>;
-  /** What the identity stores in addition to its subject and email. */
+  /** The data that the identity stores in addition to its subject and email. */
   kept: (person: Person) => Record<string, unknown>;
 };
 
@@ -140,7 +140,7 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
     expect(target.searchParams.get("redirect_uri")).toBe("https://api.example.test/auth/v1/callback");
   });
 
-  test("the identity stores what the provider returns", async () => {
+  test("the identity stores the data that the provider returns", async () => {
     const person = newPerson(fields);
     const user = await userOf((await signInAs(person, { provider })).fragment);
     const data = { sub: person.sub, email: person.email, email_verified: true, phone_verified: false };
@@ -150,13 +150,13 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
     expect(user.user_metadata).toEqual(user.identities[0].identity_data);
   });
 
-  test("a provider's unverified email does not sign in", async () => {
+  test("a provider sign-in with only an unverified email creates no session", async () => {
     const { query, fragment } = await signInAs(newPerson({ ...fields, others: [], verified: false }), { provider });
     expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });
     expect(fragment).not.toHaveProperty("access_token");
   });
 
-  test("a provider's made-up code is refused with server_error", async () => {
+  test("a made-up provider code is refused with server_error", async () => {
     const { state } = await begin({ provider });
     const { location } = await call(`GET /callback?${new URLSearchParams({ state, code: "made-up" })}`);
     const query = new URL(location).searchParams;
@@ -168,7 +168,7 @@ function casesOf({ provider, authorize, scope, person: fields, kept }: Case): vo
 describe.each(atPath)("signing in with $provider", casesOf);
 
 describeWithInternet("signing in with providers of fixed addresses:", () => {
-  describe.each(onTheInternet)("signing in with $provider, at its fixed address", casesOf);
+  describe.each(onTheInternet)("signing in with $provider at its public address", casesOf);
 
   describe("signing in with apple", () => {
     const provider = "apple";
@@ -189,7 +189,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       });
     });
 
-    test("the identity stores what apple returns, including the name that apple posts only once", async () => {
+    test("the identity stores the data that apple returns, including the name, which apple posts only once", async () => {
       const person = newPerson({ claims: { auth_time: 1_700_000_000 } });
       const { state } = await begin({ provider });
       const user = JSON.stringify({ name: { firstName: "Ada", lastName: "Lovelace" }, email: "other@example.test" });
@@ -227,7 +227,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       expect((await userOf((await signInAs(person, { provider })).fragment)).email).toBe(person.email);
     });
 
-    test("a sign-in with apple accepts apple's other issuer", async () => {
+    test("a sign-in with apple also accepts the issuer account.apple.com", async () => {
       const person = newPerson({ claims: { iss: "https://account.apple.com" } });
       const user = await userOf((await signInAs(person, { provider })).fragment);
       expect(user.identities[0].identity_data.iss).toBe("https://account.apple.com");
@@ -238,7 +238,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
     const provider = "azure";
     const iss = "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0";
 
-    test("the identity stores what azure returns, without the protocol's own claims", async () => {
+    test("the identity stores what azure returns, except the protocol's own claims", async () => {
       const person = newPerson({ claims: { iss, tid: "9188040d", ver: "2.0", uti: "u", xms_edov: "1" } });
       const user = await userOf((await signInAs(person, { provider })).fragment);
       expect(user.identities[0].identity_data).toEqual({

@@ -35,7 +35,7 @@ describe("sign-in with providers", () => {
       ]);
     });
 
-    test("/authorize adds scopes and forwards other parameters, except those that the server sets itself", async () => {
+    test("/authorize adds scopes and forwards other parameters, except for parameters that the server sets itself", async () => {
       const { target } = await begin({
         scopes: "groups,roles",
         prompt: "login",
@@ -96,7 +96,7 @@ describe("sign-in with providers", () => {
       expect(second.email).toBe(first.email);
     });
 
-    test("the OAuth callback accepts a flow once", async () => {
+    test("the OAuth callback accepts a flow only once", async () => {
       const { state } = await begin();
       const code = await admit(newPerson());
       await finish(state, { code });
@@ -119,7 +119,7 @@ describe("sign-in with providers", () => {
       ["", "bad_oauth_callback"],
       ["none", "bad_oauth_state"],
       [randomUUID(), "bad_oauth_state"],
-    ])("the OAuth callback redirects state %j to the site with %s in the query", async (state, code) => {
+    ])("the OAuth callback with state %j redirects to the site with %s in the query", async (state, code) => {
       const { target, query } = await finish(state, { code: "x" });
       expect(target.origin).toBe(site);
       expect(query).toMatchObject({ error: "invalid_request", error_code: code });

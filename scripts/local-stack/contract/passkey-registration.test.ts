@@ -66,7 +66,7 @@ describe("POST /passkeys/registration/options", () => {
 });
 
 describe("POST /passkeys/registration/verify", () => {
-  test("a passkey registration returns id, name and time, with the name Passkey for an unknown model", async () => {
+  test("a passkey registration returns the passkey's id, name and creation time, and names an unknown model Passkey", async () => {
     const { passkey } = await newPasskey();
     expect(passkey).toEqual({
       id: expect.any(String),
@@ -92,7 +92,7 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(again, 400, "webauthn_challenge_not_found");
   });
 
-  test("registration refuses another user's, a sign-in's or an unknown challenge with webauthn_challenge_not_found", async () => {
+  test("passkey registration refuses another user's, a sign-in's or an unknown challenge with webauthn_challenge_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const foreign = await creationOptions(other.accessToken);
     const credential = new Authenticator().create(foreign.options);
@@ -131,7 +131,7 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(answer, 400, "webauthn_verification_failed");
   });
 
-  // Supabase Auth's own code intends 422 webauthn_credential_exists.
+  // Supabase Auth means to return 422 webauthn_credential_exists, but returns 500.
   test("registering an already registered passkey returns 500 unexpected_failure and does not change its owner", async () => {
     const { account, authenticator } = await newPasskey();
     const other = await newSession();

@@ -28,7 +28,7 @@ describe("POST /passkeys/authentication", () => {
     expect(session.claims).toMatchObject({ aal: "aal1", amr: [{ method: "passkey" }] });
   });
 
-  test("a passkey sign-in records the time of use", async () => {
+  test("a passkey sign-in records when the passkey was used", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const [before] = expectOk(await call("GET /passkeys", { bearer: accessToken }));
     expect(before).not.toHaveProperty("last_used_at");
@@ -43,7 +43,7 @@ describe("POST /passkeys/authentication", () => {
     expectOk(await signInWith(authenticator, { counter: 3 }));
   });
 
-  test("a passkey sign-in accepts its challenge once, and refuses a registration challenge", async () => {
+  test("a passkey sign-in accepts its challenge only once, and refuses a registration challenge", async () => {
     const { accessToken, authenticator } = await newPasskey();
     const { challenge_id, options } = await requestOptions();
     const credential = authenticator.get(options);
@@ -110,7 +110,7 @@ describe("passkeys of the current user", () => {
     expect(Object.keys(list[0]).sort()).toEqual(["created_at", "friendly_name", "id"]);
   });
 
-  test("a passkey can be renamed to 1 to 120 bytes", async () => {
+  test("a passkey's name can be changed to one of 1 to 120 bytes", async () => {
     const { accessToken, passkey } = await newPasskey();
     const rename = (friendly_name: string) =>
       call(`PATCH /passkeys/${passkey.id}`, { bearer: accessToken, body: { friendly_name } });
@@ -129,7 +129,7 @@ describe("passkeys of the current user", () => {
     expectRefusal(again, 404, "validation_failed");
   });
 
-  test("changing an unknown or another user's passkey returns 404 validation_failed", async () => {
+  test("changing a passkey that does not exist or belongs to another user returns 404 validation_failed", async () => {
     const { passkey } = await newPasskey();
     const { accessToken } = await newSession();
     for (const id of [passkey.id, randomUUID(), "1"]) {
@@ -164,7 +164,7 @@ describe("passkeys in the admin API", () => {
     expectRefusal(await admin(`DELETE ${path}/${passkey.id}`), 404, "validation_failed");
   });
 
-  test("the passkeys of the admin API are refused to a user's token with 403 not_admin", async () => {
+  test("the admin API's passkey routes refuse a user's token with 403 not_admin", async () => {
     const { account, accessToken } = await newSession();
     const answer = await call(`GET /admin/users/${account.id}/passkeys`, { bearer: accessToken });
     expectRefusal(answer, 403, "not_admin");

@@ -6,7 +6,7 @@ import { admin, call, expectOk, expectRefusal } from "./support/http.ts";
 const grant = (body: Record<string, unknown>) => call("POST /token?grant_type=password", { body });
 
 describe("POST /token?grant_type=password", () => {
-  test("a password sign-in returns tokens and the user, with the ids of session and user in headers", async () => {
+  test("a password sign-in returns tokens and the user, and the session's and user's ids in headers", async () => {
     const account = await newAccount();
     const answer = await grant({ email: account.email, password });
     const body = expectOk(answer);

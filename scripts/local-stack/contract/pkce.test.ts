@@ -40,7 +40,7 @@ async function recovering(): Promise<Asked & { id: string; email: string }> {
 }
 
 describe("POST /token?grant_type=pkce", () => {
-  test("POST /token?grant_type=pkce exchanges a code for a session, once", async () => {
+  test("POST /token?grant_type=pkce exchanges a code for a session only once", async () => {
     const { id, code, verifier } = await recovering();
     expect(sessionOf(expectOk(await exchange(code, verifier))).user.id).toBe(id);
     expectRefusal(await exchange(code, verifier), 404, "flow_state_not_found");
@@ -74,7 +74,7 @@ describe("POST /token?grant_type=pkce", () => {
     expectOk(await exchange(code, verifier));
   });
 
-  test("a code exchange fails 300 seconds after the request with 422 flow_state_expired", async () => {
+  test("a code exchange fails with 422 flow_state_expired 300 seconds after the request", async () => {
     const { code, verifier, flowId } = await recovering();
     const age = (seconds: number) =>
       sql("update auth.flow_state set created_at = created_at - make_interval(secs => $2) where id = $1", [

@@ -30,7 +30,7 @@ describeVariant("refresh tokens of version 2", version2, (url) => {
       [id, seconds],
     );
 
-  test("version 2 refresh tokens are signed messages of session and counter, without rows of their own", async () => {
+  test("a version 2 refresh token contains the session id and a counter, is signed, and has no database row", async () => {
     const { id, refreshToken } = await start();
     const bytes = Buffer.from(refreshToken, "base64url");
     expect(bytes[0]).toBe(0);

@@ -90,7 +90,7 @@ describe("POST /signup with a new email", () => {
 
 describe("POST /signup with invalid input", () => {
   test.each(["", "plain", "a@b@c", "a b@example.test", "@example.test", `${"a".repeat(250)}@example.test`])(
-    "sign-up refuses an invalid email with 400, and an empty email as anonymous: %s",
+    "sign-up refuses an invalid email with 400, and an empty email as an anonymous sign-up: %s",
     async (email) => {
       const answer = await signUp({ email, password });
       if (email) expectRefusal(answer, 400, "validation_failed");
@@ -216,11 +216,11 @@ describeVariant("POST /signup with sign-ups off", featuresOff, (url) => {
 });
 
 describeVariant("POST /signup without email", shortSessions, (url) => {
-  test("with email off, sign-up is refused with 400 email_provider_disabled", async () => {
+  test("with the email provider off, sign-up is refused with 400 email_provider_disabled", async () => {
     expectRefusal(await signUp({ email: newEmail(), password }, url()), 400, "email_provider_disabled");
   });
 
-  test("with email off, a password sign-in is refused with 422 email_provider_disabled", async () => {
+  test("with the email provider off, a password sign-in is refused with 422 email_provider_disabled", async () => {
     const { email } = await newAccount();
     const answer = await call("POST /token?grant_type=password", { body: { email, password }, url: url() });
     expectRefusal(answer, 422, "email_provider_disabled");
@@ -228,7 +228,7 @@ describeVariant("POST /signup without email", shortSessions, (url) => {
 });
 
 describeVariant("password rules", autoconfirm, (url) => {
-  test("a weak password's response lists each violated rule as a reason", async () => {
+  test("the response to a weak password lists each violated rule as a reason", async () => {
     const reasonsOf = async (secret: string) =>
       (await signUp({ email: newEmail(), password: secret }, url())).body.weak_password.reasons;
     expect(await reasonsOf("aaaaaaaaaa")).toEqual(["characters"]);

@@ -112,7 +112,7 @@ describe("POST /factors/:id/challenge", () => {
     expect((await factorsOf(accessToken))[0].last_challenged_at).toEqual(expect.any(String));
   });
 
-  test("challenging an unknown or another user's factor returns 404 mfa_factor_not_found", async () => {
+  test("challenging a factor that does not exist or belongs to another user returns 404 mfa_factor_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const { factorId } = await enroll(other.accessToken);
     for (const id of [factorId, randomUUID()]) {

@@ -38,20 +38,23 @@ describe("POST /factors/:id/verify", () => {
     expect(claims.amr).toHaveLength(2);
   });
 
-  test.each([-1, 0, 1])("accepts a TOTP code %i steps away", async (steps) => {
+  test.each([-1, 0, 1])("accepts a TOTP code that is %i time steps from the current one", async (steps) => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
     expectOk(await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) }));
   });
 
-  test.each([-3, 3])("refuses a TOTP code %i steps away with 422 mfa_verification_failed", async (steps) => {
-    const { accessToken } = await newSession();
-    const { factorId, secret } = await enroll(accessToken);
-    const challengeId = await challenge(accessToken, factorId);
-    const answer = await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) });
-    expectRefusal(answer, 422, "mfa_verification_failed");
-  });
+  test.each([-3, 3])(
+    "refuses a TOTP code that is %i time steps from the current one with 422 mfa_verification_failed",
+    async (steps) => {
+      const { accessToken } = await newSession();
+      const { factorId, secret } = await enroll(accessToken);
+      const challengeId = await challenge(accessToken, factorId);
+      const answer = await verifyCode(accessToken, { factorId, challengeId, code: codeOf(secret, steps) });
+      expectRefusal(answer, 422, "mfa_verification_failed");
+    },
+  );
 
   test("a correct TOTP code uses up the challenge, while a wrong one does not", async () => {
     const { accessToken } = await newSession();
@@ -128,7 +131,7 @@ describe("POST /factors/:id/verify", () => {
     expect(ids.sort()).toEqual([factor.factorId, second.factorId].sort());
   });
 
-  test("verifying a second time updates only the method's time in amr", async () => {
+  test("verifying a second TOTP code in a session updates only the time of totp in amr", async () => {
     const { accessToken, factor, id } = await newRaisedSession();
     await sql("update auth.mfa_amr_claims set updated_at = updated_at - interval '1 hour' where session_id = $1", [id]);
     const { claims } = await raise(accessToken, factor);
@@ -204,7 +207,7 @@ describe("factors in the admin API", () => {
     expectRefusal(answer, 404, "mfa_factor_not_found");
   });
 
-  test("the factors of the admin API are refused to a user's token with 403 not_admin", async () => {
+  test("the admin API's factor routes refuse a user's token with 403 not_admin", async () => {
     const { account, accessToken } = await newRaisedSession();
     const answer = await call(`GET /admin/users/${account.id}/factors`, { bearer: accessToken });
     expectRefusal(answer, 403, "not_admin");

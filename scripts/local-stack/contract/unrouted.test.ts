@@ -51,7 +51,7 @@ describe("an unknown method or path below a path that requires a token", () => {
     expect((await admin("GET /admin/no-such-route")).status).toBe(404);
   });
 
-  test("an unknown method gets 404 first if the factor or account id is invalid", async () => {
+  test("an unknown method gets 404 instead of 405 if the factor or account id is invalid", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await call("GET /factors/x/challenge", { bearer: accessToken }), 404, "validation_failed");
     expectRefusal(await admin("PATCH /admin/users/x"), 404, "validation_failed");

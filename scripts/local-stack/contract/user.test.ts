@@ -34,7 +34,7 @@ describe("GET /user", () => {
 });
 
 describe("PUT /user with data", () => {
-  test("PUT /user merges top-level keys of data and deletes those set to null", async () => {
+  test("PUT /user merges top-level keys of data and deletes keys that are set to null", async () => {
     const { accessToken } = await newSession({ user_metadata: { keep: 1, drop: 2, nested: { a: 1, b: 2 } } });
     const user = expectOk(await update(accessToken, { data: { drop: null, nested: { c: 3 }, add: "x" } }));
     expect(user.user_metadata).toEqual({ email_verified: true, keep: 1, nested: { c: 3 }, add: "x" });
@@ -238,15 +238,15 @@ describeVariant("reauthentication before a new password", reauthentication, (url
   const change = (bearer: string, extra: Record<string, unknown> = {}) =>
     update(bearer, { password: newPassword, ...extra }, url());
 
-  test("a session of 23 hours needs no emailed code to change the password", async () => {
+  test("a session that began 23 hours ago needs no emailed code to change the password", async () => {
     expectOk(await change((await oldSession(23)).accessToken));
   });
 
-  test("a session of 25 hours gets 400 reauthentication_needed for a password change", async () => {
+  test("a session that began 25 hours ago gets 400 reauthentication_needed for a password change", async () => {
     expectRefusal(await change((await oldSession(25)).accessToken), 400, "reauthentication_needed");
   });
 
-  test("the emailed code allows one password change", async () => {
+  test("an emailed reauthentication code allows only one password change", async () => {
     const { account, accessToken } = await oldSession(25);
     expectOk(await call("GET /reauthenticate", { bearer: accessToken, url: url() }));
     const { code: nonce } = await nextMail(account.email);

@@ -22,7 +22,7 @@ async function recovering() {
 const wrongCode = (code: string) => (code === "000000" ? "000001" : "000000");
 
 describe("POST /verify for a sign-up", () => {
-  test("POST /verify confirms an email by the link token, with a session of method otp", async () => {
+  test("POST /verify confirms an email with the link token, and creates a session with the method otp", async () => {
     const { id, tokenHash } = await signedUp();
     const session = sessionOf(expectOk(await verify({ type: "signup", token_hash: tokenHash })));
     expect(session.user).toMatchObject({
@@ -60,7 +60,7 @@ describe("POST /verify for a sign-up", () => {
     );
   });
 
-  test("POST /verify refuses type recovery for a sign-up's token with 403 otp_expired", async () => {
+  test("POST /verify refuses type recovery for a sign-up token with 403 otp_expired", async () => {
     const { email, code, tokenHash } = await signedUp();
     expectRefusal(await verify({ type: "recovery", token_hash: tokenHash }), 403, "otp_expired");
     expectRefusal(await verify({ type: "recovery", email, token: code }), 403, "otp_expired");
@@ -77,22 +77,19 @@ describe("POST /verify for a sign-up", () => {
 });
 
 describe("POST /verify for recovery and magic links", () => {
-  test.each(["recovery", "magiclink", "email"])(
-    "POST /verify redeems a recovery's token with type %s",
-    async (type) => {
-      const { id, tokenHash } = await recovering();
-      const session = sessionOf(expectOk(await verify({ type, token_hash: tokenHash })));
-      expect(session.user.id).toBe(id);
-      expect(session.claims.amr).toMatchObject([{ method: "otp" }]);
-    },
-  );
+  test.each(["recovery", "magiclink", "email"])("POST /verify redeems a recovery token with type %s", async (type) => {
+    const { id, tokenHash } = await recovering();
+    const session = sessionOf(expectOk(await verify({ type, token_hash: tokenHash })));
+    expect(session.user.id).toBe(id);
+    expect(session.claims.amr).toMatchObject([{ method: "otp" }]);
+  });
 
-  test("POST /verify refuses type signup for a recovery's token with 403 otp_expired", async () => {
+  test("POST /verify refuses type signup for a recovery token with 403 otp_expired", async () => {
     const { tokenHash } = await recovering();
     expectRefusal(await verify({ type: "signup", token_hash: tokenHash }), 403, "otp_expired");
   });
 
-  test("redeeming a recovery's token confirms an unconfirmed email", async () => {
+  test("redeeming a recovery token confirms an unconfirmed email", async () => {
     const { id, email } = await newAccount({ email_confirm: false });
     expectOk(await call("POST /recover", { body: { email } }));
     const { tokenHash } = await nextMail(email);

@@ -121,7 +121,7 @@ describe("after the runner is killed", () => {
     expect(await signIn()).toBe(true);
   });
 
-  test("if runner and watchdog are killed, the next start ends the remaining processes", async () => {
+  test("if the runner and its watchdog are killed, the next start ends the remaining processes", async () => {
     await commit("before both");
     const record = JSON.parse(readFileSync(path.join(place.dataDir, "run.json"), "utf8")) as {
       watchdog: { pid: number };
@@ -140,7 +140,7 @@ describe("after the runner is killed", () => {
 });
 
 describe("stopping the runner", () => {
-  test("the runner ends everything on SIGTERM with code 0 and leaves only data", async () => {
+  test("on SIGTERM, the runner ends all processes, exits with code 0 and leaves only data", async () => {
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGTERM");
     expect(await runner.ended()).toBe(0);
@@ -148,7 +148,7 @@ describe("stopping the runner", () => {
     expect(() => readDescription(place.dataDir)).toThrow("ENOENT");
   });
 
-  test("the runner ends everything even if it is stopped during its start", async () => {
+  test("the runner ends all processes even if it is stopped while the stack is starting", async () => {
     runner = startRunner(place.dataDir);
     await eventually("its first service", () => (/postgres +│ up/.test(runner.said()) ? true : undefined));
     runner.child.kill("SIGINT");

@@ -42,7 +42,7 @@ function reset(dataDir: string) {
 }
 
 test("reports a taken port and its owner, and uses the next free port", async () => {
-  // Outside the range for outgoing connections, which could take the next port before it is used.
+  // The port is outside the range for outgoing connections, which could take the next port before it is used.
   const offset = randomInt(6_700, 10_900);
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -69,7 +69,7 @@ test("--json prints only JSON on standard output, and stack.json is readable onl
   expect(statSync(path.join(place.dataDir, "secrets.json")).mode & 0o777).toBe(0o600);
 });
 
-test("a second start or a reset on the same data is refused while the first start runs, and names it", async () => {
+test("a second start or a reset on the same data is refused while the first start runs, with a message that names the first", async () => {
   const first = start({ args: [...auto, ...onlyMail] });
   const { base } = await first.ready();
   const second = start({ args: [...auto, ...onlyMail] });
@@ -119,7 +119,7 @@ test.each([
   expect(runner.said()).toContain(reason);
 });
 
-test("names a data directory without write permission, which only root may use", async () => {
+test("reports a data directory without write permission, unless root starts the stack", async () => {
   const dataDir = path.join(place.dataDir, "closed");
   mkdirSync(dataDir);
   chmodSync(dataDir, 0o500);

@@ -36,7 +36,7 @@ async function steal(held: HeldPort): Promise<void> {
   await once(thief, "listening");
 }
 
-/** Starts these services. Each time the stack has chosen ports, takes one of them, in the order of the names. */
+/** Starts these services. Each time the stack has chosen ports, takes the port of the next name in `stolen`. */
 async function startRobbed(services: readonly PortName[], stolen: readonly PortName[]) {
   const terminal = new PassThrough();
   const without = Object.keys(defaultPorts).filter((name) => !services.includes(name as PortName));

@@ -54,12 +54,12 @@ function expectOwner(port: number): void {
 test.each([
   ["its leader", listening],
   ["a child of its leader", listeningBelow],
-])("recognizes that a process group listens through %s", async (_, script) => {
+])("recognizes that a process group listens on a port through %s", async (_, script) => {
   const { group, port } = await listenElsewhere(script);
   expect(groupListens(group, [port])).toBe(true);
 });
 
-test("a process group does not count as listening on another process's port, or on only one of its two ports", async () => {
+test("a process group does not count as listening on another process's port, or if it listens on only one of two ports", async () => {
   const { group, port } = await listenElsewhere(listening);
   const { port: foreign } = await listenElsewhere(listening);
   const free = await holdFreePort();
@@ -70,7 +70,7 @@ test("a process group does not count as listening on another process's port, or 
   expect(groupListens(group, [port, free.port])).toBe(believed);
 });
 
-test("a port without a known listener has no owner, and its service is assumed to listen", async () => {
+test("if the listener on a port is unknown, the port has no owner and its own service is assumed to listen", async () => {
   const { group } = await listenElsewhere(listening);
   const held = await holdFreePort();
   await held.handOver();

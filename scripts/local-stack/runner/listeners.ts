@@ -8,7 +8,7 @@ const listenState = "0A";
 /** Matches ::1 in either byte order. */
 const loopback6 = /^0{24}(01000000|00000001)$/;
 
-/** Reads every TCP socket of this machine from Linux's /proc; none elsewhere. */
+/** Reads every TCP socket of this machine from Linux's /proc. Returns none on other systems. */
 function readSockets(): Socket[] {
   try {
     return ["/proc/net/tcp", "/proc/net/tcp6"]

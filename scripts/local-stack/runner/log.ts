@@ -9,7 +9,10 @@ const nameWidth = 10;
 const keptLines = 12;
 const alarming = /\b(warn(ing)?|error|fatal|panic|uncaught|exception)\b/i;
 
-/** Reports whether a service's line is shown on the terminal: structured lines by level, others by their words. */
+/**
+ * Reports whether a service's line is shown on the terminal. Structured lines are judged by their level, others by the
+ * words in them.
+ */
 export function isLoud(line: string, loud: RegExp = alarming): boolean {
   if (!line.startsWith("{")) return loud.test(line);
   try {

@@ -38,7 +38,7 @@ test.each([
   `{"pid":${process.pid}}`,
   '{"pid":"x","startedAt":"y","services":[]}',
   '{"pid":1,"startedAt":"no such","services":[{"pid":1}]}',
-])("ignores the run record %j, which describes no valid run", async (content) => {
+])("ignores the invalid run record %j", async (content) => {
   const file = path.join(dataDir, "run.json");
   writeFileSync(file, content);
   expect(liveRun(dataDir)).toBeUndefined();

@@ -13,7 +13,6 @@ export type Run = {
   start: () => Promise<void>;
   /** Resolves once no step is running, whether the started ones succeeded or failed. */
   settle: () => Promise<void>;
-  /** Returns the current processes. */
   processes: () => OwnedProcess[];
   /** Stops everything, dependants first. Can be called more than once. */
   stop: () => Promise<void>;

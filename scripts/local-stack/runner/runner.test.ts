@@ -61,7 +61,7 @@ test("the runner refuses steps that depend on each other in a cycle", async () =
   await expect(runInOrder([task("a", ["b"]), task("b", ["a"])], async () => {})).rejects.toThrow("a → b → a");
 });
 
-test("stops services before the services they depend on, also if tasks are in between", () => {
+test("stops services before the services they depend on, even if tasks come in between", () => {
   const steps = [service("db"), task("migrations", ["db"]), service("api", ["migrations"]), service("mail")];
   expect(stopRounds(steps)).toEqual([["api"], ["db", "mail"]]);
 });
@@ -83,7 +83,7 @@ test.each([
   expect(isLoud(line)).toBe(loud);
 });
 
-test("ends leftover processes, even if they ignore SIGTERM, and leaves a process alone that reuses a pid", async () => {
+test("ends leftover processes, even if they ignore SIGTERM, but not another process that reuses a pid", async () => {
   const stubborn = spawn(
     process.execPath,
     ["-e", "process.on('SIGTERM', () => {}); console.log('up'); setInterval(() => {}, 1e6)"],

@@ -28,7 +28,7 @@ export type Service = {
   loud?: RegExp;
   /** Runs before every start, including restarts after a crash. */
   beforeStart?: () => Promise<void>;
-  /** Advice for the case that the service does not stay up. */
+  /** Advice to print if the service does not stay up. */
   hint?: string;
 };
 

@@ -15,16 +15,16 @@ const groupEndLimitMs = 1_000;
 
 export type Supervised = {
   service: Service;
-  /** Returns its current process; undefined while it is down. */
+  /** Returns the service's current process, or undefined while the service is down. */
   owned: () => OwnedProcess | undefined;
   /**
    * Resolves at the first successful health check. Rejects if the service does not stay up, with PortTaken if it cannot
    * listen.
    */
   start: () => Promise<void>;
-  /** Asks it to stop, and kills it if that takes too long. */
+  /** Asks the service to stop, and kills it if that takes too long. */
   stop: () => Promise<void>;
-  /** Kills it immediately. */
+  /** Kills the service immediately. */
   kill: () => void;
 };
 
@@ -132,7 +132,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     await sleep(100 * 2 ** recent);
   }
 
-  /** @throws PortTaken if another process has one of the ports of the service, which has exited */
+  /** @throws PortTaken if the service has exited and another process has one of its ports */
   async function refuseLostPort(group: OwnedProcess | undefined): Promise<void> {
     if (group) await endGroups([group], groupEndLimitMs);
     for (const one of service.ports) {

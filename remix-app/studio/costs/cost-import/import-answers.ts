@@ -4,14 +4,14 @@ import { importedFile } from "../provider-import-schema.ts";
 
 const count = z.number().int();
 
-/** What an import would change, as compared by the database. Nothing is stored. */
+/** The changes that an import would make, as compared by the database. A preview stores nothing. */
 const preview = z.object({
   outcome: z.literal("previewed"),
   totalUsd: amountText,
   byCurrency: z.array(z.object({ currency: z.string(), amount: amountText, amountUsd: amountText })),
   firstDay: z.string(),
   lastDay: z.string(),
-  /** Days per account. */
+  /** The number of account days. A day with costs in two accounts counts twice. */
   days: count,
   accounts: z.array(z.object({ accountId: z.string(), days: count, amountUsd: amountText })),
   added: z.object({ days: count, amountUsd: amountText }),
@@ -20,15 +20,18 @@ const preview = z.object({
     days: count,
     fromUsd: amountText,
     toUsd: amountText,
-    /** The first hundred, by day. */
+    /** The first 100 corrected days, ordered by day. */
     list: z.array(z.object({ accountId: z.string(), day: z.string(), fromUsd: amountText, toUsd: amountText })),
   }),
   /** Runs and service records that no longer count, because a day's total replaces them. */
   replaced: z.object({ records: count, amountUsd: amountText }),
-  /** Days in this period that other files had and this file lacks: unchanged, or set to 0 if the document says so. */
+  /**
+   * Days in the file's period that other files contained and this file lacks. They stay unchanged, or are set to 0 if
+   * the document says so.
+   */
   remaining: z.object({ days: count, amountUsd: amountText }),
   cleared: z.object({ days: count, amountUsd: amountText }),
-  /** Identifies the state that the import was compared with. */
+  /** Identifies the stored costs that the import was compared with. */
   state: z.string(),
 });
 export type ImportPreview = z.output<typeof preview>;
@@ -50,7 +53,7 @@ const imported = z.object({
   unchanged: count,
 });
 
-/** The database's answer to a preview and to an import, for any book. */
+/** The database's answers to a preview and to an import, the same for members and operators. */
 export const previewAnswer = z.union([preview, invalid]);
 export type PreviewAnswer = z.output<typeof previewAnswer>;
 export const importAnswer = z.union([imported, invalid, z.object({ outcome: z.literal("changed") })]);
@@ -62,7 +65,7 @@ export const importReceipt = z.object({
   sha256: z.string(),
   appName: z.string().nullable(),
   import: importedFile,
-  /** The days that the import wrote and that have not been corrected since. */
+  /** The days written by the import that no later import has corrected. */
   current: z.object({
     days: count,
     accounts: count,

@@ -42,7 +42,7 @@ const errorsOf = (changes: Partial<ImportChoices>, of = file) => {
   return "errors" in read ? read.errors : {};
 };
 
-test("an import adds up the services of an account's day by currency, to the last digit", () => {
+test("an import adds up an account's services per day and currency, without rounding", () => {
   expect(documentOf(file, chosen)).toEqual({
     document: {
       provider: "aws",
@@ -106,7 +106,7 @@ test("an import requires a rate, a provider name, an account and a service", () 
   expect(Object.keys(errorsOf({ services: [] }))).toEqual(["services"]);
 });
 
-test("an import accepts at most 20,000 account days", () => {
+test("an import accepts at most 20,000 combinations of account and day", () => {
   const ofDays = (count: number): ParsedFile => ({
     ...file,
     providers: [
@@ -128,7 +128,7 @@ test("an import accepts at most 20,000 account days", () => {
   });
 });
 
-test("an import selects everything at first, and again after another provider of the file is chosen", () => {
+test("an import selects everything at first, and again after another of the file's providers is chosen", () => {
   const form = new FormData();
   const everything = { source: 0, provider: "aws", account: "default", services: null, clear: false };
   expect(readChoices(form, file)).toMatchObject(everything);
@@ -164,7 +164,7 @@ test("an import accepts accounts and amounts up to the readers' maximum length, 
   expect(carried("a", `-${"9".repeat(37)}.${"9".repeat(42)}`)).toBe(false);
 });
 
-test("an import sets other days to 0 only if that is chosen", () => {
+test("an import sets days that its file lacks to 0 only if that is chosen", () => {
   const clearOf = (clear: boolean) => {
     const read = documentOf(file, { ...chosen, clear });
     return "document" in read && read.document.clear;
@@ -175,7 +175,7 @@ test("an import sets other days to 0 only if that is chosen", () => {
   expect(readChoices(form, file).clear).toBe(true);
 });
 
-test("an import keeps a file's content in a form field, and rejects any other text there", () => {
+test("an import form carries the file's contents in a field, and rejects any other text in that field", () => {
   expect(unpackFile(packFile(file))).toEqual(file);
   for (const text of ["", "x", packFile({ ...file, providers: [] }), packFile({ ...file, sha256: "" })]) {
     expect(unpackFile(text)).toBeNull();

@@ -10,17 +10,17 @@ import {
 } from "../files/import-document.ts";
 import type { ParsedFile, ParsedProvider } from "./parsed-file.ts";
 
-/** A person's choices for a file, as typed. */
+/** The choices that a person made for a file, as typed. */
 export interface ImportChoices {
-  /** The chosen provider's position in the file. */
+  /** The index of the chosen provider in the file. */
   source: number;
   provider: string;
   /** The account for lines without one. */
   account: string;
   rates: Record<string, string>;
-  /** Positions in {@link servicesOf}; null for all. */
+  /** Indexes into the result of {@link servicesOf}, or null for all services. */
   services: readonly number[] | null;
-  /** Whether imported days that the file lacks are set to 0. */
+  /** Whether to set imported days to 0 if the file lacks them. */
   clear: boolean;
 }
 
@@ -41,8 +41,8 @@ export function servicesOf(bill: ParsedProvider): ServiceTotal[] {
 }
 
 /**
- * Reads the choices made in the review. For a file that was just uploaded, or after choosing another provider of the
- * file, everything is selected.
+ * Reads the choices from the review form. Selects everything if the file was just uploaded or another of its providers
+ * was chosen.
  */
 export function readChoices(form: FormData, { providers }: ParsedFile): ImportChoices {
   const text = (name: string) => String(form.get(name) ?? "").trim();

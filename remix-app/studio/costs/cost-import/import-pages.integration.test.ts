@@ -36,7 +36,7 @@ const upload = (text: string | Uint8Array<ArrayBuffer>, name = "october.csv", ap
   return form;
 };
 const unescaped = (text: string) => text.replaceAll("&quot;", '"').replaceAll("&#x27;", "'").replaceAll("&amp;", "&");
-/** Returns the review form's fields with changes; null leaves a field out. */
+/** Returns the review form's fields with the given changes. A null removes the field. */
 const reviewed = (html: string, step: "preview" | "import", changes: Record<string, string | null> = {}) => {
   const form = new FormData();
   for (const [input] of html.matchAll(/<input [^>]*>/g)) {
@@ -59,8 +59,8 @@ const stored = (account = "acct-1") =>
     [tenant.workspaceId, account],
   );
 
-describe("a cost file", () => {
-  test("a cost file is previewed, imported once with a receipt, and has nothing to import the second time", async () => {
+describe("importing a cost file", () => {
+  test("a cost file is previewed, imported once with a receipt, and leaves nothing to import the second time", async () => {
     const bill = focus([
       ["2026-10-01", "Tokens", "10.000000000001"],
       ["2026-10-01", "Refunds", "-12.5"],
@@ -98,7 +98,7 @@ describe("a cost file", () => {
     expect(log.map(({ action }) => action)).toContain("provider_costs.imported");
   });
 
-  test("a cost file corrects days and shows the old and new amounts", async () => {
+  test("importing a corrected cost file shows the old and new amounts of the corrected days", async () => {
     const days = (amount: string) => focus([["2026-09-01", "Tokens", amount, "USD", "acct-2"]]);
     const import_ = async (text: string) => {
       const review = await member.post(page, upload(text));
@@ -110,7 +110,7 @@ describe("a cost file", () => {
     expect(review.words).toMatch(/\$1\.00.*\$1\.50/);
     expect(answer.status).toBe(303);
     expect(await stored("acct-2")).toMatchObject([{ amount: "1.5" }]);
-    // The review predates another file that changed the basis of the comparison.
+    // The same file was imported after this review was rendered.
     const late = await member.post(page, reviewed(review.text, "import"));
     expect(late.words).toContain("Everything in this file has been imported already.");
     const before = await member.post(page, upload(days("2")));
@@ -121,7 +121,7 @@ describe("a cost file", () => {
     expect(await stored("acct-2")).toMatchObject([{ amount: "3" }]);
   });
 
-  test("a cost file can set days to 0 that an earlier file assigned to a wrong account", async () => {
+  test("importing a cost file can set days to 0 that an earlier file assigned to the wrong account", async () => {
     const line = (account: string) => focus([["2026-07-01", "Tokens", "4", "USD", account]]);
     const wrong = await member.post(page, upload(line("acct-wrong")));
     expect(wrong.words).not.toContain("other day");
@@ -137,7 +137,7 @@ describe("a cost file", () => {
     expect(await stored("acct-right")).toMatchObject([{ amount: "4" }]);
   });
 
-  test("a cost file in another currency requires a rate, which is stored with the amount and the person", async () => {
+  test("importing a cost file in another currency requires a rate, and stores the original amount and the person's name", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");
@@ -163,7 +163,7 @@ describe("a cost file", () => {
     expect(receipt.words).toMatch(new RegExp(`Imported by\\s*${person?.name}`));
   });
 
-  test("a cost file can be narrowed to services, and its provider renamed", async () => {
+  test("an import can be limited to some services of a cost file, and its provider can be renamed", async () => {
     const bill = focus([
       ["2026-10-04", "Storage", "90", "USD", "acct-3"],
       ["2026-10-04", "Models", "7", "USD", "acct-3"],
@@ -178,7 +178,7 @@ describe("a cost file", () => {
     expect([none.status, none.words.includes("Choose at least one service")]).toEqual([400, true]);
   });
 
-  test("a cost file that cannot be read is rejected at its field, with what to do", async () => {
+  test("an unreadable cost file is rejected next to its field, with advice", async () => {
     const wrong = await member.post(page, upload("name,amount\nx,1\n", "wrong.csv"));
     expect([wrong.status, wrong.text.includes('id="upload-error"')]).toEqual([400, true]);
     const empty = await member.post(page, upload("", "empty.csv"));
@@ -195,7 +195,7 @@ describe("a cost file", () => {
   });
 });
 
-test("members import costs with only the studio's permission, and receipts are private to the workspace", async () => {
+test("importing costs requires only the studio's permission, and receipts are private to the workspace", async () => {
   const bill = focus([["2026-08-01", "Tokens", "1", "USD", "acct-4"]]);
   const review = await member.post(page, upload(bill));
   expect((await viewer.get(page)).status).toBe(403);
@@ -226,7 +226,8 @@ test("a month's FOCUS file adds up to the invoiced and imported amounts", async 
     };
     await tenant.db.query("select ai.store_provider_invoice($1, $2, $3)", [tenant.workspaceId, tenant.appId, record]);
   };
-  // A quarter of 91 days, 31 of them in May; then a correction of a first bill, and a credit note.
+  // The first invoice covers a quarter of 91 days, 31 of which are in May. The third corrects the second, and a credit
+  // note follows.
   await record({ reference: "Q2", amountUsd: "91", periodStart: "2026-04-01", periodEnd: "2026-06-30" });
   await record({ reference: "M1", amountUsd: "5", periodStart: "2026-05-01", periodEnd: "2026-05-31" });
   await record({

@@ -19,17 +19,16 @@ import {
 import { mostPackedLength, type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
 
 /**
- * The book that costs are imported into. Both functions throw a response if the book is missing or access to it is
- * refused.
+ * Compares and stores imports. Both functions throw a Response if the costs do not exist or access to them is refused.
  */
 export interface CostBook {
   preview: (document: CostImportDocument) => Promise<PreviewAnswer>;
   store: (change: { document: CostImportDocument; state: string }) => Promise<ImportAnswer>;
 }
 
-/** What a person reviews: the file, what to import from it, and what that changes. */
+/** The data of the review page: the file, the choices for the import, and the changes that it would make. */
 export interface ImportReview {
-  /** The file, for the form to send back. */
+  /** The packed file, which the form sends back. */
   packed: string;
   file: Pick<ParsedFile, "fileName" | "formatName" | "rows" | "skipped" | "notes">;
   sources: { provider: string; days: number }[];
@@ -42,9 +41,9 @@ export interface ImportReview {
   errors: ImportErrors;
   /** Null until the choices are complete. */
   preview: ImportPreview | null;
-  /** Identifies what the preview shows, so that nothing else is stored. */
+  /** Identifies the preview, so that an import can store only what it shows. */
   previewed: string | null;
-  /** Why the preview is shown again. */
+  /** Why the preview is shown again: the choices were edited, or the stored costs have changed. */
   again: "edited" | "changed" | null;
 }
 
@@ -66,8 +65,9 @@ export function reviewFile(
 }
 
 /**
- * Advances a review by one step: `preview` shows what the choices change, `import` stores exactly what was previewed.
- * If the choices or the book have changed since, it shows the new preview and stores nothing.
+ * Advances a review by one step. `preview` shows the changes that the choices would make. `import` stores exactly what
+ * was previewed. If the choices or the stored costs have changed since, `import` stores nothing and shows the new
+ * preview.
  */
 export async function takeImportStep(form: FormData, book: CostBook): Promise<ImportEntry> {
   const packed = String(form.get("file") ?? "");
@@ -116,7 +116,7 @@ async function review(
   const answer = "errors" in read ? null : await book.preview(read.document);
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
-  // The change may be the import itself: a double click, or another person with the same file.
+  // The stored costs may have changed because this file was imported, by a double click or by another person.
   const imported = previewed !== null && changedDays(previewed) === 0;
   const { fileName, formatName, rows, skipped, notes } = file;
   return {
@@ -139,7 +139,7 @@ async function review(
   };
 }
 
-/** Puts the database's refusal at the field it is about, otherwise above the form. */
+/** Assigns the database's error to the field it concerns, or to the form as a whole. */
 function errorOf(invalid: InvalidImport | undefined): ImportErrors {
   if (!invalid) return {};
   const { param, message } = invalid;

@@ -5,12 +5,14 @@ import { callAsMember, type MemberReader, readStudio, type StudioMember } from "
 import { type ImportReceipt, importAnswer, importReceipt, previewAnswer } from "./import-answers.ts";
 import type { CostBook } from "./import-steps.ts";
 
-/** Enough for a year of many accounts, which is compared or written day by day. */
+/** Enough for a year of many accounts. The database compares and writes each day separately. */
 const timeoutMs = 30_000;
 
 const refusal = z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) });
 
-/** Returns the book of a workspace's app, for a member who may use the studio. */
+/**
+ * Returns the functions that preview and store an import into a workspace's app, for a member who may use the studio.
+ */
 export function memberBook(
   context: AppLoadContext,
   { member, appId }: { member: StudioMember; appId: string },

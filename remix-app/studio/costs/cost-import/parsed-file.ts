@@ -2,7 +2,9 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { z } from "zod";
 import { amountText } from "../../../ui/format-amount.ts";
 
-/** Sums of a file have at most 22 digits before the point and 42 after it. Longer numbers would only take time. */
+/**
+ * Sums in a file have at most 22 digits before the point and 42 after it. Longer numbers would only cost time to parse.
+ */
 const mostAmountLength = 80;
 
 const days = z.array(

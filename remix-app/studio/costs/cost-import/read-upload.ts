@@ -29,7 +29,7 @@ export async function readUpload(form: FormData): Promise<{ file: ParsedFile } |
   }
 }
 
-/** Reads in parts, because a large file takes seconds and the server has to answer other requests too. */
+/** Yields a file in parts. Parsing a large file takes seconds, and the server must answer other requests in between. */
 async function* inParts(file: File): AsyncGenerator<Uint8Array> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   for (let start = 0; start < bytes.length; start += partBytes) {
@@ -38,7 +38,7 @@ async function* inParts(file: File): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Returns a name that the database can store. */
+/** Removes characters from a file name that the database cannot store. */
 function nameOf(name: string): string {
   return (
     name

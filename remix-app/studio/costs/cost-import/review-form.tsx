@@ -19,9 +19,9 @@ const again = {
 } as const;
 
 /**
- * Shows a cost file before it is stored: what it contains, what can be chosen, and what it changes.
- * @param props.hidden fields of the upload to carry along
- * @param props.facts what else is known about the import, such as its app
+ * Shows a cost file before it is stored, with the choices for the import and the changes that it would make.
+ * @param props.hidden fields of the upload form to keep
+ * @param props.facts other facts about the import, such as its app
  * @param props.children fields that confirm the import, such as a reason
  */
 export function ImportReviewForm({

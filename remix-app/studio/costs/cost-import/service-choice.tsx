@@ -6,14 +6,14 @@ import { serviceField } from "./import-choices.ts";
 /** The number of services listed before the rest is collapsed. */
 const listed = 12;
 
-/** Lets a person choose services of a bill, each with its sum. A bill with one service has nothing to choose. */
+/** Lets a person choose services of a bill, each with its sum. A bill with one service offers no choice. */
 export function ServiceChoice({
   services,
   chosen,
   error,
 }: {
   services: readonly ServiceTotal[];
-  /** Positions; null for all. */
+  /** Indexes into `services`, or null for all. */
   chosen: readonly number[] | null;
   error: string | undefined;
 }) {

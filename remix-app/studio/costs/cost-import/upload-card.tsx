@@ -7,7 +7,7 @@ import { Field } from "../../../ui/field.tsx";
 import type { ImportErrors } from "./import-choices.ts";
 import { mostFileMiB } from "./upload-limit.ts";
 
-/** The providers' own names for the files that can be imported. */
+/** The files that can be imported, under the names that their providers use. */
 const sources = [
   ["OpenAI", "Costs as CSV from the dashboard, or as JSON from the costs API"],
   ["Anthropic", "Cost report as CSV from the console, or as JSON from the API"],

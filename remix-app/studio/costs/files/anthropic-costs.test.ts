@@ -46,7 +46,7 @@ test.each([
     { data: [{ starting_at: "2026-10-01T00:00:00Z", results: [{ uncached_input_tokens: 1, output_tokens: 2 }] }] },
     "This is Anthropic’s usage report, which has no amounts",
   ],
-])("rejects Anthropic report %#", async (value, message) => {
+])("rejects the malformed Anthropic report %#", async (value, message) => {
   await expect(read(value)).rejects.toThrow(message);
 });
 

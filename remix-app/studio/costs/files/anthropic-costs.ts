@@ -65,7 +65,7 @@ function time(value: unknown, where: string): Moment {
 const defaultWorkspace = "default";
 
 /**
- * The CSV of the console's Cost page, in dollars. It names workspaces, without their ids.
+ * The CSV of the console's Cost page, in dollars. It has the names of workspaces but not their ids.
  * https://support.anthropic.com/en/articles/9534590-cost-and-usage-reporting-in-console
  */
 export const anthropicCsv: CsvFormat = {

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
 
-// Columns and times as project-koku/nise (nise/generators/aws/aws_generator.py) writes them after real reports; line types
-// as in https://docs.aws.amazon.com/cur/latest/userguide/Lineitem-columns.html
+// Columns and times follow project-koku/nise (nise/generators/aws/aws_generator.py), which imitates real reports. Line
+// types follow https://docs.aws.amazon.com/cur/latest/userguide/Lineitem-columns.html
 const legacy =
   "identity/LineItemId,identity/TimeInterval,bill/BillingEntity,bill/PayerAccountId,bill/BillingPeriodStartDate,bill/BillingPeriodEndDate,lineItem/UsageAccountId,lineItem/LineItemType,lineItem/UsageStartDate,lineItem/UsageEndDate,lineItem/ProductCode,lineItem/CurrencyCode,lineItem/UnblendedCost,lineItem/BlendedCost,product/ProductName,resourceTags/user:app";
 const row = ({
@@ -42,7 +42,7 @@ test("all AWS line types add up: savings plans, reservations, credits, refunds, 
   expect(file.skipped).toEqual([]);
 });
 
-test("an AWS line of another month counts within the bill, and a line of several days counts on its first day", async () => {
+test("an AWS line outside the billing period counts on its nearest day, and a line of several days counts on its first day", async () => {
   const file = await readCostText([
     legacy,
     row({ start: "2026-09-15T00:00:00Z", end: "2026-09-15T01:00:00Z", type: "Refund", cost: "-1" }),
@@ -60,7 +60,7 @@ test("an AWS line of another month counts within the bill, and a line of several
 });
 
 // https://docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2.html: `product` is a map.
-test("version 2.0 of the AWS report names columns with underscores, and has products in a map", async () => {
+test("version 2.0 of the AWS report is read, with underscores in column names and products in a map", async () => {
   const file = await readCostText([
     "bill_payer_account_id,line_item_usage_account_id,line_item_line_item_type,line_item_usage_start_date,line_item_currency_code,line_item_unblended_cost,line_item_product_code,product,product_servicecode",
     '999999999999,123456789012,Usage,2026-10-03T00:00:00.000Z,USD,0.25,a1b2c3d4,"{""product_name"":""Claude 3 \\""Sonnet\\"" (Amazon Bedrock Edition)"",""region"":""us-east-1""}",AmazonBedrock',
@@ -80,7 +80,7 @@ test.each([
   [[row({ account: "1.23457E+11" })], 'Row 2: the account is "1.23457E+11", which a spreadsheet program shortened.'],
   [[row({}), row({}).slice(0, 150)], "Row 3 has 10 of 16 columns. The file is incomplete or damaged."],
   [[], "The file has a header but no costs"],
-])("rejects AWS report %# and names the row and column", async (rows, message) => {
+])("rejects the invalid AWS report %# and names the row and column", async (rows, message) => {
   await expect(readCostText([legacy, ...rows])).rejects.toThrow(message);
 });
 

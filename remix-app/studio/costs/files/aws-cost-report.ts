@@ -2,8 +2,8 @@ import type { CsvFormat, CsvRow } from "./csv-format.ts";
 import { lastDayBefore } from "./read-day.ts";
 
 /**
- * AWS Cost and Usage Report, legacy and 2.0. All line types add up to the bill: credits, refunds, discounts and
- * SavingsPlanNegation are negative, RIFee, Fee and Tax are lines of their own.
+ * AWS Cost and Usage Report, legacy and 2.0. All line types add up to the bill. Credits, refunds, discounts and
+ * SavingsPlanNegation are negative. RIFee, Fee and Tax are separate lines.
  * https://docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2-line-item.html
  */
 export const awsReport: CsvFormat = {
@@ -34,7 +34,7 @@ export const awsReport: CsvFormat = {
   }),
 };
 
-/** Returns the days of the bill's period. Its end in the file is exclusive: the first moment of the next period. */
+/** Returns the first and last day of the billing period. The period's end in the file is exclusive. */
 function billOf(row: CsvRow): { first: string; last: string } | undefined {
   const start = row.optionalMoment("bill/BillingPeriodStartDate");
   const end = row.optionalMoment("bill/BillingPeriodEndDate");
@@ -42,7 +42,8 @@ function billOf(row: CsvRow): { first: string; last: string } | undefined {
 }
 
 /**
- * Returns a row's service. A marketplace product's code is not a name, so names come first. In 2.0, `product` is a map.
+ * Returns a row's service. Prefers names, because a marketplace product's code does not identify it to people. In 2.0,
+ * `product` is a map.
  */
 function serviceOf(row: CsvRow): string | null {
   const name = row.text("product/ProductName", "product/servicename");

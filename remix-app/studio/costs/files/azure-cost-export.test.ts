@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
 
-// microsoft/finops-toolkit, src/powershell/Tests/Unit/assets/EA_ActualCost_Small.csv (fewer columns): amounts with 16
-// digits, tags with quotes, MM/DD/YYYY.
+// From microsoft/finops-toolkit, src/powershell/Tests/Unit/assets/EA_ActualCost_Small.csv, with fewer columns. Amounts
+// have 16 digits, tags contain quotes, and dates are MM/DD/YYYY.
 test("an enterprise agreement's Azure export of actual costs is read", async () => {
   const file = await readCostText([
     "BillingAccountId,BillingPeriodStartDate,BillingPeriodEndDate,BillingProfileId,SubscriptionId,SubscriptionName,Date,Product,MeterCategory,Quantity,EffectivePrice,Cost,UnitPrice,BillingCurrency,ConsumedService,AdditionalInfo,Tags,ChargeType,PricingModel",
@@ -19,7 +19,7 @@ test("an enterprise agreement's Azure export of actual costs is read", async () 
   ]);
 });
 
-// Columns as in https://learn.microsoft.com/azure/cost-management-billing/dataset-schema/schema-index and
+// The columns follow https://learn.microsoft.com/azure/cost-management-billing/dataset-schema/schema-index and
 // project-koku/nise (nise/generators/azure/azure_generator.py).
 test.each([
   [
@@ -38,7 +38,7 @@ test.each([
 
 const header = "SubscriptionId,Date,MeterCategory,ChargeType,CostInBillingCurrency,BillingCurrency";
 
-test("an amortized Azure export is recognized", async () => {
+test("an amortized Azure export is read with a note that it doesn't add up to the invoice", async () => {
   const file = await readCostText([header, "sub,10/03/2026,Virtual Machines,UnusedReservation,1,USD"]);
   expect(file.notes).toEqual([
     "This is an amortized export, which doesn’t add up to the invoice. Export actual costs instead.",
@@ -49,7 +49,7 @@ test.each([
   ["sub,31/10/2026,OpenAI,Usage,1,USD", 'Row 2: column Date is "31/10/2026", which isn’t a date as MM/DD/YYYY'],
   ['sub,10/03/2026,OpenAI,Usage,"1,5",USD', 'Row 2: column CostInBillingCurrency is "1,5", which isn’t an amount.'],
   ["sub,10/03/2026,OpenAI,Usage,1,", "Row 2: column BillingCurrency is empty."],
-])("the Azure line %s is rejected", async (row, message) => {
+])("the Azure row %s is rejected", async (row, message) => {
   await expect(readCostText([header, row])).rejects.toThrow(message);
 });
 

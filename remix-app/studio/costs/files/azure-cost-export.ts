@@ -5,7 +5,7 @@ import { readUsDay } from "./read-day.ts";
 const costs = ["CostInBillingCurrency", "PreTaxCost", "Cost"] as const;
 const currencies = ["BillingCurrency", "BillingCurrencyCode", "Currency", "CurrencyCode"] as const;
 const dates = ["Date", "UsageDateTime", "UsageDate"] as const;
-/** Columns that only Azure has. */
+/** Columns that occur only in Azure's exports. */
 const own = ["MeterCategory", "SubscriptionId", "SubscriptionGuid", "SubscriptionName", "ConsumedService", "CostUSD"];
 /** Charges that appear only in amortized exports. */
 const amortized = /^unused(reservation|savingsplan)$/i;
@@ -55,7 +55,7 @@ function dayOf(row: CsvRow, names: readonly string[]): string {
   );
 }
 
-/** Returns the days of the bill's period, whose last day is inclusive. */
+/** Returns the first and last day of the billing period. The period's end in the file is inclusive. */
 function billOf(row: CsvRow): { first: string; last: string } | undefined {
   const [start, end] = ["BillingPeriodStartDate", "BillingPeriodEndDate"] as const;
   if (row.text(start) === null || row.text(end) === null) return undefined;

@@ -1,9 +1,9 @@
 import { add, type Decimal, formatDecimal } from "#shared/decimal.ts";
 import { type CostDay, type CostLine, type ProviderCosts, type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 
-/** 1–256 characters without control characters, and without whitespace at either end. */
+/** Matches 1–256 characters without control characters, and without whitespace at either end. */
 const accountPattern = /^(?!\s)[^\p{Cc}]{1,256}(?<!\s)$/u;
-/** The spreadsheet notation of a long number. */
+/** Matches a long number that a spreadsheet has changed to exponent notation. */
 const spreadsheetNumber = /^\d(?:\.\d+)?E\+\d+$/i;
 /** Enough for a year of daily costs in hundreds of accounts and services. */
 const mostSums = 500_000;

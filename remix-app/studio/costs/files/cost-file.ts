@@ -26,17 +26,17 @@ export type CostLine = {
 /** The result of reading a row: a line, or why the row is skipped. */
 export type ReadLine = CostLine | { skipped: string };
 
-/** The costs of a day and account in one currency and service; `amount` is an exact decimal. */
+/** The costs in one currency and service, of one day and account. `amount` is an exact decimal. */
 export type ServiceAmount = { currency: string; amount: string; service: string | null };
 
 export type CostDay = { accountId: string | null; day: string; amounts: ServiceAmount[] };
 
 export type ProviderCosts = {
-  /** A suggestion. A person may choose another name. */
+  /** A suggested name. A person may choose another one. */
   provider: string;
   timeZone: string;
   currencies: string[];
-  /** By day, then by account. */
+  /** Ordered by day, then by account. */
   days: CostDay[];
 };
 
@@ -47,7 +47,7 @@ export type CostFile = {
   providers: ProviderCosts[];
   /** Rows that are not costs, such as totals. */
   skipped: { what: string; rows: number }[];
-  /** What a person should know before importing, as sentences. */
+  /** Sentences that a person should read before importing. */
   notes: string[];
   /** The number of rows or results read, including skipped ones. */
   rows: number;

@@ -3,10 +3,7 @@ import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 import { type Moment, readMoment } from "./read-day.ts";
 
-/**
- * Normalizes a column's name by removing case, spaces and punctuation, because exports and databases write it
- * differently.
- */
+/** Normalizes a column's name. Exports and databases differ in case, spaces and punctuation. */
 export function columnKey(name: string): string {
   return name
     .normalize("NFKC")
@@ -21,19 +18,19 @@ export type CsvFormat = {
   /** What to export instead if a column is missing. */
   advice: string;
   /**
-   * Whether one file contains all lines of a day, account and service, so that two files with the same day, account and
-   * service overlap.
+   * Whether one file contains all lines of a day, account and service. Two such files overlap if they share a day,
+   * account and service.
    */
   hasWholeDays?: true;
-  /** Returns whether a header is of this format, even if a required column is missing. */
+  /** Returns whether a header has this format, even if a required column is missing. */
   isHeader: (has: (column: string) => boolean) => boolean;
-  /** Required columns. Of an inner list, one is enough. */
+  /** The required columns. A file needs one column of each inner list. */
   required: readonly (readonly string[])[];
   /**
-   * Begins to read a file.
+   * Starts to read a file.
    * @param columns the header
    * @param preamble rows above the header
-   * @returns a reader of rows; `end` may add notes
+   * @returns a reader of rows, whose `end` may add notes
    */
   begin: (columns: Columns, preamble: readonly string[][]) => CsvReader;
 };
@@ -42,15 +39,15 @@ export type CsvReader = { read: (row: CsvRow) => ReadLine; end?: () => string[] 
 
 export type Columns = {
   has: (column: string) => boolean;
-  /** Returns the key of the first of these columns that the file has. */
+  /** Returns the key of the first given column that the file has. */
   first: (...columns: string[]) => string | undefined;
-  /** Returns the name as written in the file. */
+  /** Returns the column's name as written in the file. */
   title: (column: string) => string;
 };
 
 const nulls = new Set(["", "NULL", "null", "(null)", "\\N"]);
 
-/** A row with its number as spreadsheets count it. */
+/** A row and its row number in a spreadsheet. */
 export class CsvRow {
   readonly number: number;
   readonly cells: readonly string[];
@@ -68,7 +65,7 @@ export class CsvRow {
     return `Row ${this.number}`;
   }
 
-  /** Returns the first non-empty value of these columns, or null. */
+  /** Returns the first non-empty value of the given columns, or null. */
   text(...columns: string[]): string | null {
     for (const column of columns) {
       const at = this.#header.index(column);
@@ -78,7 +75,10 @@ export class CsvRow {
     return null;
   }
 
-  /** @throws UnreadableCostFile if all these columns are empty */
+  /**
+   * Returns the first non-empty value of the given columns.
+   * @throws UnreadableCostFile if all of them are empty
+   */
   needed(...columns: string[]): string {
     const text = this.text(...columns);
     if (text !== null) return text;
@@ -87,7 +87,10 @@ export class CsvRow {
     );
   }
 
-  /** @throws UnreadableCostFile if the text is not an exact amount */
+  /**
+   * Returns the amount in the first non-empty of the given columns.
+   * @throws UnreadableCostFile if all columns are empty or the text is not an exact amount
+   */
   amount(...columns: string[]): Decimal {
     const text = this.needed(...columns);
     const value = readAmount(text, { decimalComma: this.#decimalComma });
@@ -98,7 +101,10 @@ export class CsvRow {
     throw new UnreadableCostFile(`${this.where}: ${this.title(columns)} is "${text}", which isn’t an amount.${advice}`);
   }
 
-  /** @throws UnreadableCostFile if the text is not a time */
+  /**
+   * Returns the time in the first non-empty of the given columns.
+   * @throws UnreadableCostFile if all columns are empty or the text is not a time
+   */
   moment(...columns: string[]): Moment {
     const text = this.needed(...columns);
     const value = readMoment(text);
@@ -123,7 +129,7 @@ type RowContext = { number: number; header: CsvHeader; decimalComma: boolean };
 
 /** A parsed header, indexed by column key. */
 export class CsvHeader implements Columns {
-  /** Without trailing empty names. */
+  /** The column names, without empty ones at the end. */
   readonly names: readonly string[];
   readonly #indexes = new Map<string, number>();
   readonly #repeated = new Set<string>();
@@ -146,7 +152,7 @@ export class CsvHeader implements Columns {
     return this.#repeated.has(columnKey(column));
   }
 
-  /** Called for each cell, so it caches the keys. */
+  /** Caches the keys, because it is called for each cell. */
   index(column: string): number | undefined {
     const known = this.#found.get(column);
     if (known !== undefined) return known < 0 ? undefined : known;

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
 import { readCostFile } from "./read-cost-file.ts";
 
-// FinOps-Open-Cost-and-Usage-Spec/FOCUS-Sample-Data, FOCUS-1.0/focus_sample.csv: NULL, quoted strings, times with a
-// space.
+// From FinOps-Open-Cost-and-Usage-Spec/FOCUS-Sample-Data, FOCUS-1.0/focus_sample.csv. It has NULLs, quoted strings, and
+// times with a space.
 const sample = [
   '"AvailabilityZone","BilledCost","BillingAccountId","BillingCurrency","BillingPeriodEnd","BillingPeriodStart","ChargeCategory","ChargeClass","ChargePeriodEnd","ChargePeriodStart","EffectiveCost","ProviderName","ServiceName","SubAccountId","Tags"',
   'NULL,0.00000080000,"1234567890123","USD","2024-10-01 00:00:00","2024-09-01 00:00:00","Usage",NULL,"2024-09-18 23:00:00","2024-09-18 22:00:00",0.00000000000,"AWS","Amazon Simple Queue Service","51738928782",NULL',
@@ -47,9 +47,9 @@ test.each(["ProviderName", "ServiceProviderName", "provider_name", "PROVIDERNAME
   },
 );
 
-// Google's FOCUS view has the hours of its billing export in UTC, but its months are in Pacific time.
+// Google's FOCUS view splits its billing export into UTC hours, but its months are in Pacific time.
 // https://cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/focus
-test("Google's hours are assigned to Pacific days, and whole UTC days stay unchanged", async () => {
+test("hourly FOCUS lines from Google are assigned to Pacific days, and whole UTC days stay unchanged", async () => {
   const line = (start: string, end: string) => `1,USD,${october},Usage,${start},${end},Google Cloud,my-project`;
   const file = await readCostText([
     `${header},ProviderName,SubAccountId`,
@@ -78,7 +78,7 @@ test("FOCUS times may omit seconds, and lines that span a month count on the fir
   expect(file.notes).toEqual(["1 line spans several days and counts on the first day."]);
 });
 
-test("a FOCUS file without billed costs is rejected with the column's name", async () => {
+test("a FOCUS file without billed costs is rejected, and the message names the column", async () => {
   await expect(
     readCostText(["EffectiveCost,BillingCurrency,ChargePeriodStart,ProviderName", "1,USD,2026-10-01,AWS"]),
   ).rejects.toThrow("This looks like a FOCUS export, but column BilledCost is missing.");

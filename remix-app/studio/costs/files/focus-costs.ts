@@ -4,8 +4,8 @@ import { lastDayBefore, type Moment, pacificDay } from "./read-day.ts";
 const googleZone = "America/Los_Angeles";
 
 /**
- * FOCUS 1.0 to 1.3 from any provider. `BilledCost` is the basis of the invoice, with credits, taxes and purchases.
- * https://focus.finops.org/focus-specification/
+ * FOCUS 1.0 to 1.3 from any provider. Costs are `BilledCost`, the amount on the invoice, with credits, taxes and
+ * purchases. https://focus.finops.org/focus-specification/
  */
 export const focusCosts: CsvFormat = {
   id: "focus",
@@ -55,7 +55,7 @@ function billOf(row: CsvRow, dayIn: (moment: Moment) => string): { first: string
   const start = row.optionalMoment("BillingPeriodStart");
   const end = row.optionalMoment("BillingPeriodEnd");
   if (!start || !end) return undefined;
-  // A month that starts at midnight UTC is the same month in every zone.
+  // A period from midnight to midnight UTC already has whole days, so it needs no conversion to Pacific time.
   const by = isMidnight(start) && isMidnight(end) ? ({ day }: Moment) => day : dayIn;
   return { first: by(start), last: lastDayBefore(end, by) };
 }
@@ -68,7 +68,7 @@ const known: readonly [name: RegExp, provider: string][] = [
   [/^anthropic\b/i, "anthropic"],
 ];
 
-/** Returns the label for a provider's name. */
+/** Maps a provider's name in a FOCUS file to its name in imported costs. */
 function providerOf(name: string): string {
   const [, provider] = known.find(([pattern]) => pattern.test(name)) ?? [];
   const label = name.toLowerCase().replace(/[^a-z0-9._:-]+/g, "-");

@@ -53,7 +53,7 @@ test("Google's credits may be a column flattened by a query, or separate rows", 
     "gcp 2026-10-03 my-project: 4.5 USD, Vertex AI",
     "gcp 2026-10-04 my-project: 1 USD, Vertex AI",
   ]);
-  // Labels and tags are repeated fields too, and a line may have more of them than credits.
+  // Labels and tags are repeated fields like credits, and a line may have more of them than credits.
   const labelled = await readCostText([
     "usage_start_time,project_id,cost,currency,credits.amount,labels.key,tags.key",
     "2026-10-03T12:00:00,my-project,10,USD,-2,team,env",
@@ -71,7 +71,7 @@ test.each([
   [row({ credits: '[{"name": "Promotion"}]' }), "Row 2: column credits has a credit without an amount."],
   [row({ credits: '[{"amount": "x"}]' }), 'Row 2: column credits, amount is "x", which isn’t an amount.'],
   [row({ cost: "" }), "Row 2: column cost is empty."],
-])("rejects Google billing row %#", async (line, message) => {
+])("rejects the invalid Google billing row %#", async (line, message) => {
   await expect(readCostText([header, line])).rejects.toThrow(message);
 });
 
@@ -87,7 +87,7 @@ const nested = {
   invoice: { month: "202610" },
 };
 
-test("Google's JSON rows are read from lines or a list, with numbers or strings", async () => {
+test("Google's JSON rows may be separate lines or a list, and their amounts numbers or strings", async () => {
   const texts = { ...nested, cost: "1E-3", credits: [{ amount: "-5e-4" }], project: null };
   const expected = [
     "gcp 2026-10-03 01A-02B-03C: 0.0005 USD, Vertex AI",
@@ -104,8 +104,7 @@ test("Google's JSON rows are read from lines or a list, with numbers or strings"
   );
 });
 
-// The console's download of the cost table, as in the tests of a public importer: "ducat", tests of
-// adapters/gcp_csv.py.
+// The console's download of the cost table, following the tests of a public importer: "ducat", adapters/gcp_csv.py.
 const preamble = [
   "Invoice number,1234567890,",
   "Invoice date,2026-06-30,",
@@ -150,7 +149,7 @@ test("a Google cost table that matches neither its total nor the amount due is r
   ]);
 });
 
-test("a Google cost table with subtotals is read by its subtotals", async () => {
+test("a Google cost table with unrounded subtotals is read from the unrounded subtotals", async () => {
   const file = await readCostText([
     "Currency,USD,,,,,",
     "Project ID,Service description,Usage start date,Cost ($),Savings programs ($),Unrounded subtotal ($),Subtotal ($)",
@@ -160,7 +159,7 @@ test("a Google cost table with subtotals is read by its subtotals", async () => 
   expect(costLines(file)).toEqual(["gcp 2026-06-01 acme: 7.501 USD, Vertex AI"]);
 });
 
-test("a Google cost table without dates or a currency says what to download instead", async () => {
+test("a Google cost table without dates or a currency is rejected, and the message says what is missing", async () => {
   await expect(
     readCostText([
       "Service description,Service ID,SKU description,SKU ID,Usage amount,Usage unit,Cost ($),Unrounded subtotal ($),Subtotal ($)",

@@ -21,7 +21,7 @@ function monthOf(day: string): { first: string; last: string } {
   return { first, last: dayBefore(next.toISOString().slice(0, 10)) };
 }
 
-/** Creates a line of the BigQuery export. The amount is the cost plus its credits, which are negative. */
+/** Returns a line of the BigQuery export. The amount is the cost plus its credits, which are negative. */
 export function googleLine(row: {
   account: string | null;
   start: Moment;
@@ -46,7 +46,7 @@ export function googleLine(row: {
 const creditColumns = ["credits.amount", "credit_amount", "credits_amount", "total_credits", "credits_total"] as const;
 
 /**
- * The table of Cloud Billing in BigQuery, standard or detailed, exported or saved as CSV.
+ * The billing table in BigQuery, standard or detailed, exported or saved as CSV.
  * https://cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/standard-usage
  */
 export const googleExport: CsvFormat = {
@@ -63,10 +63,10 @@ export const googleExport: CsvFormat = {
     return {
       read(row) {
         const credits = creditsOf(row, columns);
-        // BigQuery writes a line's further credits as rows with only the credit.
+        // BigQuery writes each further credit of a line as a row with only the credit.
         const isFurtherCredit = last && credits.length > 0 && row.text("cost", "usage_start_time") === null;
         if (isFurtherCredit && last) return { ...last, amount: credits.reduce(add) };
-        // A row with only a label or a tag, which are repeated fields too.
+        // BigQuery also writes further labels and tags of a line as separate rows.
         const isFurtherLabel = last && row.text("cost", "usage_start_time", "usage_end_time", "currency") === null;
         if (isFurtherLabel) return { skipped: "additional labels of a line" };
         last = googleLine({
@@ -86,7 +86,8 @@ export const googleExport: CsvFormat = {
 };
 
 /**
- * Returns a row's credits, from a nested column, which is JSON in a CSV file, or from a column that a query has summed.
+ * Returns a row's credits. They come from a nested column, which is JSON in a CSV file, or from a column summed by a
+ * query.
  */
 function creditsOf(row: CsvRow, columns: Columns): Decimal[] {
   const flat = creditColumns.find((column) => columns.has(column) && row.text(column) !== null);
@@ -116,7 +117,7 @@ export function creditAmounts(credits: unknown, where: string): Decimal[] {
   });
 }
 
-/** A subtotal includes savings and credits, which otherwise are separate rows. */
+/** Subtotals come first because they include savings and credits, which are separate rows otherwise. */
 const tableCosts = ["Unrounded subtotal", "Subtotal", "Unrounded cost", "Cost"] as const;
 const tableDates = ["Usage start date", "Usage date", "Date"] as const;
 

@@ -32,14 +32,14 @@ export const costImportDocumentSchema = z.object({
       }),
     )
     .max(mostImportDays),
-  /** Whether to set to 0 the days in this period that other files had and this file lacks. */
+  /** Whether to set days in the file's period to 0 if other files contained them and this file lacks them. */
   clear: z.literal(true).optional(),
 });
 export type CostImportDocument = z.output<typeof costImportDocumentSchema>;
 
 export type ServiceTotal = { service: string | null; amounts: { currency: string; amount: string }[] };
 
-/** Returns a bill's services by name, with their exact sums per currency. Lines without a service are under null. */
+/** Returns a bill's services by name, with their exact sums per currency. Lines that name no service are under null. */
 export function serviceTotals({ days }: ProviderCosts): ServiceTotal[] {
   const services = new Map<string | null, Map<string, Decimal>>();
   for (const { service, currency: code, amount } of days.flatMap(({ amounts }) => amounts)) {
@@ -52,7 +52,7 @@ export function serviceTotals({ days }: ProviderCosts): ServiceTotal[] {
     .map(([service, sums]) => ({ service, amounts: amountsOf(sums) }));
 }
 
-/** Returns the currencies of the services other than USD. Each needs a rate. */
+/** Returns the currencies other than USD that the services use. Each needs a rate. */
 export function currenciesToConvert({ days }: ProviderCosts, services?: ReadonlySet<string | null>): string[] {
   const amounts = days.flatMap((day) => day.amounts).filter(({ service }) => services?.has(service) ?? true);
   return [...new Set(amounts.map(({ currency: code }) => code))].filter((code) => code !== "USD").toSorted();
@@ -65,15 +65,15 @@ export type DocumentChoices = {
   account?: string | undefined;
   /** The services to import. Defaults to all. */
   services?: ReadonlySet<string | null> | undefined;
-  /** USD per unit of each other currency. */
+  /** USD per unit of each currency other than USD. */
   rates?: Readonly<Record<string, string>> | undefined;
-  /** Whether to set to 0 the days in this period that other files had and this file lacks. */
+  /** Whether to set days in the file's period to 0 if other files contained them and this file lacks them. */
   clear?: boolean | undefined;
 };
 
 /**
- * Creates the document to preview and import from a provider's costs.
- * @throws UnreadableCostFile if nothing is left to import, or too much for one import
+ * Returns the document that imports a provider's costs.
+ * @throws UnreadableCostFile if there is nothing to import, or too much for one import
  */
 export function costImportDocument(
   { format, fileName, sha256 }: Pick<CostFile, "format" | "fileName" | "sha256">,

@@ -3,12 +3,12 @@ import { JsonNumber, parseExactJson } from "#shared/exact-json.ts";
 import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 
-/** The maximum length of one value of a file: a page of costs, or a row. */
+/** The maximum length of one JSON value in a file, such as a page of costs or a row. */
 const mostCharacters = 32 * 1024 * 1024;
 
 /**
- * Reads the values of a file that is one JSON text, JSON lines, or concatenated JSON texts. Yields the members of a
- * list.
+ * Yields the values of a file that is one JSON text, JSON lines, or concatenated JSON texts. Yields each member of a
+ * list separately.
  * @throws UnreadableCostFile if the file ends within a value
  */
 export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<unknown> {
@@ -68,7 +68,7 @@ function damaged(): UnreadableCostFile {
   );
 }
 
-/** Reads an amount exactly, from a number or a string. */
+/** Reads an exact amount from a number or a string. */
 export function readExactAmount(value: unknown, where: string): Decimal {
   const text = value instanceof JsonNumber ? value.text : value;
   const amount = typeof text === "string" ? readAmount(text.trim()) : null;
@@ -90,7 +90,7 @@ export function textOf(value: unknown): string | null {
   return typeof value === "string" && value.trim() !== "" ? value.trim() : null;
 }
 
-/** Pages of daily buckets, as returned by costs APIs. */
+/** The format of a costs API, which returns pages of daily buckets. */
 export type JsonFormat = {
   id: string;
   name: string;

@@ -21,7 +21,7 @@ test.each([
   ["\ud800", false],
   ["a\u0000b", false],
   ["arn:aws:iam::1:role/a b", true],
-])("checks cost account %# for length and characters", (account, isTaken) => {
+])("checks the length and characters of cost account %#", (account, isTaken) => {
   const add = () => collectCosts({}).add({ ...line, account }, "Row 2");
   if (isTaken) add();
   else expect(add).toThrow("Row 2: the account has more than 256 characters or isn’t one line of text.");
@@ -34,7 +34,7 @@ test("a cost file has at most 500,000 combinations of day, account and service",
   expect(() => costs.add({ ...line, service: "500000" }, "Row")).toThrow("more than 500,000 combinations of day");
 });
 
-test("the header of a cost file has at most 40 rows above it", async () => {
+test("a cost file may have at most 40 rows above its header", async () => {
   const read = (rows: number) =>
     readCostFile(new TextEncoder().encode(`${"note,\n".repeat(rows)}usage_date_utc,cost_usd\n2026-10-03,1\n`), {
       fileName: "costs.csv",

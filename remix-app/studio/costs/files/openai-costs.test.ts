@@ -45,7 +45,7 @@ test("a page of OpenAI costs is read by project and line item, with exact amount
   ]);
 });
 
-test("an OpenAI result without a project belongs to its organization, or to no account", async () => {
+test("an OpenAI result without a project belongs to its organization, or to no account if it names none", async () => {
   const data = [bucket(first, [{ ...usd(1), organization_id: "org-1" }]), bucket(second, [usd(2)])];
   expect(await costs(page(data))).toEqual([
     "openai 2024-11-01 org-1: 1 USD, null",
@@ -53,7 +53,7 @@ test("an OpenAI result without a project belongs to its organization, or to no a
   ]);
 });
 
-test("pages of OpenAI costs may be a list, lines, or concatenated texts", async () => {
+test("pages of OpenAI costs may be a JSON list, one page per line, or concatenated", async () => {
   const pages = [page([bucket(first, [usd(1)])], "page_2"), page([bucket(second, [usd(2)])])];
   const expected = ["openai 2024-11-01 null: 1 USD, null", "openai 2024-11-02 null: 2 USD, null"];
   expect(await costs(pages)).toEqual(expected);
@@ -85,7 +85,7 @@ test("pages of OpenAI costs are rejected unless the last one is included", async
   await expect(read(page([bucket(first, [usd(1)])], "page_2"))).rejects.toThrow("Pages are missing");
 });
 
-test("an OpenAI day that appears twice counts once, and is rejected if its costs differ", async () => {
+test("a day that appears twice in OpenAI's costs counts once, and is rejected if its costs differ", async () => {
   const file = await read([page([bucket(first, [usd(1)])]), page([bucket(first, [usd(1)])])]);
   expect(costLines(file)).toEqual(["openai 2024-11-01 null: 1 USD, null"]);
   expect(file.notes).toEqual(["One day is in the file more than once. It counts once."]);
@@ -107,11 +107,11 @@ test.each([
   [usd(null), "results[0].amount.value is null, which isn’t an amount"],
   [{ amount: { value: 1 } }, 'the currency is "", which isn’t a code'],
   [{ input_tokens: 1, num_model_requests: 1 }, "This is OpenAI’s usage report, which has no amounts"],
-])("rejects the OpenAI costs %j", async (result, message) => {
+])("rejects the invalid OpenAI costs %j", async (result, message) => {
   await expect(read(page([bucket(first, [result])]))).rejects.toThrow(message);
 });
 
-// The dashboard's columns, and amounts with 30 decimals, as in a public importer's sample: "aiecon",
+// The dashboard's columns, and amounts with 30 decimals, follow a public importer's sample: "aiecon",
 // examples/openai_dashboard_cost_to_aiecon.py and its test.
 const header =
   "start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,quantity,quantity_unit,line_item,user_id,api_key_id,project_id,organization_id,project_name,organization_name,user_email,api_source";
@@ -130,7 +130,7 @@ test("the CSV of OpenAI's dashboard is read, and its days without costs are repo
   expect(file.skipped).toEqual([{ what: "days without costs", rows: 1 }]);
 });
 
-test("the activity export of OpenAI's dashboard is rejected with the missing column's name", async () => {
+test("the activity export of OpenAI's dashboard is rejected, and the message names the missing column", async () => {
   await expect(
     readCostText(["start_time,end_time,num_model_requests,input_tokens,output_tokens,model", "1,2,3,4,5,gpt"]),
   ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI’s usage dashboard");

@@ -6,7 +6,7 @@ import { dayOf, lastDayBefore, type Moment, readMoment } from "./read-day.ts";
 const openAi = { provider: "openai", timeZone: "UTC" } as const;
 
 /**
- * Pages of OpenAI's costs API: daily buckets with results, by project and line item if they were grouped.
+ * Pages of OpenAI's costs API. Each has daily buckets of results, by project and line item if grouped by them.
  * https://developers.openai.com/api/reference/resources/admin/subresources/organization/subresources/usage/methods/costs
  */
 export const openAiPages: JsonFormat = {
@@ -63,7 +63,7 @@ const amounts = ["amount_value", "amount.value"] as const;
 const currencies = ["amount_currency", "amount.currency"] as const;
 
 /**
- * The cost export of OpenAI's usage dashboard. A day without costs is a row without an amount.
+ * The cost export of OpenAI's usage dashboard. A day without costs is a row with an empty amount.
  * https://help.openai.com/en/articles/8554956-understanding-your-api-usage
  */
 export const openAiCsv: CsvFormat = {

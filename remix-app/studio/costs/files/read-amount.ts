@@ -12,9 +12,9 @@ const mostCharacters = 80;
 const inLimits = /^\d{1,15}(?:\.\d{1,40})?$/;
 
 /**
- * Reads an amount exactly: with an exponent, a sign or parentheses, a currency symbol, or groups.
+ * Reads an amount exactly. It may have an exponent, a sign or parentheses, a currency symbol, and digit groups.
  * @param options.decimalComma whether the file uses a decimal comma
- * @returns null for a text that is not a number or is ambiguous
+ * @returns null for a text that is ambiguous or not a number
  */
 export function readAmount(text: string, { decimalComma = false } = {}): Decimal | null {
   if (text.length > mostCharacters) return null;

@@ -7,13 +7,13 @@ import { UnreadableCostFile } from "./cost-file.ts";
 /** A file in chunks or as a whole. */
 export type FileBytes = AsyncIterable<Uint8Array> | Uint8Array;
 
-/** Enough to tell the formats apart by their columns. */
+/** Enough to detect the format from the columns. */
 const headBytes = 64 * 1024;
 
 /**
  * Reads a file as text, and decompresses gzip.
  * @param options.mostBytes the maximum size when unpacked
- * @returns the beginning, the whole text including it, and the file's SHA-256 in hex once the text is read
+ * @returns the beginning of the text, the whole text, and the file's SHA-256 in hex once the text is read
  * @throws UnreadableCostFile
  */
 export async function readText(

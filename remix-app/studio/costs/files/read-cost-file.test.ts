@@ -11,7 +11,7 @@ const read = (content: Uint8Array | string, options: object = {}) =>
   readCostFile(typeof content === "string" ? bytes(content) : content, { fileName: "costs.csv", ...options });
 const expected = ["anthropic 2026-10-03 default: 0.05 USD, Claude"];
 
-describe("CSV variants", () => {
+describe("variants of CSV cost files", () => {
   test.each([
     ["with a byte order mark and CRLF", bytes(`\ufeff${csv.replaceAll("\n", "\r\n")}`)],
     ["in UTF-16, as Excel saves it", Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(csv, "utf16le")])],
@@ -46,7 +46,7 @@ describe("CSV variants", () => {
   });
 });
 
-describe("truncated files", () => {
+describe("truncated cost files", () => {
   const packed = gzipSync(csv.repeat(50));
   test.each([
     ["inside its gzip data", packed.subarray(0, -20), "The compressed file is incomplete"],

@@ -8,7 +8,7 @@ import { jsonReader } from "./read-json.ts";
 export type CostFileInput = { bytes: FileBytes; fileName: string };
 
 export type ReadOptions = {
-  /** The provider's name in imported costs. For a file with several providers, the provider to import. */
+  /** The provider's name in imported costs. If the file has several providers, only this one is imported. */
   provider?: string | undefined;
   /** The account for lines without one. */
   account?: string | undefined;
@@ -16,11 +16,11 @@ export type ReadOptions = {
   mostBytes?: number | undefined;
 };
 
-/** Matches the names that Azure, AWS and BigQuery give the parts of a split report. */
+/** Matches file names that Azure, AWS and BigQuery give to the parts of a split report. */
 const partName = /(?:^|[_/-])part[_-]?\d+[_-]\d+|-\d{5}\.(?:snappy\.)?csv|\d{12}\.(?:csv|json)/i;
 
 /**
- * Reads a provider's cost file, CSV or JSON, plain or gzipped. Detects the format by the contents.
+ * Reads a provider's cost file, which is CSV or JSON and may be gzipped. Detects the format from the contents.
  * @throws UnreadableCostFile
  */
 export function readCostFile(
@@ -31,8 +31,8 @@ export function readCostFile(
 }
 
 /**
- * Reads the parts of one report as one file. A day's total replaces what was imported for that day, so the parts of a
- * day belong together.
+ * Reads the parts of a report as one file. An imported day replaces the stored one, so all parts of a day must be
+ * imported together.
  * @throws UnreadableCostFile
  */
 export async function readCostFiles(files: readonly CostFileInput[], options: ReadOptions = {}): Promise<CostFile> {
@@ -41,7 +41,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   const json = jsonReader();
   const notes = new Set<string>();
   const hashes: string[] = [];
-  /** The file that contains each day, account and service, for formats with whole days. */
+  /** Maps each day, account and service to its file, for formats with whole days. */
   const dayFiles = new Map<string, string>();
   let format: { id: string; name: string; hasWholeDays?: true } | undefined;
   for (const { bytes, fileName } of files) {
@@ -115,7 +115,7 @@ function chosen(providers: ProviderCosts[], name: string | undefined): ProviderC
   );
 }
 
-/** Returns a file's name without folders, shortened for the database. */
+/** Returns a file's name without folders, cut to the database's maximum length. */
 function shortName(fileName: string): string {
   const name = fileName.replace(/^.*[\\/]/, "").replace(/\p{Cc}/gu, "");
   return [...name.toWellFormed()].slice(0, 200).join("") || "costs";

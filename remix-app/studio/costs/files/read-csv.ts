@@ -1,5 +1,4 @@
 import { pipeline, Readable } from "node:stream";
-// csv-parse 7.0.3, https://csv.js.org/parse/
 import { CsvError, parse } from "csv-parse";
 import { anthropicCsv } from "./anthropic-costs.ts";
 import { awsReport } from "./aws-cost-report.ts";
@@ -10,7 +9,7 @@ import { focusCosts } from "./focus-costs.ts";
 import { googleCostTable, googleExport } from "./google-billing-export.ts";
 import { openAiCsv } from "./openai-costs.ts";
 
-/** The first format that matches the header is used. */
+/** The formats in order of preference. The first one that matches the header is used. */
 const formats: readonly CsvFormat[] = [
   focusCosts,
   awsReport,

@@ -45,7 +45,7 @@ test("Pacific days begin at 07:00 UTC in summer and at 08:00 UTC in winter", () 
   expect(day("2026-10-01")).toBe("2026-10-01");
 });
 
-test("a time span ends with the day before its exclusive end", () => {
+test("the last day of a time span is the day before its exclusive end", () => {
   const last = (text: string) => {
     const moment = readMoment(text);
     return moment && lastDayBefore(moment);

@@ -6,7 +6,8 @@ const dayMs = 86_400_000;
 export type Moment = { day: string; ms: number; isDay: boolean };
 
 /**
- * Reads an ISO 8601 date or time, or BigQuery's variant of it. A time without an offset is UTC. Null for anything else.
+ * Reads an ISO 8601 date or time, or BigQuery's variant of it. A time without an offset is UTC. Returns null for any
+ * other text.
  */
 export function readMoment(text: string): Moment | null {
   const [, year, month, day, hour, minute = "0", second = "0", zone = "Z"] = moment.exec(text) ?? [];
@@ -19,7 +20,10 @@ export function readMoment(text: string): Moment | null {
   return { day: dayOf(ms), ms, isDay: false };
 }
 
-/** Reads a day in Azure's formats, MM/DD/YYYY or YYYYMMDD, or the date of an ISO 8601 time. Null for anything else. */
+/**
+ * Reads a day in Azure's formats, MM/DD/YYYY or YYYYMMDD, or the date of an ISO 8601 time. Returns null for any other
+ * text.
+ */
 export function readUsDay(text: string): string | null {
   const [, month, day, year] = /^(\d{1,2})\/(\d{1,2})\/(\d{4})(?: 0?0:00(?::00)?)?$/.exec(text) ?? [];
   if (year) return readCalendarDay(year, month?.padStart(2, "0"), day?.padStart(2, "0"));
@@ -47,14 +51,14 @@ export function dayBefore(day: string): string {
   return dayOf(Date.parse(day) - dayMs);
 }
 
-/** Swedish dates are ISO 8601. */
+/** Dates in the Swedish locale have the format of ISO 8601. */
 const pacific = new Intl.DateTimeFormat("sv-SE", { timeZone: "America/Los_Angeles", dateStyle: "short" });
 const pacificDays = new Map<number, string>();
 const hourMs = 3_600_000;
-/** Enough for a few years of hours, and bounds the memory. */
+/** Bounds the memory, and is enough for a few years of hours. */
 const mostRemembered = 50_000;
 
-/** Returns the Pacific day of a moment, by which Google Cloud bills. A calendar day stays unchanged. */
+/** Returns a moment's day in Pacific time, which Google Cloud bills by. A calendar day stays unchanged. */
 export function pacificDay({ day, ms, isDay }: Moment): string {
   if (isDay) return day;
   const hour = Math.floor(ms / hourMs);
@@ -66,7 +70,7 @@ export function pacificDay({ day, ms, isDay }: Moment): string {
   return found;
 }
 
-/** Returns the last calendar day of a span that ends, exclusively, at a moment. */
+/** Returns the last calendar day of a time span with an exclusive end. */
 export function lastDayBefore(end: Moment, dayIn: (moment: Moment) => string = ({ day }) => day): string {
   return end.isDay ? dayBefore(end.day) : dayIn({ ...end, ms: end.ms - 1, day: dayOf(end.ms - 1) });
 }

@@ -13,7 +13,7 @@ const formatNames = [...pageFormats.map(({ name }) => name), "Google Cloud’s b
 type Found = (format: { id: string; name: string }) => void;
 type Read = { read: ReadLine; where: string };
 
-/** Reads JSON files: pages of costs, alone, in a list or concatenated, or rows of a billing export. */
+/** Reads JSON cost files. They contain one or more pages of costs, or the rows of a billing export. */
 export function jsonReader() {
   const buckets = new Map<string, string>();
   let repeated = 0;
@@ -65,7 +65,7 @@ export function jsonReader() {
       for await (const value of jsonValues(text)) yield* readValue(value, { where: `Value ${++number}`, found });
     },
     /**
-     * @returns notes
+     * @returns notes about the file
      * @throws UnreadableCostFile if the last page is missing
      */
     end(): string[] {

@@ -3,7 +3,7 @@ import { newAccount, refresh, signIn } from "../support/accounts.ts";
 import { call, expectOk, expectRefusal } from "../support/http.ts";
 import { enroll, raise } from "../support/totp.ts";
 
-test("verifying a TOTP code deletes the user's other sessions at aal1 and keeps those at aal2", async () => {
+test("verifying a TOTP code deletes the user's other sessions at aal1 and keeps sessions at aal2", async () => {
   const account = await newAccount();
   const first = await signIn(account);
   const factor = await enroll(first.accessToken);

@@ -6,7 +6,7 @@ import { call, expectOk, expectRefusal } from "../support/http.ts";
 const age = (sessionId: string) =>
   sql("update auth.refresh_tokens set updated_at = updated_at - interval '30 days' where session_id = $1", [sessionId]);
 
-test("the parent of the live refresh token returns the live token at any age", async () => {
+test("refreshing with the parent of the live refresh token returns the live token, however old the parent is", async () => {
   const { id, refreshToken } = await newSession();
   const { refresh_token: live } = expectOk(await refresh(refreshToken));
   await age(id);

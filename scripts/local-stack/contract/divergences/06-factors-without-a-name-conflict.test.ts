@@ -6,7 +6,7 @@ import { enroll } from "../support/totp.ts";
 const enrollUnnamed = (bearer: string, extra: Record<string, unknown> = {}) =>
   call("POST /factors", { bearer, body: { factor_type: "totp", ...extra } });
 
-test("two factors without a friendly name conflict, since two empty names are equal", async () => {
+test("a user cannot have two factors without a friendly name, since two empty names count as equal", async () => {
   const { accessToken } = await newSession();
   expectOk(await enrollUnnamed(accessToken));
   expectRefusal(await enrollUnnamed(accessToken), 422, "mfa_factor_name_conflict");

@@ -16,7 +16,7 @@ async function challengedFrom(address: string) {
     });
 }
 
-test("refuses a correct TOTP code from another IP address than the challenge's with 422 mfa_ip_address_mismatch", async () => {
+test("refuses a correct TOTP code with 422 mfa_ip_address_mismatch if its IP address differs from the challenge's", async () => {
   const verifyFrom = await challengedFrom("203.0.113.5");
   expectRefusal(await verifyFrom("203.0.113.6"), 422, "mfa_ip_address_mismatch");
   expectOk(await verifyFrom("203.0.113.5"));

@@ -21,14 +21,14 @@ async function lateClick(route: string, type: string, minutes: number) {
   return call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
 }
 
-test("a recovery link works after six minutes, but its exchange fails with 422 flow_state_expired", async () => {
+test("a recovery link works after six minutes, but exchanging its code fails with 422 flow_state_expired", async () => {
   expectRefusal(await lateClick("POST /recover", "recovery", 6), 422, "flow_state_expired");
 });
 
-test("a recovery link and its exchange work after four minutes", async () => {
+test("a recovery link works after four minutes, and so does exchanging its code", async () => {
   expectOk(await lateClick("POST /recover", "recovery", 4));
 });
 
-test("a magic link's exchange expires from the click, not from the request", async () => {
+test("the time limit for exchanging a magic link's code starts with the click, not with the request", async () => {
   expectOk(await lateClick("POST /otp", "magiclink", 6));
 });

@@ -20,7 +20,7 @@ test("an access token still verifies against the public keys after a sign-out or
   expectRefusal(await call("GET /user", { bearer: other.accessToken }), 403, "session_not_found");
 });
 
-test("a code exchange ignores a ban, and the refresh that follows refuses it", async () => {
+test("a code exchange ignores a ban, but the next refresh is refused", async () => {
   const { id, email } = await newAccount();
   const code_verifier = randomBytes(42).toString("base64url");
   const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");

@@ -5,7 +5,7 @@ import { admin, expectOk } from "../support/http.ts";
 
 const put = (id: string, app_metadata: object) => admin(`PUT /admin/users/${id}`, { body: { app_metadata } });
 
-test("a metadata update from an outdated value overwrites a newer value without an error", async () => {
+test("a metadata update based on an outdated value overwrites a newer value without an error", async () => {
   const { id } = await newAccount({ app_metadata: { policy: { generation: 1 } } });
   expectOk(await put(id, { policy: { generation: 2 } }));
   expect(expectOk(await put(id, { policy: { generation: 1 } })).app_metadata.policy).toEqual({ generation: 1 });

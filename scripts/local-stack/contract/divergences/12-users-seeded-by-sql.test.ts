@@ -7,7 +7,7 @@ import { admin, call, expectOk, expectRefusal } from "../support/http.ts";
 
 const zero = "00000000-0000-0000-0000-000000000000";
 
-/** Inserts a user as a seed script does. `changes` replaces fields with the mistakes of such scripts. */
+/** Inserts a user as a seed script does. `changes` replaces fields, to make the mistakes that such scripts make. */
 async function seed(changes: Record<string, string | null> = {}) {
   const user: Record<string, string | null> = {
     id: randomUUID(),

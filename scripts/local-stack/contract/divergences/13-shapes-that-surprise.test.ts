@@ -15,7 +15,7 @@ test("timestamps are RFC 3339 in UTC", async () => {
   }
 });
 
-test("an expired access token gets 403, and a missing one 401", async () => {
+test("an expired access token gets 403, and a missing one gets 401", async () => {
   const { account } = await newSession();
   const claims = { sub: account.id, aud: "authenticated", role: "authenticated" };
   expectRefusal(

@@ -23,7 +23,7 @@ test("confirming an account by email marks both the account and its identity as 
 });
 
 describeVariant("under autoconfirm", autoconfirm, (url) => {
-  test("under autoconfirm, the account is confirmed while the identity's email_verified is not reliable", async () => {
+  test("under autoconfirm, the account is confirmed, but the identity's email_verified may be wrong", async () => {
     const answer = await call("POST /signup", { body: { email: newEmail(), password }, url: url() });
     const { user } = sessionOf(expectOk(answer));
     expect(user).toMatchObject({ email_confirmed_at: expect.any(String), user_metadata: { email_verified: true } });

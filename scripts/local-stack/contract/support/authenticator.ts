@@ -26,7 +26,7 @@ export class Authenticator {
     this.keys = generateKeyPairSync("ec", { namedCurve: "P-256" });
   }
 
-  /** Answers `navigator.credentials.create`. */
+  /** Returns the credential that `navigator.credentials.create` would. */
   create(options: { challenge: string; user: { id: string } }, quirks: Quirks = {}) {
     this.userHandle = options.user.id;
     const credentialId = Buffer.from(this.credentialId, "base64url");
@@ -52,7 +52,7 @@ export class Authenticator {
     };
   }
 
-  /** Answers `navigator.credentials.get`. */
+  /** Returns the assertion that `navigator.credentials.get` would. */
   get(options: { challenge: string }, quirks: Quirks = {}) {
     const authenticatorData = this.header({ ...defaults, ...quirks }, 0);
     const clientDataJSON = clientData("webauthn.get", options.challenge, quirks);

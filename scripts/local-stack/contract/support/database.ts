@@ -15,7 +15,7 @@ const mailColumns = [
   "reauthentication_sent_at",
 ] as const;
 
-/** Makes the last email of a kind older. */
+/** Backdates the last email of a kind. */
 export async function ageMail(email: string, column: (typeof mailColumns)[number], seconds: number): Promise<void> {
   await sql(`update auth.users set ${column} = ${column} - make_interval(secs => $2) where email = $1`, [
     email,

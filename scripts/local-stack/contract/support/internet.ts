@@ -7,8 +7,8 @@ import path from "node:path";
 import { selfSigned } from "./certificate.ts";
 
 /**
- * Serves the fixed hosts of servers under test on this machine. Such a server reaches them through a proxy (RFC 9110
- * section 9.3.6) that connects to nothing else, and trusts their certificate.
+ * Serves the hosts whose addresses are fixed in the code of servers under test. The servers reach these hosts through a
+ * proxy on this machine (RFC 9110 section 9.3.6) that connects to nothing else, and they trust the hosts' certificate.
  * @returns environment variables for servers, named as Go and Node expect them
  */
 export async function startInternet(hosts: Readonly<Record<string, RequestListener>>) {

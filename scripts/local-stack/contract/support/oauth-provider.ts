@@ -12,9 +12,8 @@ export type Person = {
   others?: string[];
   /** Claims that replace the ID token's own; null removes a claim. */
   claims?: Record<string, unknown>;
-  /** Who signs the ID token; by default the provider. */
+  /** The signer of the ID token; by default the provider. */
   signature?: "stranger" | "client" | "none";
-  /** Leaves out the ID token. */
   withoutIdToken?: boolean;
 };
 

@@ -1,9 +1,6 @@
 import type { Person } from "./oauth-provider.ts";
 
-/**
- * What sets a provider apart from the others in its calls with the auth server: its endpoints, claims and API
- * responses.
- */
+/** The endpoints, claims and API responses in which a provider differs from the others. */
 export type Shape = {
   /** The provider's own origin on the internet, if Supabase Auth does not allow another. */
   origin?: string;

@@ -5,7 +5,7 @@ import { providerSettings } from "./oauth-provider.ts";
 
 const startTimeoutMs = 20_000;
 
-/** What the suite's servers have in common. */
+/** The services and secrets that the suite's servers share. */
 export type Surroundings = {
   authDbUrl: string;
   smtpPort: number;

@@ -3,7 +3,7 @@
  * process.
  */
 
-/** Features that the product enables, disabled. */
+/** Disables features that the product enables. */
 export const featuresOff = {
   GOTRUE_DISABLE_SIGNUP: "true",
   GOTRUE_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED: "false",

@@ -123,19 +123,25 @@ describe("the Data API", () => {
     });
 
     // PostgREST, "Transactions", "Access Mode": STABLE and IMMUTABLE functions are read-only for every method.
-    test.each(["stable_count", "immutable_count", "mixed"])("the Data API calls %s read-only by POST", async (name) => {
-      const before = await values();
-      expect(await call(service, name)).toMatchObject({ status: 405, body: { code: "25006" } });
-      expect(await values()).toEqual(before);
-    });
+    test.each(["stable_count", "immutable_count", "mixed"])(
+      "the Data API calls the function %s read-only when the method is POST",
+      async (name) => {
+        const before = await values();
+        expect(await call(service, name)).toMatchObject({ status: 405, body: { code: "25006" } });
+        expect(await values()).toEqual(before);
+      },
+    );
 
-    test.each(["count_up", "mixed"])("the Data API lets the volatile function %s write by POST", async (name) => {
-      const [before] = await values();
-      expect(await call(service, name, { by: 1 })).toMatchObject({ status: 200, body: Number(before) + 1 });
-    });
+    test.each(["count_up", "mixed"])(
+      "the Data API lets the volatile function %s write when the method is POST",
+      async (name) => {
+        const [before] = await values();
+        expect(await call(service, name, { by: 1 })).toMatchObject({ status: 200, body: Number(before) + 1 });
+      },
+    );
 
     // The time limits of supabase/postgres: 00000000000000-initial-schema.sql, 20221028101028 and 20231130133139.
-    test("the Data API sets hosted Supabase's time limits", async () => {
+    test("the Data API sets the same time limits as hosted Supabase", async () => {
       expect((await call(anon, "limits")).body).toEqual({ statement: "3s", lock: "8s" });
       expect((await call(user, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
       expect((await call(service, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
@@ -153,7 +159,7 @@ describe("the Data API", () => {
     });
   });
 
-  test("the Data API opens a schema that is not for users only to the service role", async () => {
+  test("the Data API gives only the service role access to a schema that is not meant for users", async () => {
     const headers = { "accept-profile": "private" };
     expect(await ask(service, "/secrets", { headers })).toMatchObject({ status: 200, body: [] });
     expect((await ask(anon, "/secrets", { headers })).status).toBe(401);
@@ -164,7 +170,7 @@ describe("the Data API", () => {
     });
   });
 
-  test("the Data API refuses a token with a role that the authenticator may not take", async () => {
+  test("the Data API refuses a token with a role that the authenticator may not assume", async () => {
     for (const [role, status] of [
       ["postgres", 403],
       ["supabase_admin", 403],

@@ -65,7 +65,7 @@ export function unknownTable({ schema, name }: { schema: string; name: string },
   });
 }
 
-/** Creates the response for a change without a filter, as the extension `safeupdate` refuses it. */
+/** Creates the response that the extension `safeupdate` causes for a change without a filter. */
 export function unfilteredChange({ type = "" }: { type?: string }): Response {
   const message = `${type.toUpperCase()} requires a WHERE clause`;
   return errorResponse(400, { code: "21000", message, details: null, hint: null });

@@ -20,8 +20,8 @@ export class ConnectionLostError extends Error {
 }
 
 /**
- * Creates a Kysely dialect on a `pg` pool. The App's default driver, postgres.js, writes to the closed socket of a
- * transaction whose connection has broken, which crashes the process, and it encodes JSON arguments twice.
+ * Creates a Kysely dialect on a `pg` pool. Supabase Lite's default driver, postgres.js, writes to the closed socket of
+ * a transaction whose connection has broken, which crashes the process, and it encodes JSON arguments twice.
  */
 export function poolDialect(pool: pg.Pool): Dialect {
   return {

@@ -13,7 +13,7 @@ export type RequestContext = {
   plan?: AnyAST;
 };
 
-/** The current request. The App underneath cannot pass it on as a parameter. */
+/** The current request. Supabase Lite's App cannot pass it on as a parameter. */
 export const requestContext = new AsyncLocalStorage<RequestContext>();
 
 /** Returns the request's database role. A token without a role counts as anonymous, as in PostgREST. */

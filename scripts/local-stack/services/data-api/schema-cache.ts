@@ -5,7 +5,10 @@ import pg from "pg";
 import { poolDialect } from "./pool-dialect.ts";
 import { parserOf } from "./wire-types.ts";
 
-/** The roles of requests. The catalogue shows a role only what it has privileges on, so it is read as each of them. */
+/**
+ * The roles that requests can have. The catalogue is read as each of these roles, since a role sees only the objects on
+ * which it has privileges.
+ */
 const requestRoles = ["service_role", "authenticated", "anon"];
 const connectTimeoutMs = 5_000;
 
@@ -13,8 +16,8 @@ export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
 
 /**
  * Reads the tables, columns, functions and relations that any of the API's roles can see.
- * @param schemas the served schemas. Other schemas' views and columns are dropped, since the App goes through all of
- * them at each request, and through a view's whole text for each of its columns.
+ * @param schemas the served schemas. Views and columns of other schemas are left out, since Supabase Lite searches all
+ * of them at each request, and a view's whole text for each of its columns.
  * @throws Error if the database cannot be reached
  */
 export async function readSchema(databaseUrl: string, schemas: readonly string[]): Promise<Introspection> {

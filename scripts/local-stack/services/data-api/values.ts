@@ -1,7 +1,9 @@
 import type { AnyAST } from "@supabase/lite";
 import type { Introspection } from "./schema-cache.ts";
 
-/** A value as text for Postgres to parse, regardless of how the App would convert a string for the column's type. */
+/**
+ * A value as text for Postgres to parse, regardless of how Supabase Lite would convert a string for the column's type.
+ */
 class WireText {
   private readonly text: string;
 
@@ -16,8 +18,8 @@ class WireText {
 }
 
 /**
- * Decides how values are written to the database, so that Postgres parses them as with PostgREST. The App would read
- * strings as JSON or numbers by the column's type, which unquotes JSON strings and drops digits, and the driver would
+ * Decides how values are written to the database, so that Postgres parses them as with PostgREST. By the column's type,
+ * Supabase Lite would read strings as JSON or numbers, which unquotes JSON strings and drops digits. The driver would
  * write a JSON array as a Postgres array.
  */
 export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {

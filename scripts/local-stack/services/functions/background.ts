@@ -2,7 +2,8 @@ export type BackgroundTasks = {
   /** Keeps the process alive for work that continues after the response. */
   waitUntil: (work: Promise<unknown>) => void;
   /**
-   * Waits at most `limitMs` until no work is left, including work that other work started. @returns how much was left
+   * Waits at most `limitMs` until no work is left, including work that other work started. @returns the number of tasks
+   * left
    */
   drain: (limitMs: number) => Promise<number>;
 };

@@ -20,7 +20,7 @@ export function createDispatch(
   };
 }
 
-/** Names the file that could not be loaded and what was wrong with it. */
+/** Names the file that could not be loaded and describes the error. */
 export function describeFailure({ file, error }: { file: string; error: Error }, root: string): string {
   return `Function failed to start: ${path.relative(root, file)}: ${error.message}`;
 }

@@ -212,7 +212,7 @@ describe("Functions host with Node's server", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("a disconnecting client aborts the request's signal; a finished response does not abort it", async () => {
+  test("a disconnecting client aborts the request's signal, but a finished response does not", async () => {
     await (await fetch(`${host.url}/stream/whole`)).text();
     expect(await (await fetch(`${host.url}/stream/left`)).text()).toBe("none");
     const client = new AbortController();

@@ -18,8 +18,8 @@ export const functionsFolder = process.env.FUNCTIONS_DIR ?? path.join(root, "sup
 
 /**
  * Loads all functions and serves them on PORT.
- * @returns a function that stops the host: no new requests, and a limited time for running ones and their background
- * work
+ * @returns a function that stops the host. It refuses new requests, and gives running ones and their background work
+ * limited time.
  */
 export async function startHost(): Promise<{ stop: () => Promise<void> }> {
   const background = createBackgroundTasks((error) => console.error(error));

@@ -6,9 +6,9 @@ const turnsOfWhole = 8;
 const json = "application/json";
 
 /**
- * Serves a handler of Fetch requests on Node's HTTP server. The usual adapters take as much time for a call as the rest
- * of a function. This one creates each request once, with its body if that has arrived completely, and writes a
- * complete response in one step.
+ * Serves a handler of Fetch requests on Node's HTTP server. The usual adapters add as much time to a call as the rest
+ * of a function takes. This one creates each request once, with its body if the body has arrived completely, and writes
+ * a complete response in one step.
  * @param onError creates the response if the handler throws
  */
 export function createListener(

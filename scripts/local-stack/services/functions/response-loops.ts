@@ -19,9 +19,10 @@ const maxHeaderSize = 32 * 1024;
 const hostedDeno = "2.1.4";
 
 /**
- * Returns the loop that reads requests and writes responses, as named by `LOCAL_RESPONSE_LOOP`. The default is Node's
- * server; on hosted Supabase's Deno, where Node's server forwards no headers, it is hosted Supabase's loop.
- * @param serve Deno's own
+ * Returns the loop that `LOCAL_RESPONSE_LOOP` names, which reads requests and writes responses. The default is Node's
+ * server. On hosted Supabase's version of Deno, Node's server forwards no headers, so hosted Supabase's loop is the
+ * default there.
+ * @param serve Deno's own `serve`
  */
 export function responseLoop(name: string | undefined, { serve }: { serve: Serve }): Loop {
   const isHosted = runtime.Deno.version.deno === hostedDeno;

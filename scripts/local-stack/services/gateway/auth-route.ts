@@ -10,8 +10,8 @@ import { invalidKey, type Refusal, unavailable } from "./refusals.ts";
 export type AuthRouteOptions = { origin: string; keys: KeyRing; roleTokens: Record<KeyKind, string> };
 
 /**
- * Paths that need no key, as on hosted Supabase: browsers come here by links and redirects, and verifiers to fetch the
- * keys.
+ * Paths that need no key, as on hosted Supabase. Browsers reach them by links and redirects, and verifiers of tokens
+ * fetch the public keys there.
  */
 const keyless = /^\/(?:authorize|callback|verify|\.well-known\/.*|sso\/saml\/.*|oauth\/.*)$/;
 

@@ -17,7 +17,7 @@ const allowedHeaders = [
   "x-supabase-api-version",
 ];
 
-/** The response headers that browser code may read, for each of the two APIs (GoTrue's own, PostgREST's own). */
+/** The response headers that browser code may read: GoTrue's for Auth, and PostgREST's for the Data API. */
 export const exposedHeaders = {
   auth: "X-Total-Count, Link, X-Supabase-Api-Version",
   rest: "Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Preference-Applied, Range-Unit",
@@ -43,7 +43,7 @@ export function crossOrigin(exposed: string): MiddlewareHandler {
   };
 }
 
-/** Returns the same CORS headers for a response that is forwarded without going through the router. */
+/** Returns the CORS headers of `crossOrigin` for a response that does not pass through the router. */
 export function crossOriginHeaders(exposed: string): Record<string, string> {
   return { "access-control-allow-origin": "*", "access-control-expose-headers": exposed };
 }

@@ -170,7 +170,7 @@ describe("Auth", () => {
     }
   });
 
-  test("sets the forwarded headers itself and ignores those of the client", async () => {
+  test("the gateway sets the forwarded headers itself and ignores the client's", async () => {
     const forged = { "x-forwarded-for": "203.0.113.7", "x-forwarded-host": "evil.test", "x-forwarded-proto": "https" };
     const { headers } = await ask("/auth/v1/settings", { headers: { ...forged, apikey: publishable } });
     expect(headers).toMatchObject({
@@ -341,7 +341,7 @@ describe("Functions", () => {
 });
 
 describe("Unreachable services", () => {
-  test("a call of an unreachable service gets a JSON error that pages of other origins can read", async () => {
+  test("a call to an unreachable service gets a JSON error that pages of other origins can read", async () => {
     const lonely = await startGateway({ identity: nowhere, functions: nowhere });
     const auth = await fetch(`${lonely}/auth/v1/token`, {
       method: "POST",

@@ -14,7 +14,7 @@ import { openPhone, SignInRefusal } from "./mobile/phone-session.ts";
 import { mobileProject } from "./mobile/project.ts";
 
 /**
- * `npm run mobile -- …`: a mobile app without a screen, for developers of one (docs/mobile.md). It signs in with
+ * `npm run mobile -- …`: a command-line phone for developers of mobile apps (docs/mobile.md). It signs in with
  * supabase-js, keeps its session in a file that only its owner can read, and makes the same calls as an app.
  */
 const commandLine = process.argv.slice(2);

@@ -14,7 +14,10 @@ const manifest = JSON.parse(readFileSync("package.json", "utf8")) as Record<stri
 const locked = Object.entries(packages).filter(([path]) => path !== "");
 const nameOf = (path: string) => path.slice(path.lastIndexOf("node_modules/") + 13);
 
-/** Returns the package that `import` finds from a folder of the lock: its own copy, or that of a parent folder. */
+/**
+ * Returns the package that `import` finds from a folder of the lock: the folder's own copy, or the copy of a parent
+ * folder.
+ */
 function resolve(from: string, name: string): Locked | undefined {
   const own = packages[`${from}${from === "" ? "" : "/"}node_modules/${name}`];
   return own || from === "" ? own : resolve(from.slice(0, Math.max(from.lastIndexOf("/node_modules/"), 0)), name);
@@ -33,7 +36,7 @@ test("package-lock.json has the packages of every platform, so that `npm ci` wor
   expect(locked.filter(([, { version }]) => !version)).toEqual([]);
 });
 
-/** Packages for other systems whose versions are missing in the registry behind this lock. */
+/** Packages for other systems whose versions were missing in the registry when this lock file was written. */
 const unhashable =
   /^node_modules\/(@node-rs\/bcrypt-|deno-hosted\/node_modules\/@deno\/)(?!linux-x64-(gnu|glibc)$)[\w-]+$/;
 
@@ -48,7 +51,7 @@ test("package-lock.json names no registry host, so that any mirror works", () =>
 });
 
 // 6.30.6 fixes GHSA-jjmj-jmhj-qwj2, an open redirect; Remix 2.17.5 itself requires 6.30.4.
-test("package-lock.json has one router, in a version that fixes the open redirect of 6.30.4", () => {
+test("package-lock.json has only one version of React Router, which fixes the open redirect of 6.30.4", () => {
   const routers = locked.filter(([path]) => ["react-router", "react-router-dom"].includes(nameOf(path)));
   expect(routers.map(([, { version }]) => version)).toEqual(["6.30.6", "6.30.6"]);
   expect(packages["node_modules/@remix-run/router"]?.version).toBe("1.23.4");

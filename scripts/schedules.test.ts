@@ -2,8 +2,8 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
 /**
- * What pg_cron accepts: five fields, or 1 to 59 seconds. Any other interval raises an error when the migration is
- * applied.
+ * Matches the schedules that pg_cron accepts: five fields, or 1 to 59 seconds. pg_cron refuses any other interval when
+ * the migration is applied.
  */
 const field = String.raw`[\d*/,-]+`;
 const schedule = new RegExp(`^(?:${field}(?: ${field}){4}|(?:[1-9]|[1-5]\\d) seconds)$`);

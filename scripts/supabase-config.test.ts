@@ -117,7 +117,7 @@ describe("Email templates", () => {
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });
 
-  test("emails show the configured brand, when they expire, why they were sent and what to do otherwise", () => {
+  test("emails show the brand, when they expire, why they were sent and what to do if they were not requested", () => {
     const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
     for (const [file, text] of rendered) {
       expect(text, file).not.toContain(defaultName);
@@ -141,7 +141,7 @@ describe("Email templates", () => {
     expect(subjects.join()).not.toContain("{{");
   });
 
-  test("the email magic_link contains a code to enter, and no link", () => {
+  test("the magic_link email contains a code to enter, and no link", () => {
     const template = readFileSync(path.join(root, "supabase/templates/magic_link.html"), "utf8");
     expect(template).toContain("{{ .Token }}");
     expect(template).not.toMatch(/href|TokenHash|ConfirmationURL/);
@@ -152,7 +152,7 @@ describe("Email templates", () => {
     ["recovery", "recovery"],
     ["invite", "invite"],
     ["email_change", "email_change"],
-  ])("the email %s links to the page that asks before it verifies", ([file, type]) => {
+  ])("the email %s links to the page that asks for a click before it redeems the token", ([file, type]) => {
     const template = readFileSync(path.join(root, `supabase/templates/${file}.html`), "utf8");
     expect(template).toContain(`{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}`);
     expect(template).not.toContain("ConfirmationURL");

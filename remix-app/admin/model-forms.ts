@@ -2,8 +2,6 @@ import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
 import { modelKind } from "./models.ts";
 
-// Fields of the catalogue's forms, except the reason and the confirmation.
-
 const mostInteger = 2_147_483_647;
 
 function text(label: string, most: number) {

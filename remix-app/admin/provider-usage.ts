@@ -33,7 +33,7 @@ const skippedSchema = z.array(
     lastAt: z.string(),
   }),
 );
-/** A route that runs skipped because it was cooling down. */
+/** A route that was skipped in some runs because it was cooling down. */
 export type SkippedRoute = z.infer<typeof skippedSchema>[number];
 
 const usageSchema = z.array(

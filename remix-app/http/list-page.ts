@@ -58,7 +58,7 @@ const part = z
   .refine((text) => !text.includes("\0") && text.isWellFormed());
 const key = z.array(part).max(8);
 
-/** Encodes the last values of a page in a list ordered by texts as an opaque cursor. */
+/** Encodes the sort keys of a page's last row as an opaque cursor. */
 export function writeKeyCursor(values: readonly string[]): string {
   return Buffer.from(JSON.stringify(values)).toString("base64url");
 }

@@ -27,12 +27,7 @@ interface Pair {
   refreshToken: string;
 }
 
-/**
- * Issues an access token for the gateway to an external app, for one person in one workspace.
- * @throws Response 401 UNAUTHENTICATED if the app's credentials are invalid, 401 REAUTH_REQUIRED if the token is
- * invalid or expired, 403 FORBIDDEN if app, person and workspace do not belong together, 400 for scopes that cannot be
- * granted
- */
+/** Issues an access token to an external app. The token opens the gateway for one person in one workspace. */
 export function exchangeAppToken(
   context: AppLoadContext,
   { client, request }: { client: AppClient; request: ExchangeRequest },

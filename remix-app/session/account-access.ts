@@ -91,8 +91,8 @@ export async function readAccessState(
 }
 
 /**
- * Returns the keys that the form preselects: everything new or unconfirmed, except the current session and what the
- * account needs to remain usable.
+ * Returns the keys of the items that the form preselects for removal: new or unconfirmed sign-in methods and sessions.
+ * The current session and what the account needs to remain usable are never among them.
  */
 export function preselected(
   { env }: Pick<AppLoadContext, "env">,

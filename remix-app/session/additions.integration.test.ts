@@ -71,7 +71,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     );
     expect((await accountsOf(late)).sort()).toEqual(idsOf(ada, bob, cid));
     expect(cookiesOf(late, "gh_device=")).toBe(cookiesOf(second, "gh_device="));
-    // Both responses were lost.
+    // The browser lost both responses, so it sends only the cookie of the first addition.
     const lost = withCookies(browser.cookie(), cookiesOf(early, "gh_added_"));
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });

@@ -95,7 +95,7 @@ const stateOf = (accessToken: string) =>
   fetchSessionState(accessToken, { supabaseUrl: url, publishableKey, approvalProof: null });
 
 describe("the edge proxy against the running backend", () => {
-  test("a signed-in session is identified by its claims and active in the database", async () => {
+  test("returns a signed-in session's user from its claims, once the database confirms that the session is active", async () => {
     const session = await signIn();
     const { auth } = await (await startProxy()).visit(await keepSession(session));
     expect(auth).toMatchObject({ status: "authenticated", claims: { sub: userId, aal: "aal1" } });

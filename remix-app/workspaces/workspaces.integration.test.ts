@@ -226,7 +226,7 @@ describe("an irreversible action", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation before removing a member or transferring the workspace to one, and not for other people", async () => {
+  test("asks for confirmation before removing a member or transferring the workspace, but only if the person is a member", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They’ll lose access immediately");

@@ -45,7 +45,7 @@ const hostedSettings = z
     }),
   );
 
-/** Checks the identity backend's interval between emails and its attempt hooks. */
+/** Checks the identity backend's minimum interval between emails, and its hooks for password and MFA attempts. */
 export function checkBackendSettings(config: AuthConfig): Finding[] {
   if (config.from === "local") return [];
   const found = readSettings(config);

@@ -44,7 +44,7 @@ async function check(settings: Record<string, string>, [status, body]: [status: 
   return { finding, requests };
 }
 
-test("confirms that notification emails are off with one call of the Management API", async () => {
+test("confirms with one Management API call that notification emails are off", async () => {
   const { finding, requests } = await check(hosted, [200, authConfig]);
   expect(finding).toEqual({ level: "ok", about: "notifications", says: "off at the backend" });
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);

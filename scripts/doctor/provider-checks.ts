@@ -68,7 +68,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const list = readReply(reply);
   if (!list) {
     const fault = judgeReply(named, reply);
-    // For a list that does not exist, a proxy may answer 403.
+    // A proxy may answer 403 instead of 404 if the provider has no list of models.
     const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
     if (!isMissing) return [fault];
     const kind = await findKind(provider, question.signal);

@@ -17,7 +17,7 @@ const signedInMs = 5 * 60_000;
 interface Place {
   context: BrowserContext;
   person: Account | null;
-  /** Closes what belongs to one state only. */
+  /** Closes the browser context if only this state uses it. */
   leave(): Promise<void>;
 }
 

@@ -78,7 +78,7 @@ const addressOf = ({ port }: HeldPort) => `http://127.0.0.1:${port}`;
 const askOnce = async (url: string) => (await fetch(url)).text();
 const readFileOf = () => JSON.parse(readFileSync(path.join(dataDir, "stack.json"), "utf8")) as StackDescription;
 
-/** A database, and a web server that has the database's address. */
+/** A service with Postgres's port, and a second service that gets the address of the first. */
 const steps = (held: HeldPorts): Step[] => [
   service("store", held.postgres),
   service("front", held.web, { dependsOn: ["store"], told: addressOf(held.postgres) }),
@@ -90,7 +90,7 @@ const planOf = (held: HeldPorts, planned = steps(held)) => ({
   describe: (services: StackDescription["services"]) => ({ base: addressOf(held.web), services }) as StackDescription,
 });
 
-/** Takes a port reserved for a service, as another process can once the service is about to start. */
+/** Takes a port that was reserved for a service, as another process could just before the service starts. */
 async function steal(held: HeldPort): Promise<void> {
   await held.handOver();
   await listenOn(held.port);
@@ -139,7 +139,7 @@ test.each(["postgres", "web"] as const)(
   },
 );
 
-test("a service may lose either of its two ports", async () => {
+test("a service that loses its second port gets a new one", async () => {
   const both = `for (const port of [process.env.PORT, process.env.OTHER])
     require("node:http").createServer((_, answer) => answer.end()).listen(Number(port), "127.0.0.1");`;
   const chosen: number[] = [];
@@ -156,7 +156,7 @@ test("a service may lose either of its two ports", async () => {
   expect(await askOnce(`http://127.0.0.1:${chosen[1]}`)).toBe("");
 });
 
-test("steps that are running when a port is lost finish before the next attempt begins", async () => {
+test("after a port is lost, the running steps finish before the stack starts again", async () => {
   const events: string[] = [];
   const { start } = await newStack(async (held) => {
     events.push("plan");
@@ -207,7 +207,7 @@ test("a running service that crashes and loses its port gets another port, which
   expect(errors).toEqual([]);
 });
 
-test("a service that dies for another reason keeps its port and suggests what to try", async () => {
+test("the stack fails with a suggestion if a service crashes without losing its port", async () => {
   let plans = 0;
   const { start } = await newStack(async (held) => {
     plans += 1;
@@ -217,7 +217,7 @@ test("a service that dies for another reason keeps its port and suggests what to
   expect(plans).toBe(1);
 });
 
-test("a stop during a restart ends the stack and removes its description", async () => {
+test("stopping the stack during a restart ends it and deletes stack.json", async () => {
   let plans = 0;
   const begun = await newStack(async (held) => {
     plans += 1;

@@ -13,13 +13,11 @@ import { type RunRecord, takeDataDir } from "./runner/run-record.ts";
 import type { Step } from "./runner/service.ts";
 
 export type StartOptions = {
-  /** The checkout. */
   root: string;
   options: Options;
   environment: Environment;
-  /** The terminal of the person who started the stack. */
   terminal: Terminal;
-  /** Called if a service does not stay up. */
+  /** Called if a service keeps failing and is not restarted again. */
   onGiveUp: (error: Error) => void;
 };
 
@@ -31,7 +29,7 @@ export type Stack = {
   kill: () => void;
 };
 
-/** What runs on the given ports. */
+/** The services and tasks of a stack, for certain ports. */
 export type Plan = {
   steps: readonly Step[];
   /** The stack's URL, shown when someone tries to start a second one. */
@@ -49,7 +47,10 @@ export type Planner = {
 
 export type Opened = { dataDir: string; log: Log; record: RunRecord };
 
-/** Takes the data directory for this run. @throws StackError if another run has it, or we cannot write there */
+/**
+ * Reserves the data directory for this run.
+ * @throws StackError if another run uses the directory, or we cannot write to it
+ */
 export async function openDataDir({ options, terminal }: StartOptions): Promise<Opened> {
   const dataDir = path.resolve(options.dataDir);
   prepareDataDir(dataDir);

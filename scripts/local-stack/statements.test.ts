@@ -25,7 +25,7 @@ test("drops empty statements with their comments", async () => {
   expect(await texts("; select 1;; -- none\n; /* two */ select 2; ;")).toEqual(["select 1", "/* two */ select 2"]);
 });
 
-test("counts a statement's offset in characters, even after multi-byte ones", async () => {
+test("measures a statement's offset in characters, even after multi-byte characters", async () => {
   const sql = "select 'Zoë 🦉';\n\n\nselect 2;";
   const [, second] = await splitStatements(sql);
   expect(second?.text).toBe("select 2");
@@ -38,7 +38,7 @@ test("reports the line of a syntax error", async () => {
   await expect(split).rejects.toMatchObject({ line: 3, message: 'syntax error at or near "tabel"' });
 });
 
-test("starts a statement's excerpt after the comments and keeps it short", () => {
+test("a statement's excerpt is short and begins after the comments", () => {
   const text = `-- why\n/* and\nhow */\n${Array.from({ length: 9 }, (_, line) => `line ${line}`).join("\n")}`;
   expect(text.slice(leadingComments(text))).toMatch(/^line 0/);
   expect(excerpt(text, 2)).toBe("line 0\nline 1\n…");

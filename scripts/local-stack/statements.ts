@@ -1,7 +1,8 @@
 import { hasSqlDetails, parse } from "libpg-query";
 
 /**
- * A statement of a SQL file as the Supabase CLI records it: with the comments before it, without the closing semicolon.
+ * A statement of a SQL file as the Supabase CLI records it. The text includes the comments before the statement, but
+ * not the closing semicolon.
  */
 export type Statement = {
   text: string;
@@ -53,7 +54,7 @@ export async function splitStatements(sql: string): Promise<Statement[]> {
   });
 }
 
-/** Returns the first lines of a statement without the comments before it, short enough for a message. */
+/** Returns the first lines of a statement, without the comments before it. */
 export function excerpt(text: string, maxLines = 6): string {
   const lines = text.slice(leadingComments(text)).split("\n");
   return [...lines.slice(0, maxLines), ...(lines.length > maxLines ? ["…"] : [])].join("\n");

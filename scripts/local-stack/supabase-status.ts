@@ -4,9 +4,9 @@ import { parseEnv } from "node:util";
 import { StackError } from "./errors.ts";
 
 /**
- * Reads the Supabase CLI's status of the project that `supabase start` runs on this machine.
+ * Reads the output of `supabase status` for the project that `supabase start` runs on this machine.
  * @returns the project's settings
- * @throws StackError with the CLI's own message if none is running
+ * @throws StackError with the CLI's own message if no project is running
  */
 export function readSupabaseStatus(root: string): Record<string, string> {
   const command = path.join(root, "node_modules/.bin/supabase");

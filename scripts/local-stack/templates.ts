@@ -4,7 +4,7 @@ import { host } from "./addresses.ts";
 
 /**
  * Serves email templates on a free loopback port, since the identity backend fetches them by URL.
- * @returns their base URL, and how to stop
+ * @returns the templates' base URL, and a function that stops the server
  */
 export async function serveTemplates(emails: readonly BackendEmail[]): Promise<{ url: string; close: () => void }> {
   const pages = new Map(emails.map(({ file, html }) => [`/${file}.html`, html]));

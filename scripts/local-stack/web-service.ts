@@ -40,7 +40,7 @@ export function describeWeb(options: {
   };
 }
 
-/** Returns the configured brand settings, which every web server of the stack gets. */
+/** Returns the configured brand settings, for the stack's web servers. */
 export function brandSettings({ all }: Environment): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name.startsWith("BRAND_")));
 }
@@ -65,7 +65,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,
     SUPABASE_URL: addresses.supabase,
-    // Only this machine can connect, and tests act as many visitors, each with its own X-Forwarded-For.
+    // Only this machine can connect. Tests act as many visitors, each with its own X-Forwarded-For.
     TRUSTED_PROXY_HOPS: environment.all.TRUSTED_PROXY_HOPS ?? "1",
     SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
     SUPABASE_SECRET_KEY: secrets.secretKey,

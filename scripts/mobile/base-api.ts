@@ -41,7 +41,7 @@ export function whoAmI(caller: Caller): Promise<z.infer<typeof session>> {
 }
 
 /**
- * Returns the workspace to use at the gateway.
+ * Returns the chosen workspace, or else the first one of the account.
  * @throws Error if the account has none
  */
 export async function workspaceOf(caller: Caller, chosen: string | null): Promise<string> {
@@ -52,7 +52,7 @@ export async function workspaceOf(caller: Caller, chosen: string | null): Promis
 }
 
 /**
- * Refuses a link of another platform or of an impostor. Must be called before anything is sent.
+ * Refuses a link from any origin but the platform's. Must be called before anything is sent.
  * @throws Error that names both origins
  */
 export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { origin: string }): void {
@@ -62,7 +62,7 @@ export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { o
   }
 }
 
-/** Reads which device requests approval by a QR code, to be shown before the person approves. */
+/** Reads which device requests approval with a QR code, so that the person can check it. */
 export function readLink(
   caller: Caller,
   { id, secret }: { id: string; secret: string },

@@ -34,7 +34,7 @@ test.each([
   expect(readMobileCommand(argv)).toEqual({ ...command, sessionFile });
 });
 
-test("an approval with --unlock none reports neither an app lock nor a local authentication", () => {
+test("an approval with --unlock none reports neither an app lock nor local authentication", () => {
   expect(readMobileCommand(["qr", "approve", link, "--unlock", "none", "--device", "Ada's"])).toMatchObject({
     device: { name: "Ada's", appLock: false, localAuthentication: "none" },
   });

@@ -27,7 +27,7 @@ running local stack.`;
 const sixDigits = z.string().regex(/^\d{6}$/, "a code has 6 digits");
 const unlock = z.enum(["passcode", "biometric", "none"], "--unlock is passcode, biometric or none");
 
-/** What the phone reports about itself when it approves. */
+/** The information about a phone that an approval includes. */
 export interface PhoneDevice {
   name: string;
   platform: "ios" | "android";
@@ -53,7 +53,7 @@ type Deed =
   | { verb: "device"; approve: boolean; userCode: string; device: PhoneDevice }
   | { verb: "mfa-answer"; approve: boolean; id: string; pairCode: string; device: PhoneDevice };
 
-/** A parsed `npm run mobile --` command, and where it keeps its session. */
+/** A parsed `npm run mobile --` command, and the file with its session. */
 export type MobileCommand = Deed & { sessionFile: string };
 
 /**

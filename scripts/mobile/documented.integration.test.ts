@@ -37,7 +37,7 @@ describe("Authenticators enrolled by an app", () => {
     return () => deletePerson(person);
   });
 
-  test("an app's authenticator is listed as unconfirmed and raises its session to aal2; a second one is refused", async () => {
+  test("an app's authenticator is listed as unconfirmed and raises the app's session to aal2, and a second authenticator is refused", async () => {
     const app = openApp();
     await app.auth.signInWithPassword(person);
     const enrol = () => app.auth.mfa.enroll({ factorType: "totp", friendlyName: crypto.randomUUID() });
@@ -75,7 +75,7 @@ describe("Provider sign-ins in an app", () => {
     return data.url ?? "";
   };
 
-  test("a provider sign-in returns to the app's own URL with a code that only this app can exchange", async () => {
+  test("a provider sign-in returns to the app's own URL with a code that only the app can exchange", async () => {
     const app = openApp();
     const back = await visitProvider(await begin(app, `${appOrigin}/signed-in`), {
       ourOrigin: appOrigin,
@@ -112,14 +112,14 @@ describe("Sign-ups in an app", () => {
     return { app, link: new URL(await confirmationLink(email)) };
   }
 
-  test("a sign-up confirmed in a browser asks there for a new password, and the app's password stops working", async () => {
+  test("confirming an app's sign-up in a browser asks for a new password, and the app's password stops working", async () => {
     const { app, link } = await signUp();
     const answer = await openBrowser(base).post("/auth/confirm", Object.fromEntries(link.searchParams));
     expect(answer.location).toMatch(/^\/reset-password\?first=/);
     expect((await app.auth.signInWithPassword({ email, password })).error?.code).toBe("invalid_credentials");
   });
 
-  test("a sign-up confirmed by the app with the link's token signs in there and keeps the password", async () => {
+  test("confirming a sign-up in the app with the link's token signs the app in and keeps the password", async () => {
     const { app, link } = await signUp();
     const token_hash = link.searchParams.get("token_hash") ?? "";
     expect((await app.auth.verifyOtp({ token_hash, type: "signup" })).error).toBeNull();
@@ -128,7 +128,7 @@ describe("Sign-ups in an app", () => {
 });
 
 describe("Emailed codes", () => {
-  test("refuses an emailed code for an unknown email with a message that an app must not show", async () => {
+  test("refuses an emailed code for an unknown email, with a message that the app should not display", async () => {
     const { error } = await openApp().auth.signInWithOtp({
       email: `${crypto.randomUUID()}@integration.gatehouse.test`,
       options: { shouldCreateUser: false },
@@ -144,7 +144,9 @@ describe("Sign-outs in an app", () => {
     return () => deletePerson(person);
   });
 
-  /** Tries an access token at the platform and the Data API. @returns the status, and how many profiles can be read */
+  /**
+   * Calls the platform and the Data API with an access token. @returns the status, and how many profiles can be read
+   */
   async function reach(token: string) {
     const headers = { authorization: `Bearer ${token}`, apikey: supabase.publishableKey };
     const platform = await fetch(new URL("/api/v1/workspaces", base), { headers });

@@ -6,7 +6,7 @@ import type { Caller } from "./phone-session.ts";
 
 const platform = z.object({ platform: z.object({ kind: z.string(), name: z.string() }) });
 
-/** Creates a stock client for the gateway with the user's own session and a workspace. */
+/** Creates an unmodified OpenAI client for the gateway, with the user's session and a workspace. */
 async function gatewayOf(caller: Caller, workspaceId: string | null): Promise<OpenAI> {
   return new OpenAI({
     baseURL: `${caller.ai}/v1`,
@@ -15,7 +15,7 @@ async function gatewayOf(caller: Caller, workspaceId: string | null): Promise<Op
   });
 }
 
-/** Makes a gateway call. @throws PlatformRefusal for a refusal, as other platform calls do */
+/** Calls the gateway. @throws PlatformRefusal if the gateway refuses */
 async function ask<Answer>(asking: () => Promise<Answer>): Promise<Answer> {
   try {
     return await asking();
@@ -61,7 +61,7 @@ export function speak(
 ): Promise<number> {
   return ask(async () => {
     const gateway = await gatewayOf(caller, workspaceId);
-    // The gateway chooses the model and voice if none is named, which the client's types do not allow.
+    // If no model or voice is named, the gateway chooses them. The client's types don't allow that.
     const body = { input: text, response_format: "wav", ...(voice ? { voice } : {}) };
     const response = await gateway.post<Response>("/audio/speech", { body, __binaryResponse: true });
     const audio = new Uint8Array(await response.arrayBuffer());

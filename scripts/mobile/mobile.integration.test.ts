@@ -27,7 +27,7 @@ describe("Command-line phone signed in with a password", () => {
     expect(await enter(demo ?? { email: "", password: "" })).toMatchObject({ code: 0 });
   });
 
-  test("a command-line phone keeps its session in a file that only its owner can read, and signs out", async () => {
+  test("a command-line phone keeps its session in a file that only its owner can read, and can sign out", async () => {
     expect((statSync(phone.sessionFile).mode & 0o777).toString(8)).toBe("600");
     expect((await phone.run(["whoami"])).out).toContain(demo?.email);
     expect(await phone.run(["sign-out"])).toMatchObject({ code: 0, out: "Signed out." });
@@ -38,7 +38,7 @@ describe("Command-line phone signed in with a password", () => {
     });
   });
 
-  test("a command-line phone lists models, chats and speaks in its user's workspace", async () => {
+  test("a command-line phone can list models, chat and convert text to speech in its user's workspace", async () => {
     const [models, chat, speech] = await Promise.all([
       phone.run(["models", "--workspace", workspaceId]),
       phone.run(["chat", "Good", "morning", "--workspace", workspaceId]),
@@ -121,7 +121,7 @@ test("refuses a QR code of another origin before sending anything, even if the p
 test.each([
   ["a wrong password", ["sign-in", "unknown@example.test"], "sign-in was refused"],
   ["an unknown command", ["dance"], "no such command"],
-])("explains %s and exits with 1", async (_, argv, words) => {
+])("the command-line phone explains %s and exits with 1", async (_, argv, words) => {
   const { code, err } = await phone.run(argv, { MOBILE_PASSWORD: "wrong" });
   expect([code, err]).toEqual([1, expect.stringContaining(words)]);
 });

@@ -5,10 +5,10 @@ import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { Secret, TOTP } from "otpauth";
 import type { MobileProject } from "./project.ts";
 
-/** A failed sign-in, with an explanation. */
+/** Thrown if a sign-in fails, with an explanation for the user. */
 export class SignInRefusal extends Error {}
 
-/** The project and the access token of a call. */
+/** The project, and the access token to call it with. */
 export interface Caller extends MobileProject {
   accessToken: string;
 }
@@ -17,7 +17,7 @@ export interface Caller extends MobileProject {
 export interface Phone {
   signIn(who: { email: string; code: string | null }): Promise<{ email: string; aal: string }>;
   signOut(): Promise<void>;
-  /** Returns the session, refreshed if it is about to expire. */
+  /** Returns the project with an access token, which is refreshed if it is about to expire. */
   caller(): Promise<Caller>;
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 
-/** What a mobile app is built with: URLs and the public key. */
+/** The settings that are built into a mobile app: URLs and the public key. */
 export interface MobileProject {
   /** The platform's URL. */
   base: string;
@@ -19,7 +19,7 @@ const running = z.object({
 
 /**
  * Returns the project that the environment names, or else the running local stack.
- * @throws Error that says how to get one
+ * @throws Error that says how to start the stack or name a project
  */
 export function mobileProject(): MobileProject {
   const { BASE_URL, AI_URL, SUPABASE_URL, SUPABASE_PUBLISHABLE_KEY, GATEHOUSE_STACK } = process.env;

@@ -9,17 +9,17 @@ export interface ErrorStyle {
   contentType: string;
   knows: (code: string) => boolean;
   statusOf: (code: string) => number;
-  /** Explains a code to people. */
+  /** Explains a code for the documentation. */
   meaningOf: (code: string) => string;
   /** Returns the error schema, narrowed to certain codes. */
   narrow: (codes: readonly string[]) => JsonSchema;
-  /** Returns the codes that every operation may return. Some of them may depend on the operation. */
+  /** Returns the codes that an operation may return in addition to its own. */
   common: (operation: Operation) => readonly string[];
-  /** The code for status 415. */
+  /** The code returned with status 415. */
   unsupported: string;
 }
 
-/** The contents of a document. */
+/** The contents of an OpenAPI document. */
 export interface Area {
   info: { title: string; version: string; description: string };
   servers: readonly object[];
@@ -129,7 +129,7 @@ function answerOf(
   };
 }
 
-/** Groups an operation's error responses by status, in each of its error styles. */
+/** Groups an operation's error responses by status and error style. */
 function refusalsOf(
   operation: Operation,
   styles: readonly ErrorStyle[],

@@ -1,6 +1,6 @@
 import type { JsonSchema } from "./schema.ts";
 
-/** Descriptions, with units, for all fields and parameters with these names whose schema has none. */
+/** Descriptions, with units, for fields and parameters whose schema has no description. The key is the field's name. */
 export const fieldWords: Readonly<Record<string, string>> = {
   amountUsd: "US dollars, unrounded.",
   averageLatencyMs: "Milliseconds.",
@@ -61,7 +61,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   "x-request-id": "Your own ID for this request, 1–128 characters. Generated if absent.",
 };
 
-/** Adds descriptions to the fields below a schema that have none of their own. */
+/** Adds descriptions to all fields below a schema that lack one. */
 export function explain(schema: JsonSchema): JsonSchema {
   return walk(schema) as JsonSchema;
 }

@@ -26,14 +26,10 @@ const formats = {
   email: /@/,
 };
 
-/**
- * Matches a time with an offset, whether or not a field for it is described: responses must have times in UTC with Z.
- */
+/** Matches a time with an offset. Times in responses must be in UTC with Z, even in undescribed fields. */
 const elsewhere = /"\d{4}-\d\d-\d\dT[\d:.]+[+-]\d\d:\d\d"/;
 
-/**
- * Checks live responses against a document: status, content type and body, which must not contain anything undescribed.
- */
+/** Checks live responses against a document. The status, content type and every field must be described. */
 export function createAnswerJudge(document: object) {
   const { paths, components } = document as Described;
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats });

@@ -10,7 +10,7 @@ const { base, ai, satellites } = readStack();
 const read = (name: string) => JSON.parse(readFileSync(`docs/openapi/${name}.json`, "utf8")) as object;
 const judges = { platform: createAnswerJudge(read("platform")), gateway: createAnswerJudge(read("gateway")) };
 
-/** Sends one request with some credential. */
+/** Sends a request with a certain credential. */
 type Send = (method: string, path: string, body?: unknown) => Promise<LiveAnswer>;
 
 /** Responses that did not match the documents, and the statuses received so far by operation. */

@@ -10,7 +10,7 @@ import { openApiFiles } from "./files.ts";
 const callsOf = ({ operations }: typeof platformArea) =>
   operations.map(({ operation: { method, path } }) => `${method} ${path}`).sort();
 
-/** Returns the calls below /api that modules of the route table serve, as documents write them. */
+/** Returns the calls below /api that modules of the route table serve, in the notation of the documents. */
 async function routedCalls(): Promise<string[]> {
   const api = routes.filter(({ path = "" }) => path.startsWith("api/"));
   const calls = await Promise.all(
@@ -27,7 +27,7 @@ async function routedCalls(): Promise<string[]> {
 
 const route = /path: \/\^((?:[^/\\]|\\.|\/(?!,))+)\$\/, method: "(\w+)"/g;
 
-/** Returns the calls that the functions' handlers serve. */
+/** Returns the calls that the handlers of the Edge Functions serve. */
 function servedCalls(): string[] {
   const handlers = readdirSync("supabase/functions", { recursive: true, encoding: "utf8" }).filter((file) =>
     /^[a-z-]+\/handler\.ts$/.test(file),
@@ -76,7 +76,7 @@ describe("OpenAPI documents", () => {
           ).toBe(true);
         if (!body) continue;
         const sent = JSON.stringify(body.example);
-        // Money is parsed from its digits.
+        // The schema requires amounts to be JsonNumbers.
         const read = JSON.parse(sent, (name, value) =>
           name.endsWith("Usd") && typeof value === "number" ? new JsonNumber(String(value)) : value,
         );

@@ -7,14 +7,17 @@ import { gatewayOperations } from "../../supabase/functions/_gateway/operations.
 import { speechSchema } from "../../supabase/functions/_gateway/speech/request.ts";
 import type { Operation } from "../../supabase/functions/_shared/operation.ts";
 
-/** Returns the gateway's operation with this id. The web server forwards the calls below to the gateway. */
+/**
+ * Returns the gateway's operation with this id. The operations below are calls that the web server forwards to the
+ * gateway.
+ */
 function ofGateway(id: string): Operation {
   const found = gatewayOperations.find((operation) => operation.id === id);
   if (!found) throw new Error(`The gateway has no operation ${id}.`);
   return found;
 }
 
-/** The legacy adapter at its original address. */
+/** The legacy adapter's operation, at its original path on the web server. */
 export const legacyOperation: Operation = {
   ...ofGateway("generate"),
   path: "/api/ai/generate",
@@ -25,7 +28,7 @@ export const legacyOperation: Operation = {
 
 const chat = ofGateway("createChatCompletion");
 
-/** The studio's playground, with the member's own session. */
+/** The operation of the studio's playground, called with the member's own session. */
 export const playgroundOperation: Operation = {
   id: "askAsMember",
   method: "POST",

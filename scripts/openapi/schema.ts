@@ -4,7 +4,7 @@ import { amountText } from "../../remix-app/ui/format-amount.ts";
 /** A JSON Schema of draft 2020-12, as used by OpenAPI 3.1. */
 export type JsonSchema = Record<string, unknown>;
 
-/** Self-explanatory formats, by zod's name for them. */
+/** Formats that need no description, by zod's name. */
 const telling: Record<string, string> = {
   uuid: "uuid",
   datetime: "date-time",
@@ -14,8 +14,8 @@ const telling: Record<string, string> = {
 };
 
 /**
- * Converts a zod schema to JSON Schema: for a request body (`input`), or for a response (`output`), which must not
- * contain anything that the schema does not name.
+ * Converts a zod schema to JSON Schema for a request body (`input`) or a response (`output`). A response allows no
+ * additional properties.
  * @throws Error for a schema that JSON Schema cannot express
  */
 export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSchema {
@@ -46,7 +46,7 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
   return made;
 }
 
-/** zod passes its core types to these callbacks, although the schemas are its classic ones, whose `def` is public. */
+/** zod passes schemas to these callbacks as its core types. They are classic schemas, whose `def` is public. */
 function definitionOf(schema: unknown): z.ZodType["def"] {
   return (schema as z.ZodType).def;
 }

@@ -3,7 +3,7 @@ import { proposePrices } from "../../remix-app/admin/prices/proposal.ts";
 import { readPricesCommand, usage } from "./command.ts";
 import { proposalText } from "./table.ts";
 
-test("reads one or two price files, and the names of providers", () => {
+test("parses the price files and provider names of the propose command", () => {
   expect(readPricesCommand(["propose", "--from", "a.json"])).toEqual({
     from: ["a.json"],
     names: new Map(),

@@ -7,7 +7,7 @@ import {
   plain,
 } from "../../remix-app/admin/prices/proposal.ts";
 
-/** Formats a proposal as text: a line for each price class, and what could not be compared. */
+/** Formats a proposal as text, with a line for each price class and for each price that could not be compared. */
 export function proposalText(proposal: Proposal, { all }: { all: boolean }): string {
   const { sources, differences, same, missing, unpriced } = proposal;
   const rows = (all ? [...differences, ...same] : differences).flatMap((price) =>

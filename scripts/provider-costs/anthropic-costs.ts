@@ -21,7 +21,7 @@ const centUsd = "0.01";
 /** Our name for Anthropic's default workspace, which has no id. */
 export const defaultWorkspace = "default";
 
-/** Reads Anthropic's costs by workspace. Its report excludes Priority Tier. */
+/** Reads Anthropic's costs by workspace. The report excludes Priority Tier. */
 export function anthropicCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: string }): CostReport {
   return {
     name: "Anthropic",

@@ -4,7 +4,7 @@ import { readCostFileOptions } from "./cost-file-options.ts";
 const [workspace, app] = ["0f4b6d1c-0000-4000-8000-000000000001", "0f4b6d1c-0000-4000-8000-000000000002"];
 const book = ["--workspace", workspace, "--app", app];
 
-test("reads the cost files, the book and what to import", () => {
+test("parses the options of a cost file import", () => {
   expect(readCostFileOptions(["a.csv", "b.csv.gz", ...book])).toEqual({
     files: ["a.csv", "b.csv.gz"],
     book: { workspace, app },

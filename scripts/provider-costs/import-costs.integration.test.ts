@@ -82,7 +82,7 @@ test("shows what a cost file changes, stores it on request, and corrects it with
   expect(await storedCosts("bedrock")).toEqual([{ ...first[0], usd: 2.5, revision: 2 }, first[1]]);
 });
 
-test("imports costs into the platform's books", async () => {
+test("imports costs into the platform's own books", async () => {
   const account = `platform-${tenant.workspaceId}`;
   const report = writeReport("platform.csv", `${account},Usage,2026-10-01T00:00:00Z,USD,1.5,AmazonBedrock`);
   expect(await importCosts(report, "--platform", "--yes")).toContain("Imported: 1 new");
@@ -94,7 +94,7 @@ test("imports costs into the platform's books", async () => {
   expect(await storedCosts("aws")).toEqual([]);
 });
 
-test("reports costs from other files for the same days, and sets them to 0 on request", async () => {
+test("reports existing costs from other files for the same days, and sets those costs to 0 on request", async () => {
   const report = (account: string) =>
     writeReport(`${account}.csv`, `${account},Usage,2026-09-01T00:00:00Z,USD,4,AmazonBedrock`);
   const named = ["--provider", "aws=cleared"];

@@ -26,11 +26,11 @@ export type ImportOptions = {
   /** The first UTC day that is not imported. */
   to: string;
   bookmarks: Bookmarks;
-  /** Reports progress: days done of all days. */
+  /** Reports how many of an account's days are done. */
   progress: (account: string, days: { done: number; total: number }) => void;
 };
 
-/** Days that are read again in each run, since providers correct recent ones. */
+/** The number of days that each run reads again, since providers correct recent days. */
 const overlapDays = 7;
 /** How far back the first import of an account goes. */
 const firstDays = 90;
@@ -41,12 +41,12 @@ const batchSize = 100;
 type Charge = { day: string; amountUsd: string };
 
 /**
- * Imports each account's costs as one record per day. If a later page fails, what was imported stays, and the next run
- * continues from there. Days that are read again are corrected: a day that had a cost, but for which the provider no
- * longer reports any, is set to 0. A day that cannot be imported does not stop the others. The bookmark stays before
+ * Imports each account's costs as one record per day. If a later page fails, the imported days are kept, and the next
+ * run continues from there. Days that are read again are corrected. If such a day had a cost and the provider no longer
+ * reports one, the day is set to 0. A day that cannot be imported does not stop the others. The bookmark stays before
  * that day, so that each run retries it, unless a run starts after it.
  * @returns the number of days for each outcome, and the day from which an account's provider returned no more days
- * @throws Error with a one-sentence message; for days that could not be imported, after all others are imported
+ * @throws Error with a one-sentence message. If days could not be imported, it is thrown after all others are imported
  */
 export async function importDailyCosts(
   options: ImportOptions,

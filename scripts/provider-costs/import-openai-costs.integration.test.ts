@@ -24,7 +24,7 @@ const openAi = {
   /** Statuses of the next responses, before successful ones. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
-  /** The first day that is no longer returned, before the end of the range. */
+  /** The first day without a response, although the requested range is longer. */
   endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {
@@ -71,7 +71,7 @@ afterAll(async () => {
 const result = (value: string, { project = "proj_app", currency = "usd" } = {}) =>
   `{"object":"organization.costs.result","amount":{"value":${value},"currency":"${currency}"},"line_item":null,"project_id":"${project}"}`;
 
-/** Runs the command. @returns its output on both channels, and its exit code */
+/** Runs the command. @returns its standard output, standard error and exit code */
 async function command(args: string[], env: Record<string, string> = {}) {
   const options = {
     env: {
@@ -226,7 +226,7 @@ test("names a day that the gateway refuses, imports all other days, and retries 
   await forget();
 });
 
-test("asks again for days that OpenAI did not return, and for an earlier day whose new amount is refused", async () => {
+test("requests days again that OpenAI did not return, and an earlier day whose corrected amount was refused", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-07-01") + n * daySeconds), result("1")]),

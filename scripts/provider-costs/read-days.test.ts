@@ -5,7 +5,7 @@ const range = { account: "proj_app", from: "2026-01-01", to: "2026-01-05" };
 const now = new Date("2026-02-01T00:00:00Z");
 type Scripted = Partial<Omit<CostPage, "days">> & { days?: Record<string, string | undefined> | [string, string][] };
 
-/** Reads scripted pages, repeating the last one. @returns what each added, and how it ended */
+/** Reads scripted pages, repeating the last one. @returns the days read, the days advanced past, and any error */
 async function read(pages: Scripted[]) {
   let asked = 0;
   const through: string[] = [];
@@ -54,7 +54,7 @@ describe("Pages of daily costs", () => {
     ["null", null],
     ["empty", ""],
   ] as const)(
-    "a page that promises more days with a %s cursor keeps what was read and reports an error",
+    "if a page promises more days with a %s cursor, the import keeps the days it has read and reports an error",
     async ([, next]) => {
       expect(await read([{ ...first, next }])).toMatchObject({
         through: ["03"],
@@ -95,7 +95,7 @@ describe("Days of a page", () => {
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
   });
 
-  test("a day returned twice counts once, and is disputed if the amounts differ", async () => {
+  test("a day returned twice counts once, and is reported as disputed if the amounts differ", async () => {
     const days: [string, string][] = [
       ["1", "1"],
       ["1", "1"],
@@ -113,7 +113,7 @@ describe("Days of a page", () => {
     });
   });
 
-  test("days stay unread until they have ended by the provider's clock, even if our clock is ahead", async () => {
+  test("days are not imported until they have ended by the provider's clock, even if our clock is ahead", async () => {
     const days = { 1: "1", 2: "2", 3: undefined, 4: undefined };
     expect(await read([{ days, now: new Date("2026-01-03T23:59:59Z") }])).toMatchObject({ through: ["03"] });
     expect(await read([{ days, now: new Date("2026-01-04T00:00:00Z") }])).toMatchObject({ through: ["04"] });
@@ -126,7 +126,7 @@ describe("Days of a page", () => {
 });
 
 describe("Sums", () => {
-  test("a day's sum is exact, and rounded once to the precision of an amount", () => {
+  test("a day's sum is exact, and is rounded only once", () => {
     expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
     expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
     // Anthropic: "123.45" in USD is $1.2345 (Get Cost Report, amount: lowest units as a decimal string).

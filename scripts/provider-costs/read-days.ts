@@ -20,7 +20,7 @@ export type CostReport = {
   readPage: (asked: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
 };
 
-/** What a page added. `disputed` has the days that an earlier page reported with another amount. */
+/** The result of a page. `disputed` has the days that were already reported with another amount. */
 export type DaysRead = {
   days: CostDay[];
   disputed: string[];
@@ -30,7 +30,7 @@ export type DaysRead = {
 
 /**
  * Reads an account's days of a half-open range, page by page. `through` depends only on the days that were returned,
- * not on what a page says about its end.
+ * not on whether a page says that more days follow.
  * @throws Error with a one-sentence message
  */
 export async function* readDays(
@@ -74,7 +74,7 @@ function dayAfter(day: string): string {
 }
 
 /**
- * Adds up a provider's amounts, as text, and rounds once, after the sum.
+ * Adds up amounts given as text, and rounds only the sum.
  * @param options.unitUsd the value of one unit of the provider's amounts, such as 0.01
  * @throws Error with a one-sentence message
  */

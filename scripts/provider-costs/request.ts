@@ -69,7 +69,10 @@ function sayOf({ status, text }: Answer): string {
   }
 }
 
-/** Returns an error's code, if the body has the shape that both servers use. */
+/**
+ * Returns the error code in a response body, formatted for a message; empty if there is none. The provider and the
+ * gateway use the same error format.
+ */
 function codeOf(text: string): string {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown } };

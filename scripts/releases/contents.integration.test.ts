@@ -37,7 +37,7 @@ const files = (await listMigrations(migrations)).map(({ file }) => path.basename
 const mfa = "20260923130000_required_account_mfa.sql";
 const invoices = "20260907110000_external_provider_invoices.sql";
 const costs = "20260906100000_external_provider_costs.sql";
-/** Migrations after the optional ones, whose tables they depend on. */
+/** Migrations that come after the optional ones and depend on their tables. */
 const later = files.filter((file) => file > mfa);
 
 let cluster: ScratchCluster;
@@ -107,7 +107,7 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
 }
 
 describe("supabase/releases/objects.json matches the migrations (npm run release -- --objects)", () => {
-  test("objects.json matches every migration since a database can describe itself", async () => {
+  test("objects.json has an entry for every migration since databases can describe themselves", async () => {
     const recorded = Object.keys(await readObjectChanges(root));
     const versions = files.map((file) => file.slice(0, 14));
     expect(recorded).toEqual(versions.slice(versions.indexOf(recorded[0] ?? "")));
@@ -312,16 +312,16 @@ const harmless: [what: string, sql: string][] = [
 ];
 
 describe("Comparison by the database's URL", () => {
-  test.for(changes)("through the database's URL, reports %s", async ([, sql, says]) => {
+  test.for(changes)("a comparison through the database's URL reports %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
-  test.for(harmless)("ignores %s", async ([, sql]) => {
+  test.for(harmless)("a comparison through the database's URL ignores %s", async ([, sql]) => {
     expect(await ask(await changed(sql))).toEqual([]);
   });
 });
 
-/** The triggers in the file that defines them: `name on auth.table`. */
+/** Matches a trigger's name and table in the file that defines the triggers on Supabase Auth's tables. */
 const triggerStatement = /^create or replace trigger (\w+)\s[^;]*?\son (auth\.\w+)\s[^;]*;/gm;
 const statements = [...(await readFile(path.join(root, authSchemaFile), "utf8")).matchAll(triggerStatement)];
 
@@ -351,7 +351,7 @@ describe("Triggers on Supabase Auth's tables", () => {
         "warn no table for trigger record_passkey_renamed on auth.webauthn_credentials",
       ],
     ],
-  ] satisfies [string, string, string[]][])("reports triggers %s", async ([, sql, says]) => {
+  ] satisfies [string, string, string[]][])("reports our auth triggers %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql, superuser))).toEqual(says);
   });
 
@@ -404,7 +404,7 @@ describe("Triggers on Supabase Auth's tables", () => {
     expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
   });
 
-  test("the statement that creates a trigger re-enables it", async () => {
+  test("the statement that creates a trigger also re-enables the trigger if it was disabled", async () => {
     const [statement] = statements.find(([, name]) => name === "record_sign_outs") ?? [];
     const sql = `alter table auth.sessions disable trigger record_sign_outs; ${statement}`;
     expect(await ask(await changed(sql, superuser))).toEqual([]);
@@ -431,7 +431,7 @@ const record = (version: string) =>
 const forget = (...versions: string[]) =>
   `delete from supabase_migrations.schema_migrations where version in (${versions.map((v) => `'${v}'`).join()});`;
 
-/** States of a whole database, which are reported the same by its URL and through the Data API. */
+/** Database states that the comparison reports in the same way through the URL and through the Data API. */
 const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   [
     "a missing last migration",
@@ -494,7 +494,7 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
 ];
 
 describe("Comparison by the URL and through the Data API", () => {
-  test.for(states)("through the URL and the Data API, reports %s", async ([, make, says]) => {
+  test.for(states)("a comparison through the URL and the Data API reports %s", async ([, make, says]) => {
     const dbUrl = await make();
     expect(await ask(dbUrl)).toEqual(says);
     expect(await askDataApi(dbUrl)).toEqual(says);

@@ -8,7 +8,7 @@ const run = promisify(execFile);
 const fixture = path.resolve(import.meta.dirname, "fixture/migrations");
 const migrations = "supabase/migrations";
 
-/** The code that an operator runs before the upgrade, and the upgrade's target. */
+/** The release that an operator runs before the upgrade, and the migrations of the upgrade. */
 export interface PreviousRelease {
   version: string;
   /** The checkout of the release's code. */
@@ -46,7 +46,7 @@ export async function checkOutPrevious({
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
   const root = path.join(folder, "code");
-  // With a separate index, so that neither this clone's index nor its list of worktrees changes.
+  // Uses a separate index, so that neither this clone's index nor its list of worktrees changes.
   const env = { ...process.env, GIT_INDEX_FILE: path.join(folder, "index") };
   await run("git", ["read-tree", found.trim()], { env });
   await run("git", ["checkout-index", "--all", `--prefix=${root}/`], { env });
@@ -88,7 +88,7 @@ function packagesOf(lock: string): Record<string, { version?: string }> {
   return (JSON.parse(lock) as { packages?: Record<string, { version?: string }> }).packages ?? {};
 }
 
-/** Prepares this checkout's own code, which equals the release's as long as it adds no migration. */
+/** Prepares this checkout's own code. It is the same as the release's code if the checkout adds no migration. */
 export async function takeThisCheckout(): Promise<PreviousRelease> {
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));

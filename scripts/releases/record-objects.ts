@@ -47,7 +47,7 @@ export async function createProjects(cluster: ScratchCluster) {
      */
     async migrate(files: readonly string[]): Promise<Objects | undefined> {
       for (const file of files) await copyFile(file, path.join(directory, path.basename(file)));
-      // One after the other, since both create the cluster's roles.
+      // The two must not run concurrently, since both create the cluster's roles.
       const more = await migrateAndDescribe(open, directory);
       const less = await migrateAndDescribe(closed, directory);
       return more && less && withOptionalGrants(more, less);

@@ -22,7 +22,7 @@ test("no released migration was changed, renamed or removed", async () => {
   expect(findFaults(manifest, await hashMigrations(migrations))).toEqual([]);
 });
 
-test("at least one release exists, and each contains the previous release's migrations", () => {
+test("at least one release exists, and each release contains the migrations of the previous one", () => {
   expect(manifest.releases.length).toBeGreaterThan(0);
   manifest.releases.reduce((before, after) => {
     expect(after.migrations).toMatchObject(before.migrations);

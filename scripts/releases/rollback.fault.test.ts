@@ -76,7 +76,7 @@ test("the previous release works on the upgraded database, or the test says why 
 });
 
 /**
- * Restarts the web server and the functions, as a rollback does: the runner starts a service again after its process
+ * Restarts the web server and the functions, as a rollback does. The runner starts each service again after its process
  * ends.
  */
 async function restart(stack: SoakStack): Promise<void> {

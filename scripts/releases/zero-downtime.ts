@@ -1,6 +1,6 @@
 import { type AlterTableCmd, type Node, parse } from "libpg-query";
 
-/** A statement after this comment removes what no running release uses. */
+/** Marks a statement that removes something which no running release uses. */
 const unused = /^\s*--\s*Unused since \d+\.\d+\.\d+/m;
 const longestLockWaitMs = 1_000;
 

@@ -16,7 +16,7 @@ test.each(
   expect(readFileSync(guide, "utf8")).toContain(`needs=satellite\n${lines}\`\`\``);
 });
 
-test("React Router's root has the middleware that docs/satellites.md shows", () => {
+test("the React Router app's root has the middleware that docs/satellites.md shows", () => {
   const root = readFileSync(fileOf("react-router", "app/root.tsx"), "utf8");
   for (const line of [
     'import { satellite } from "./satellite.server";',

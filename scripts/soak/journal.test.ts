@@ -4,7 +4,7 @@ import { createJournal, NoAnswer, watch } from "./journal.ts";
 const described = { actor: "browser 1", what: "GET /", target: "web" } as const;
 const seen = (status: number) => ({ status });
 
-test("records each answer's status, and counts 5xx answers unless they were requested on purpose", async () => {
+test("records each answer's status, and counts 5xx answers that were not provoked", async () => {
   const journal = createJournal();
   await watch(journal, described, { call: async () => 200, seen });
   await watch(journal, described, { call: async () => 503, seen });
@@ -17,7 +17,7 @@ test("records each answer's status, and counts 5xx answers unless they were requ
   expect(Object.fromEntries(journal.counts)).toEqual({ calls: 3, "5xx": 1 });
 });
 
-test("records the network's innermost error code if no answer arrives", async () => {
+test("records the innermost network error code if no answer arrives", async () => {
   const journal = createJournal();
   const cause = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
   const call = () => Promise.reject(new TypeError("fetch failed", { cause }));

@@ -1,7 +1,7 @@
 /** The service that a call goes to. */
 export type Target = "web" | "ai" | "notes";
 
-/** One HTTP call as its client saw it. */
+/** One HTTP call, as recorded by its client. */
 export type Answered = {
   actor: string;
   what: string;
@@ -23,7 +23,7 @@ export type Answered = {
 /** Something that clients should never see, regardless of faults. */
 export type Finding = { at: number; actor: string; text: string };
 
-/** What all clients saw, in the order of the answers. */
+/** The calls and findings of all clients, in the order of the answers. */
 export interface Journal {
   answers: Answered[];
   findings: Finding[];
@@ -62,7 +62,7 @@ export function createJournal(onFinding: (finding: Finding) => void = () => {}):
 
 const longestCallMs = 90_000;
 
-/** No answer arrived: the network failed, or the call timed out. */
+/** Thrown if no answer arrived because the network failed or the call timed out. */
 export class NoAnswer extends Error {
   readonly code: string;
   constructor(code: string, options?: { cause: unknown }) {

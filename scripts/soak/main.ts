@@ -3,9 +3,7 @@ import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";
 
-/**
- * `npm run soak`: puts traffic and faults on its own stack, then audits it. Exits with 1 if the audit finds something.
- */
+/** `npm run soak`: runs traffic and faults on a separate stack, then the audit. Exits with 1 if the audit fails. */
 try {
   const options = readSoakOptions(process.argv.slice(2));
   if (options.help) {
@@ -25,7 +23,8 @@ try {
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
-      // Ctrl-C may arrive twice, from the terminal and from npm. Only a later one stops the run at once.
+      // Ctrl-C may arrive twice, from the terminal and from npm. The run stops immediately only if it is pressed again
+      // after a second.
       if (stopping.signal.aborted) return;
       console.log(`\n${signal}: the traffic ends; then the audit.`);
       stopping.abort();

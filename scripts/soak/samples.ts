@@ -3,7 +3,7 @@ import pg from "pg";
 import { partOf } from "./faults/spans.ts";
 import type { SoakStack } from "./stack.ts";
 
-/** What a service's process used at one moment. */
+/** The memory and open files of a service's process at one moment. */
 export type Sample = { at: number; service: string; pid: number; rssMb: number; files: number };
 /** The process of a service at one moment. */
 export type ProcessId = Pick<Sample, "at" | "service" | "pid">;

@@ -7,13 +7,16 @@ import { createDelayingProxy, type DelayingProxy } from "./faults/proxy.ts";
 
 const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
-/** Seconds. Tokens are refreshed 90 s before they expire, so a session in use is refreshed every 15 s. */
+/**
+ * Lifetime of access tokens. A session in use is refreshed every 15 s, since tokens are refreshed 90 s before they
+ * expire.
+ */
 const accessTokenSeconds = 105;
 
 export interface SoakStack {
   file: string;
   dataDir: string;
-  /** Returns the current state: a restarted service has another pid. */
+  /** Returns the stack's current description. A restarted service has a new pid. */
   read(): Stack;
   /** The proxy between the services and Postgres. */
   proxy: DelayingProxy;
@@ -27,9 +30,9 @@ export interface SoakStack {
 /**
  * Starts a stack on free ports with empty data below `.local/`, built for production, with a proxy in front of
  * Postgres.
- * @param options.root the checkout whose code it runs; defaults to this one
+ * @param options.root the checkout whose code the stack runs; defaults to this one
  * @param options.scale runs several servers behind a balancer and PgBouncer
- * @throws Error with the end of the runner's output if it does not become ready
+ * @throws Error with the end of the runner's output if the stack does not become ready
  */
 export async function startSoakStack({
   root = ".",
@@ -52,7 +55,7 @@ export async function startSoakStack({
     {
       cwd: root,
       stdio: ["ignore", "pipe", "pipe"],
-      // This process handles Ctrl-C: it ends traffic, but the audit still needs the stack.
+      // Ctrl-C must reach only this process. It ends the traffic, but the audit still needs the stack.
       detached: true,
       env: {
         ...process.env,

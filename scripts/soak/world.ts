@@ -24,14 +24,14 @@ export interface World {
   stack: Stack;
   /** The workspace that pays for its calls. */
   payer: Tenant;
-  /** The workspace that calls for a registered app, and imports what providers charge for that app. */
+  /** The workspace that calls for a registered app and imports the provider's costs of that app. */
   partner: Tenant;
   /** For each browser, the people who share it. */
   households: Person[][];
   /** Users of satellites. */
   visitors: Person[];
   phoneOwners: Person[];
-  /** With several web servers: the people of each browser that uses two of them. */
+  /** The two people of each browser that alternates between two web servers. */
   commuters: [Person, Person][];
   /** A satellite's registration, for calls by its server. */
   satellite: TestApp;

@@ -12,7 +12,7 @@ export interface Account {
   password: string;
   /** Signs in at the identity backend. @returns the access token */
   signIn(): Promise<string>;
-  /** Signs in like {@link signIn}, with a proof that is `seconds` old. */
+  /** Signs in like {@link signIn}, but with an authentication time `seconds` in the past. */
   signInAged(seconds: number): Promise<string>;
   remove(): Promise<void>;
 }

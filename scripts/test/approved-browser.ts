@@ -6,7 +6,10 @@ import { readStack } from "./stack.ts";
 const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/mfa/mobile/challenges";
 
-/** Signs in to an account in a browser, approved on a phone with a code of the account's authenticator. */
+/**
+ * Signs in to an account in a browser, and approves its request for a second factor on a phone that has verified an
+ * authenticator code.
+ */
 export async function enterApproved(person: Person, app: AuthenticatorApp): Promise<SignedInBrowser> {
   // The phone's code ends every other session at AAL1, so the browser signs in afterwards.
   const prove = { factorId: app.factorId, code: codeOf(app) };

@@ -15,7 +15,7 @@ export interface CommandLinePhone {
   sessionFile: string;
   /** Runs one command as a person would type it. */
   run(argv: readonly string[], environment?: Record<string, string>): Promise<Said>;
-  /** Deletes its session file. */
+  /** Deletes the phone's session file. */
   close(): void;
 }
 

@@ -46,7 +46,7 @@ describe("User tokens sent directly to the Data API", () => {
     expect(refused.error?.code).toBe("42501");
   });
 
-  test("a user's token returns its session's state", async () => {
+  test("a user's token can read the state of its own session", async () => {
     const { id, email, client } = await signedIn();
     const state = await client.rpc("session_state");
     expect(state.data).toMatchObject({

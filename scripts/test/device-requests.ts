@@ -12,7 +12,7 @@ export interface DeviceClient {
 /** A device's request that is waiting for a person. */
 export interface DeviceRequest {
   deviceCode: string;
-  /** As stored in the database, without a hyphen. */
+  /** The code as stored in the database, without a hyphen. */
   userCode: string;
 }
 

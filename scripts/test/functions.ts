@@ -6,14 +6,15 @@ import { startStack } from "./start-stack.ts";
 
 /**
  * `npm run test:functions`: runs the functions' integration tests on both versions of Deno and in both response loops,
- * each on a separate stack. `-- --on deno-hosted/hosted` runs one of the four. Ends with the counts for each.
+ * each on a separate stack. `-- --on deno-hosted/hosted` runs one of the four combinations. The output ends with the
+ * counts for each combination.
  */
 const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
 /**
  * Tests that pass only with the stack's own server, which notices a disconnecting client immediately. Deno's server
- * notices it only sometimes, and hosted Supabase's at the next write; leaving-clients.integration.test.ts covers what
- * is charged then. Deno's servers also reset a connection whose body they did not read, before the stack's gateway has
- * the response.
+ * notices it only sometimes, and hosted Supabase's only at the next write. leaving-clients.integration.test.ts covers
+ * the charges in these cases. Deno's servers also reset a connection whose body they did not read, before the stack's
+ * gateway has received the response.
  */
 const onNodeAlone = [
   "client leaves before the first byte",
@@ -46,7 +47,7 @@ for (const runtime of chosen) {
   console.log(`\n── functions on ${runtime}`);
   const stack = await startStack(settings);
   try {
-    // Tests that start their own functions read the settings, too.
+    // Tests that start the functions themselves need the settings, too.
     Object.assign(process.env, settings, { GATEHOUSE_STACK: stack.file });
     outcomes.push({
       runtime,

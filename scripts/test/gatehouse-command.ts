@@ -5,17 +5,17 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readStack } from "./stack.ts";
 
-/** How a run of the command ended. */
+/** The result of a run of the command. */
 export interface Ran {
   code: number | null;
   stdout: string;
   stderr: string;
 }
 
-/** The `gatehouse` command with a home folder of its own. */
+/** The `gatehouse` command with a separate home folder. */
 export interface CommandLine {
   home: string;
-  /** Runs the command. @param options.onLine gets each line of stdout as it comes */
+  /** Runs the command. @param options.onLine receives each line of stdout immediately */
   run(
     args: string[],
     options?: { onLine?: (line: string) => void; environment?: Record<string, string> },
@@ -25,7 +25,7 @@ export interface CommandLine {
 
 const bin = fileURLToPath(new URL("../gatehouse/bin.js", import.meta.url));
 
-/** Opens a terminal for the command, with an empty home folder. */
+/** Prepares the command with an empty home folder. */
 export async function openCommandLine(): Promise<CommandLine> {
   const home = await mkdtemp(join(tmpdir(), "gatehouse-command-"));
   return {
@@ -33,7 +33,7 @@ export async function openCommandLine(): Promise<CommandLine> {
     run: (args, { onLine, environment } = {}) =>
       new Promise((resolve, reject) => {
         const child = spawn(process.execPath, [bin, ...args], {
-          // Passes none of this process's settings, which would lead the command to other folders.
+          // Passes no other variables of this process, since some would make the command use other folders.
           env: { PATH: process.env.PATH, HOME: home, ...environment } as unknown as NodeJS.ProcessEnv,
           stdio: ["ignore", "pipe", "pipe"],
         });
@@ -52,7 +52,8 @@ export async function openCommandLine(): Promise<CommandLine> {
 }
 
 /**
- * Signs in with the command. @param options.approve answers for the person; gets the address that the command prints
+ * Signs in with the command. @param options.approve approves in place of the person, at the address that the command
+ * prints
  */
 export function signInByCommand(
   terminal: CommandLine,

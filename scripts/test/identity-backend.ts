@@ -27,8 +27,8 @@ export interface TokenOptions {
 }
 
 /**
- * A Supabase Auth with the behaviour that a test sets, in front of the stack's real Data API and database. It answers
- * `/auth/v1` itself, with its own tokens, and forwards `/rest/v1` unless the test asks for a failure there.
+ * A simulated Supabase Auth whose behaviour the test sets, in front of the stack's real Data API and database. It
+ * answers `/auth/v1` itself, with its own tokens, and forwards `/rest/v1` unless the test asks for a failure there.
  */
 export interface IdentityBackend {
   url: string;
@@ -61,7 +61,7 @@ export interface IdentityBackend {
   vault: "ok" | "down";
   /** How many of the next calls to the vault fail. */
   vaultMisses: number;
-  /** The response of everything else in the Data API. */
+  /** The response of all other calls to the Data API. */
   rows: "ok" | "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
   /** Starts a session of the account, also in the database. */
@@ -272,7 +272,10 @@ function fails(response: ServerResponse, behaviour: string): boolean {
   return behaviour === "down" || behaviour === "hang";
 }
 
-/** Forwards a call to the stack. Replaces a user's token with one of the stack, which accepts no other issuer. */
+/**
+ * Forwards a call to the stack. Replaces a user's token with one that the stack has issued, since the stack accepts no
+ * other issuer.
+ */
 async function forward({ request, body, to }: { request: IncomingMessage; body: string; to: string }) {
   const { method = "GET", url = "/" } = request;
   const headers = new Headers(request.headers as Record<string, string>);

@@ -42,7 +42,7 @@ export async function signAsStack(claims: JWTPayload): Promise<string> {
     .sign(await importJWK({ ...signingKey, kty: "EC" }, "ES256"));
 }
 
-/** Returns the session with an expired access token, as it is an hour later. */
+/** Returns the session as it is an hour later, with an expired access token. */
 export async function expired(session: StoredSession): Promise<StoredSession> {
   const nowSeconds = Math.floor(Date.now() / 1000);
   const claims = { ...decodeJwt(session.access_token), iat: nowSeconds - 3_610, exp: nowSeconds - 10 };

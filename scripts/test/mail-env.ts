@@ -6,8 +6,8 @@ import { readStack } from "./stack.ts";
 const { base, supabase, mail } = readStack();
 
 /**
- * Gives each test of a file exclusive use of the outbox, among the files that call this. A resend sends any email that
- * is due, so a mail server that is down in one test would fail another test's email.
+ * Gives each test of a file exclusive use of the outbox. Only files that call this function wait for each other. A
+ * resend sends any email that is due, so a mail server that is down in one test would fail another test's email.
  */
 export function lockOutbox(): void {
   let client: Client;
@@ -23,8 +23,8 @@ export function lockOutbox(): void {
 export const afterStackServer = () => new Promise((resolve) => setTimeout(resolve, 500));
 
 /**
- * Runs `work`, such as sending through a mail server that is down, while emails to all other recipients are locked: a
- * failed attempt would delay another test's email by minutes.
+ * Runs `work`, such as sending through a mail server that is down, while emails to all other recipients are locked.
+ * Otherwise, a failed attempt would delay another test's email by minutes.
  */
 export async function whileOthersWait(recipient: string, work: () => Promise<void>): Promise<void> {
   const client = new Client({ connectionString: supabase.dbUrl });

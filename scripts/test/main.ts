@@ -5,11 +5,11 @@ import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./run
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm test`: runs every tier, cheapest first, on one stack. The type check runs concurrently with the other checks and
- * the unit tests; the last two tiers mostly wait, so they run in parallel. `npm run test:stack` tests faults of the
+ * `npm test`: runs every tier on one stack, cheapest first. The type check runs concurrently with the other checks and
+ * the unit tests. The last two tiers run in parallel, since they mostly wait. `npm run test:stack` tests faults of the
  * local stack itself. All tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N
- * failed`. The exit code is 1 unless something ran and nothing failed. Budgets are for two idle cores: a tier over its
- * budget is reported but does not fail, since machines are shared.
+ * failed`. The exit code is 0 only if something ran and nothing failed. A tier over its time budget is reported but
+ * does not fail, since machines are shared. Budgets are for two idle cores.
  */
 const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });
@@ -65,7 +65,7 @@ if (stack) {
     await tier("contract", { budgetSeconds: 60, run: vitest("contract") });
     await tier("integration", { budgetSeconds: 120, run: vitest("integration") });
     await tier("browser", { budgetSeconds: 240, run: () => runPlaywright({ reportDir }) });
-    // The last tier on this stack, so that what generated requests leave behind disturbs no other test.
+    // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
     await tier("fuzz", { budgetSeconds: 60, run: vitest("fuzz") });
   } finally {
     await stack.stop().catch(failStack);

@@ -63,7 +63,7 @@ export async function createOpenidClient({
   };
 }
 
-/** An authorization request, and what its client keeps for the response. */
+/** An authorization request, and the values that its client needs to check the response. */
 export interface Asked {
   client: TestClient;
   path: string;
@@ -99,14 +99,14 @@ export async function ask(
 
 type Answer = Awaited<ReturnType<Browser["get"]>>;
 
-/** Returns where a response of the authorization endpoint leads: by a redirect or by a refreshing page. */
+/** Returns the URL to which an authorization response redirects, in its Location header or in a refreshing page. */
 export function leadsTo({ location, text }: Pick<Answer, "location" | "text">): URL | null {
   const refresh = /http-equiv="refresh" content="0;url=([^"]+)"/i.exec(text)?.[1]?.replaceAll("&amp;", "&");
   const address = location ?? refresh;
   return address ? new URL(address, base) : null;
 }
 
-/** Returns the form that submits a consent page's decision. */
+/** Returns the URL and the account of a consent page's form. */
 export function decisionForm(text: string): { action: string; accountId: string } | null {
   const form = /<form[^>]*action="([^"]*\/oauth\/authorize\/decision[^"]*)".*?name="accountId" value="([^"]+)"/s.exec(
     text,

@@ -10,8 +10,8 @@ import { cookieOf, keepSession } from "./keep-session.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
-// Connecting, and running the first statements, costs as much as dozens of later statements. It is not an error if the
-// stack closes an idle connection.
+// Connections are pooled, since connecting and running the first statements takes as long as dozens of later
+// statements. It is not an error if the stack closes an idle connection.
 const database = new pg.Pool({
   connectionString: supabase.dbUrl,
   max: 8,
@@ -29,9 +29,9 @@ export interface Person {
   password: string;
 }
 
-/** A browser, and our server's view of its session. */
+/** A browser that can read its session from our server. */
 export interface SignedInBrowser extends Browser {
-  /** Where the sign-in led, if there was one. */
+  /** The URL to which the sign-in page redirected; null if the page was not used. */
   location: string | null;
   session(): Promise<{
     user: { id: string };
@@ -76,7 +76,7 @@ export async function insertAccount({ email, password }: Pick<Person, "email" | 
   return id;
 }
 
-/** Ages the emails to an account so that others of their kinds may follow, on our pages and at the backend. */
+/** Ages the emails to an account, so that our pages and the backend can send another email of each kind. */
 export async function passMailPause(email: string): Promise<void> {
   await query(
     `update auth.users
@@ -101,7 +101,7 @@ export async function endMailTurns(email: string): Promise<void> {
   );
 }
 
-/** Adds authenticators to an account, as enrollment leaves them. */
+/** Adds authenticators to an account, as they are after enrollment. */
 export async function insertAuthenticators(
   { id }: Pick<Person, "id">,
   names: readonly string[],
@@ -120,7 +120,7 @@ export async function deletePerson({ id }: Pick<Person, "id">): Promise<void> {
   await query("delete from auth.users where id = $1", [id]);
 }
 
-/** Opens a signed-in browser, for tests of what comes after the sign-in. */
+/** Opens a signed-in browser, for tests that begin after the sign-in. */
 export async function enter(person: Pick<Person, "email" | "password">): Promise<SignedInBrowser> {
   return signedIn(openBrowser(base, { cookie: await cookieOf(person) }), null);
 }
@@ -138,7 +138,7 @@ export async function signIn(
 /**
  * Opens a browser whose session was verified long ago.
  * @param options.secondsAgo the age of each verification
- * @param options.prove raises the session first, such as with a code
+ * @param options.prove a factor's code that also raises the session
  */
 export async function signedInLongAgo(
   { email, password }: Pick<Person, "email" | "password">,

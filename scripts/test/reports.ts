@@ -31,7 +31,7 @@ const vitestReport = z.object({
 
 /**
  * Reads Vitest's JSON report. Skipped tests and files without tests count as failures.
- * @param without matches names of tests that were meant to be left out
+ * @param without matches the names of tests that were deliberately left out
  */
 export function vitestResult(report: unknown, without?: RegExp): Result {
   const { testResults } = vitestReport.parse(report);

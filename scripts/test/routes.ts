@@ -1,6 +1,6 @@
 import routes from "../../remix-app/routes.ts";
 
-/** The routes that a session may open before it proves its second factor, and what it gets there. */
+/** The routes that a session may open before it proves its second factor, with a note on what each route allows. */
 export const openRoutes: Readonly<Record<string, string>> = {
   mfa: "the challenge itself",
   "mfa/app": "the challenge itself, on a phone",

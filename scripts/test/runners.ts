@@ -23,7 +23,7 @@ function run(command: string, args: string[], { env = process.env, label }: RunO
   }
   return new Promise((resolve, reject) => {
     child.once("error", reject);
-    // Not "close": a process left behind could keep the streams open.
+    // Waits for "exit" and not for "close", since a remaining child process could keep the streams open.
     child.once("exit", (code) => resolve(code ?? 1));
   });
 }
@@ -35,8 +35,8 @@ export async function runCheck(command: string, args: string[]): Promise<Result>
 }
 
 /**
- * Runs a Vitest project, or only its files below some paths, without tests whose names match a pattern. A run that
- * fails apart from any test counts as a failure, too.
+ * Runs a Vitest project, optionally only its files below some paths and without tests whose names match a pattern. A
+ * run that fails although no test failed counts as a failure, too.
  */
 export async function runVitest(
   project: string,
@@ -57,9 +57,9 @@ export async function runPlaywright({ reportDir }: { reportDir: string }): Promi
   return orFailed(playwrightResult(await readJson(reportFile)), code);
 }
 
-/** Runs two minutes of traffic with faults, and its audit. A run without a report or without checks fails. */
+/** Runs two minutes of traffic with faults, and then the audit. A run without a report or without checks fails. */
 export async function runSoak({ reportDir, label }: { reportDir: string; label?: string }): Promise<Result> {
-  // The same choices in each run, so that a failure is due to a change.
+  // Every run has the same seed, so that a new failure is due to a change of the code.
   const seed = 1;
   const options = ["--quick", `--seed=${seed}`, `--report=${reportDir}`];
   const code = await run(process.execPath, ["scripts/soak/main.ts", ...options], { label });

@@ -8,7 +8,10 @@ const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
 /** bcrypt's lowest cost. At the usual cost, hashing takes half of the tests' processor time. */
 const cheapestHash = "4";
-/** The backend's own pause between emails, short enough that tests meet only our pages' pause. */
+/**
+ * The minimum time between emails at the backend. It is shorter than our pages' minimum, so that only the pages'
+ * minimum affects tests.
+ */
 const shortMailPause = "1s";
 
 export type StartedStack = { file: string; stop: () => Promise<void> };
@@ -16,15 +19,15 @@ export type StartedStack = { file: string; stop: () => Promise<void> };
 /**
  * Starts a whole stack with its own ports, its own data below `.local/` and the models that fail on purpose, and waits
  * until it is ready.
- * @param settings of the stack that tests may choose, such as LOCAL_BOT_CHALLENGE; by default, passwords are hashed at
- * bcrypt's lowest cost, and the identity backend emails an account every second
+ * @param settings overrides for the stack, such as LOCAL_BOT_CHALLENGE; by default, passwords are hashed at bcrypt's
+ * lowest cost, and the identity backend may email an account every second
  * @param options.without services that are left out
  * @param options.signal aborts a start in progress
- * @param options.dataDir a directory for its data, which is kept; by default a new one below `.local/`, removed at the
- * end
+ * @param options.dataDir a directory for the stack's data, which is kept; by default a new one below `.local/`, removed
+ * at the end
  * @param options.durable whether a commit waits for the disk, as it does outside of tests
- * @returns the path of its stack.json, and how to stop it and remove its data
- * @throws Error with the runner's last output if it does not become ready
+ * @returns the path of the stack's stack.json, and a function that stops the stack and removes its data
+ * @throws Error with the runner's last output if the stack does not become ready
  */
 export async function startStack(
   settings: Record<string, string> = {},

@@ -10,7 +10,7 @@ test("uses the same package versions in the functions as in package.json", () =>
   expect(imports).toEqual(Object.fromEntries(pinned));
 });
 
-test("deno.json imports no key that is a prefix of another, since the functions' bundler replaces by prefix", () => {
+test("no import key in deno.json is a prefix of another, since the functions' bundler replaces by prefix", () => {
   const keys = Object.keys(imports);
   for (const key of keys) expect(keys.filter((other) => other.startsWith(key))).toEqual([key]);
 });

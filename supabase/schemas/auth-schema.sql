@@ -8,7 +8,7 @@
 create or replace trigger create_profile_and_workspace after insert on auth.users
   for each row execute function private.create_profile_and_workspace();
 
--- Users are also deleted by the API and by hand, so their order is enforced on the table.
+-- Users are also deleted by the API and by hand, so the order of deletions is enforced on the table.
 create or replace trigger serialize_account_deletions before delete on auth.users
   for each statement execute function private.serialize_account_deletions();
 
@@ -198,7 +198,7 @@ as $$
 declare
   known jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
   readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
-  -- Uses the clock rather than the transaction's start, since this one may have waited for an earlier one.
+  -- Uses the clock rather than the transaction's start, since this transaction may have waited for an earlier one.
   second bigint := floor(extract(epoch from clock_timestamp()));
   written jsonb;
 begin
@@ -238,8 +238,8 @@ comment on function private.write_required_mfa_policy(auth.users, jsonb) is
   'generation, and moves the boundary forward to the current second; signInAgain moves the boundary of primary methods'
   ' too. For definers that hold the account''s row for update; not granted to any role.';
 
--- With database encryption, Auth encrypts a stored hash at a sign-in, by a statement that sets no other column of ours.
--- A new password voids the mailed tokens in the same statement.
+-- With database encryption, Auth encrypts a stored hash at a sign-in. Only a statement that sets a new password also
+-- voids the mailed tokens.
 create or replace function private.is_new_password(stored text, hash text) returns boolean
   language sql
   stable
@@ -433,7 +433,7 @@ create or replace function private.delete_auth_factor(subject_id uuid, target_id
   security invoker
   set search_path = ''
 as $$
-  -- As in Auth: sessions raised by the factor return to AAL1.
+  -- Sessions that the factor raised return to AAL1, as in Auth.
   delete from auth.mfa_amr_claims a
   where a.authentication_method = 'totp'
     and a.session_id in (select s.id from auth.sessions s where s.user_id = subject_id and s.factor_id = target_id);

@@ -106,9 +106,9 @@ revoke update, delete on
   private.recovery_events
 from service_role;
 revoke insert, update, delete on
-  -- Only these functions may write keys.
+  -- Only definer functions may write keys.
   ai.keys,
-  -- The server reads balances; only these functions may change them.
+  -- The server reads balances. Only definer functions may change them.
   ai.credit_accounts,
   ai.credit_ledger,
   ai.runs,

@@ -404,7 +404,9 @@ describe("confirm_access", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("confirming access requires the account's authenticator in the session", async ({ db }) => {
+  test("an account's access can be confirmed only in a session that was verified with its authenticator", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId });
     const ask = (sessionId: string) => confirm(db, { userId, sessionId });

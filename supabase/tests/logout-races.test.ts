@@ -135,7 +135,7 @@ test("a policy change and a concurrent sign-out don't wait for each other", () =
     expect(await distinct(scene)).toEqual(scene.logins);
   }));
 
-test("many concurrent changes queue a notice for each login, and one caller claims each notice", () =>
+test("many concurrent changes queue one notice for each login, and exactly one caller claims each", () =>
   withLogins(async (scene) => {
     const { db, service, claims, factorId } = scene;
     const changes = [

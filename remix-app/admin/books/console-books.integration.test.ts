@@ -9,7 +9,6 @@ import { shiftMonth } from "../../studio/costs/month.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
 import { formOf } from "../../testing/form.ts";
 
-/** The last full month, and the month two months before it. */
 const month = shiftMonth(new Date().toISOString().slice(0, 7), -1);
 const [first, last] = [dayOf(month, 1), dayOf(month, lengthOf(month))];
 const mark = randomUUID().slice(0, 8);

@@ -79,7 +79,8 @@ export function OverviewTable({
             cell: (row) => <RunsLink row={row} by={by} days={days} daysEach={daysEach} runsPath={runsPath} />,
           },
           ...(costVisible ? [spend] : []),
-          // A day is unrelated to the day in the same position of the previous range.
+          // Days have no column for the change: a day is unrelated to the day at the same position in the previous
+          // range.
           ...(by === "day" ? [] : [change]),
           credits,
           ...(otherwise && by === "day" ? [other] : []),

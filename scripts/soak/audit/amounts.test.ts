@@ -4,7 +4,7 @@ import { judgeAmounts, leastOfMs } from "./amounts.ts";
 const judged = (count: number, { trafficMs = leastOfMs, grows = true } = {}) =>
   judgeAmounts([{ what: "runs", count, least: 60, grows }], trafficMs).ok;
 
-test("an audit check fails with fewer facts than its minimum", () => {
+test("an audit check fails if it has seen fewer facts than its minimum", () => {
   expect(judged(60)).toBe(true);
   expect(judged(59)).toBe(false);
   expect(judged(0)).toBe(false);

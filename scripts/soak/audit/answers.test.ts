@@ -34,7 +34,7 @@ describe("Failed calls", () => {
     expect(judged({ status: null, left: true })).toBe(true);
   });
 
-  test("excuses a failed call until the recovery time after the fault ends, and no longer", () => {
+  test("excuses a failed call only until the recovery time after a fault has passed", () => {
     const at = (ms: number) => ({ startedAt: ms, endedAt: ms + 10 });
     expect(judged(at(12_000 + recoveryMs), [span])).toBe(true);
     expect(judged(at(12_000 + recoveryMs + 1), [span])).toBe(false);
@@ -42,7 +42,7 @@ describe("Failed calls", () => {
     expect(judged(at(8_989), [span])).toBe(false);
   });
 
-  test("only a fault of a part that the call depends on excuses its failure", () => {
+  test("a fault excuses a failed call only if the call depends on the faulty part", () => {
     const functions: Span = { ...span, part: "functions" };
     expect(judged({ target: "web" }, [functions])).toBe(false);
     expect(judged({ target: "ai" }, [functions])).toBe(true);
@@ -68,7 +68,7 @@ test("does not count answers below 500 as failures", () => {
   for (const status of [200, 303, 401, 409, 429]) expect(judged({ status })).toBe(true);
 });
 
-test("the audit fails on a finding, and on a fault that never ended", () => {
+test("the audit fails on a finding, and on a fault that is still active", () => {
   expect(judgeFindings([]).ok).toBe(true);
   expect(judgeFindings([{ at: 0, actor: "browser 1", text: "odd" }]).ok).toBe(false);
   expect(judgeFaults([span], []).ok).toBe(true);
@@ -91,7 +91,7 @@ describe("Slowness", () => {
   const judgedAll = (answers: Answered[], spans: Span[]) => judgeAnswers(answers, spans).ok;
   const many = (count: number) => Array.from({ length: count }, () => answer);
 
-  test("slowness excuses a few 503s with an error code, and no more", () => {
+  test("slowness excuses a limited number of 503s with an error code", () => {
     expect(judgedAll(many(mostOfSlowness), [slow])).toBe(true);
     expect(judgedAll(many(mostOfSlowness + 1), [slow])).toBe(false);
     expect(judgedAll(many(mostOfSlowness + 1), [slow, span])).toBe(true);

@@ -42,7 +42,7 @@ export function judgeAnswers(answers: readonly Answered[], spans: readonly Span[
   });
 }
 
-/** Checks that clients saw nothing that must never happen. */
+/** Checks that clients reported no findings, which are things that must never happen. */
 export function judgeFindings(findings: readonly Finding[]): Verdict {
   return verdict("clients saw nothing odd", {
     figures: `${findings.length} findings`,

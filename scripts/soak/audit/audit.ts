@@ -37,7 +37,10 @@ export type Audited = {
   trafficMs: number;
 };
 
-/** A hung provider call without streaming ends after 140 s; add the sweeper's 45 s and 15 s, and some slack. */
+/**
+ * The sum of the 140 s after which a hung provider call without streaming ends, the sweeper's 45 s and 15 s, and some
+ * slack.
+ */
 const settleLimitMs = 215_000;
 const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider", "pgbouncer", "balancer"];
 

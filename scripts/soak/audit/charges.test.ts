@@ -101,7 +101,7 @@ describe("Lost charges", () => {
     const told = { ...kill, killed: false };
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer], spans: [told] })).toEqual(["no lost charge"]);
   });
-  test("reports a lost charge if the run has fewer tokens than the provider counted", () => {
+  test("reports a lost charge if a run has fewer tokens than the provider counted", () => {
     expect(failing({ runs: [{ ...run, outputTokens: 49 }] })).toEqual(["charges are the provider's truth"]);
   });
   test("reports a lost charge if the run's cost differs in the last digit", () => {
@@ -120,7 +120,7 @@ describe("Runs left open without a provider call", () => {
   test("reports a run left open without a provider call, unless the functions were killed while opening it", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
-    // Requested before the functions ended, and opened before they answer again.
+    // The run was requested before the functions ended, and opened before they answered again.
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_800 }], spans: [kill] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
@@ -132,7 +132,7 @@ describe("Runs left open without a provider call", () => {
   });
 });
 
-test("a swept run whose functions were killed midway is not a lost charge", () => {
+test("a swept run is not a lost charge if the functions were killed during it", () => {
   expect(failing({ runs: [{ ...run, ...swept }], spans: [kill] })).toEqual([]);
 });
 
@@ -187,13 +187,16 @@ describe("Books", () => {
   };
   const judged = (change: Partial<BookFact>) => judgeBooks([{ ...books, ...change }]).map(({ ok }) => ok);
 
-  test("the books pass if they agree", () => expect(judged({})).toEqual([true, true]));
-  test("the books fail if a run is still open", () => expect(judged({ openRuns: 1 })).toEqual([false, true]));
-  test("the books fail if credits are still reserved", () =>
+  test("the audit of the books passes if runs, ledger and balances agree", () =>
+    expect(judged({})).toEqual([true, true]));
+  test("the audit of the books fails if a run is still open", () =>
+    expect(judged({ openRuns: 1 })).toEqual([false, true]));
+  test("the audit of the books fails if credits are still reserved", () =>
     expect(judged({ reserved: "0.00000001" })).toEqual([false, true]));
-  test("the books fail if ledger and balance differ", () =>
+  test("the audit of the books fails if the ledger and a balance differ", () =>
     expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
-  test("the books fail if runs and ledger differ", () => expect(judged({ billed: "0.55" })).toEqual([true, false]));
+  test("the audit of the books fails if the runs and the ledger differ", () =>
+    expect(judged({ billed: "0.55" })).toEqual([true, false]));
 });
 
 test("finds a usage report that omits a run or differs by a digit", () => {

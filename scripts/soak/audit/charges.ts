@@ -47,7 +47,7 @@ function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]):
   );
 }
 
-/** Returns whether Postgres ended as it opened a run, so that its confirmation may never have arrived. */
+/** Returns whether Postgres ended while it opened a run, so that its confirmation may never have arrived. */
 function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(
     ({ kind, from, until }) =>
@@ -99,7 +99,9 @@ function judgeTruth({ runs, calls }: ChargeFacts): Verdict {
   });
 }
 
-/** Checks that each provider call belongs to one run and was charged, unless the functions were killed midway. */
+/**
+ * Checks that each provider call belongs to one run and was charged, unless the functions were killed during the call.
+ */
 function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
   const failures: string[] = [];
   const byRequest = Map.groupBy(runs, ({ requestId }) => requestId);
@@ -238,7 +240,7 @@ function subtract(one: string, other: string): string {
   return formatDecimal({ units: at(a) - at(b), scale });
 }
 
-/** Checks that every report covers the same runs, to the last digit. */
+/** Checks that each report has exactly the totals of its runs in the database. */
 export function judgeReports(reports: readonly { where: string; said: Totals; runs: Totals }[]): Verdict {
   const failures = reports.flatMap(({ where, said, runs }) => [
     ...(said.requests === runs.requests

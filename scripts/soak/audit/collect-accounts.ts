@@ -6,7 +6,7 @@ import type { World } from "../world.ts";
 import type { AccountFact, EndedFact } from "./accounts.ts";
 import { query } from "./collect.ts";
 
-/** Only this many of the last ended sessions are checked over HTTP; the database is checked for all of them. */
+/** The maximum number of ended sessions that are checked over HTTP. All ended sessions are checked in the database. */
 const mostAsked = 60;
 
 async function livingSessions(world: World, ids: readonly string[]): Promise<Set<string>> {

@@ -73,7 +73,7 @@ function countOf(
   return { what, limit, admitted, refused, failed: statuses.length - admitted - refused };
 }
 
-/** Calls each sweep function while another sweep is running; the second call goes through the pooler. */
+/** Calls each sweep function while another sweep is running. The second call goes through the pooler. */
 export async function probeSweepers(world: World): Promise<SweeperFact[]> {
   const first = new pg.Client({ connectionString: world.stack.supabase.dbUrl });
   const pooled = new URL(world.stack.supabase.dbUrl);

@@ -133,7 +133,7 @@ const amountsOf = (json: string, name: string) =>
   [...json.matchAll(new RegExp(`"${name}":\\s*(-?[\\d.]+)`, "g"))].map(([, digits = "0"]) => digits);
 const firstOf = (json: string, name: string) => amountsOf(json, name)[0] ?? "0";
 
-/** Sums a member's amounts from their digits, to 12 decimals, without floats. */
+/** Sums the amounts of one JSON member exactly, to 12 decimals. */
 function sumOf(json: string, name: string): string {
   const scale = 12;
   const units = amountsOf(json, name).reduce((sum, digits) => {

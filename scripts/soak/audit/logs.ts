@@ -14,7 +14,10 @@ const noAnswer = /TypeError: fetch failed/g;
 const unthoughtOf = /\b(uncaught|unhandled)/i;
 /** Matches what is allowed only during an outage: a failed fetch, a stack trace, or an error. */
 const alarms = /^\s+at \S+|"level":"error"|\bFATAL\b|fetch failed/;
-/** What Postgres logs about clients that connect while it starts or stops, and about those it disconnects. */
+/**
+ * Matches what Postgres logs about clients that connect while it starts or stops, and about clients that it
+ * disconnects.
+ */
 const ownEnd =
   /the database system is|terminating connection|terminating background|not properly shut down|unexpected EOF|could not (receive|send)/;
 

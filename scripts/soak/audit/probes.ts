@@ -1,6 +1,6 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** Something that must work once every service is back up, and how it was answered. */
+/** A call that must succeed once every service is back up, and its response. */
 export type Probe = { what: string; expected: number; status: number; detail: string };
 
 /** Checks that each probe was answered as expected. */

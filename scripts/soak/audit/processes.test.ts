@@ -19,7 +19,7 @@ test("a process that was replaced without a fault aimed at it counts as crashed"
   expect(judgeProcesses(pids("functions", [9_000, 1], [13_000, 2]), [span]).ok).toBe(false);
 });
 
-test("a fault that only slows a process does not excuse its end", () => {
+test("a fault that only slows a process does not excuse a crash", () => {
   const slow: Span = { ...span, kind: "slow disk", part: "postgres" };
   expect(judgeProcesses(pids("postgres", [9_000, 1], [13_000, 2]), [slow]).ok).toBe(false);
 });

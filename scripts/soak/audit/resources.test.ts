@@ -43,7 +43,7 @@ describe("Memory", () => {
     expect(judgeMemory(process((minute) => (minute === 5 ? limit + 1 : 100))).ok).toBe(false);
   });
 
-  test("memory is judged per process, and not for a process that ran only briefly", () => {
+  test("memory is judged per process, and short-lived processes are ignored", () => {
     expect(judgeMemory([...process(() => 80), ...process(() => 150, { pid: 2 })]).ok).toBe(true);
     expect(growthOf(process((minute) => 80 + minute).slice(0, 170))).toBeUndefined();
   });

@@ -3,23 +3,28 @@ import type { ConnectionSample, Sample } from "../samples.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
 /**
- * Maximum memory in megabytes (docs/capacity.md). The platform kills functions at 256; the other services must fit a
- * small server.
+ * Maximum memory in megabytes (docs/capacity.md). Hosted functions are killed at 256 MB, and the other services must
+ * fit a small server.
  */
 export const mostRssMb: Record<string, number> = { functions: 200, web: 512, identity: 512, gateway: 512, notes: 512 };
-/** The share of a process's lifetime that counts as warm-up: until its heap fits the work, a process grows. */
+/**
+ * The share of a process's lifetime that counts as warm-up, in which a process grows until its heap is large enough.
+ */
 const warmUpPart = 1 / 3;
 /** Growth can't be judged over a shorter time. */
 const shortestMs = 4 * 60_000;
 /** How much a process may grow while it is watched after its warm-up. */
 export const mostGrowthMb = 25;
-/** How much higher the peak of the last third may be than the earlier peak: heaps are sawteeth whose peaks vary. */
+/**
+ * How much higher the peak of the last third may be than the earlier peak. The peaks of a heap vary even without
+ * growth.
+ */
 const mostPeakMb = 10;
 /** How many connections a role may hold: the sum of its pools. */
 export const mostConnections: Record<string, number> = { gateway: 80, authenticator: 30, supabase_auth_admin: 15 };
 const mostFilesMore = 60;
 
-/** Checks that no process is too large, and that none grows. */
+/** Checks that no process exceeds its memory limit or grows. */
 export function judgeMemory(samples: readonly Sample[]): Verdict {
   const failures: string[] = [];
   const figures: string[] = [];
@@ -40,8 +45,8 @@ export function judgeMemory(samples: readonly Sample[]): Verdict {
 const signed = (mb: number) => `${mb >= 0 ? "+" : ""}${mb.toFixed(0)} MB`;
 
 /**
- * Returns the growth of one process after its warm-up, by linear regression; undefined if that time is too short. A
- * heap that was last collected early in that time and is full at the end hasn't grown: its peak would be higher.
+ * Returns the growth of one process after its warm-up, by linear regression; undefined if that time is too short.
+ * Growth counts only if the peak rises, too. A heap that just wasn't collected at the end has not grown.
  */
 export function growthOf(samples: readonly Sample[]): number | undefined {
   const [first, last] = [samples[0]?.at ?? 0, samples.at(-1)?.at ?? 0];
@@ -60,8 +65,8 @@ export function growthOf(samples: readonly Sample[]): number | undefined {
 }
 
 /**
- * Checks that no role holds more connections than its pools, that none stays in a transaction, and that no process
- * leaks files.
+ * Checks that no role holds more connections than its pools, that no connection stays in a transaction, and that no
+ * process leaks files.
  */
 export function judgeConnections({
   connections,

@@ -23,7 +23,7 @@ describe("Several servers", () => {
     [{ admitted: 9, refused: 21 }, false],
     [{ admitted: 11, refused: 19 }, false],
     [{ refused: 19, failed: 1 }, false],
-  ])("a rate limit of 10 with the counts %j passes: %s", (change, isOk) => {
+  ])("with the counts %j, the audit of a rate limit of 10 passes: %s", (change, isOk) => {
     const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
     expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
   });

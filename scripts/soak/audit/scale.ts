@@ -23,7 +23,7 @@ export function judgeRaces(races: readonly RefreshRace[]): Verdict {
   });
 }
 
-/** Checks that every switch begun on one server and finished on another led to the account. */
+/** Checks that every account switch begun on one server and finished on another led to the selected account. */
 export function judgeMoves(moves: readonly MovedSwitch[]): Verdict {
   const doubtful = moves.filter(({ outcome }) => outcome === "doubtful").length;
   return verdict("a switch begun on one server finishes on another", {
@@ -58,7 +58,7 @@ export function judgeSweepers(sweepers: readonly SweeperFact[]): Verdict {
   });
 }
 
-/** Counts how often each process was killed; after ten minutes, each must have been killed. */
+/** Counts how often each process was killed. After ten minutes, each process must have been killed at least once. */
 export function judgeKills(
   spans: readonly Span[],
   { services, trafficMs }: { services: readonly string[]; trafficMs: number },

@@ -2,7 +2,7 @@
 export type Verdict = {
   check: string;
   ok: boolean;
-  /** What was counted, for the table. */
+  /** The counts to print in the table. */
   figures: string;
   /** What is wrong, and where to look. */
   failures: string[];

@@ -16,7 +16,7 @@ describe("Accounts", () => {
     );
   });
 
-  test("fails if an account keeps a session after its sign-out", () => {
+  test("the audit fails if an account keeps a session after its sign-out", () => {
     const ended = { actor: "browser 1", what: "session s", how: "its user signed out", alive: false };
     expect(judgeEnded([ended]).ok).toBe(true);
     expect(judgeEnded([ended, { ...ended, alive: true }]).ok).toBe(false);
@@ -53,7 +53,7 @@ describe("Logs", () => {
   const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
   const judged = (text: string, at = 0, service = "web") => judgeLogs([{ service, at, text }], [span]).ok;
 
-  test("logs may report an outage only during one", () => {
+  test("logs may report an outage only while it lasts", () => {
     const line = '{"level":"error","error":"Error","code":"ECONNREFUSED"}';
     expect(judged(line, 10_000)).toBe(true);
     expect(judged(line, 12_000 + recoveryMs)).toBe(true);
@@ -91,7 +91,7 @@ describe("Logs", () => {
   });
 });
 
-test("finds a probe that fails once everything is up again", () => {
+test("reports a probe that fails after everything has recovered", () => {
   const probe = { what: "a chat", expected: 200, status: 200, detail: "" };
   expect(judgeProbes([probe]).ok).toBe(true);
   expect(judgeProbes([probe, { ...probe, status: 503 }]).ok).toBe(false);

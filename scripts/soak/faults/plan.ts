@@ -37,8 +37,8 @@ export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof others
 export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
 
 /**
- * Less than a minute, with one fault of each kind. The functions are killed first and the sweeping server soon after,
- * so that runs left open are swept before traffic ends. The stack recovers fully between two faults.
+ * A plan of less than a minute, with one fault of each kind. The functions are killed first and the sweeping server
+ * soon after, so that runs left open are swept before traffic ends. The stack recovers fully between two faults.
  */
 const quickPlan: [FaultKind, number, number][] = [
   ["functions SIGKILL", 3, 0],
@@ -52,7 +52,10 @@ const quickPlan: [FaultKind, number, number][] = [
 ];
 
 const firstMs = 15_000;
-/** Minimum and maximum time between two faults. With several servers there are more processes to kill. */
+/**
+ * Minimum and maximum time between two faults. With several servers, the pauses are shorter, since there are more
+ * processes to kill.
+ */
 const pauseMs = [14_000, 26_000] as const;
 const scaledPauseMs = [10_000, 18_000] as const;
 /** Time without faults before the end, so that the last fault's consequences show in the traffic. */
@@ -81,7 +84,8 @@ export function planFaults({
   let round: FaultKind[] = [];
   let atMs = firstMs;
   while (atMs < trafficMs - quietEndMs) {
-    // The middle half is free of restarts so that memory can be watched; several servers leave no such time.
+    // Nothing is restarted in the middle half, so that memory can be watched. With several servers, restarts are too
+    // frequent for that.
     const isMiddle = !scale && atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
     if (round.length === 0)

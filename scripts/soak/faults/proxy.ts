@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** Forwards TCP to one local port, at once or after a delay. */
+/** Forwards TCP to one local port, immediately or after a delay. */
 export interface DelayingProxy {
   port: number;
   /** Sets the target; connections that arrived earlier wait for it. */
@@ -17,7 +17,7 @@ export async function createDelayingProxy(random: () => number = Math.random): P
   let range: { fromMs: number; toMs: number } | null = null;
   const open = new Set<Socket>();
 
-  /** Forwards chunks in order and the end last; later chunks never overtake earlier ones. */
+  /** Forwards chunks in order, even if later chunks have a shorter delay, and then the end of the stream. */
   function pass(from: Socket, to: Socket): void {
     const waiting: { chunk: Buffer | null; dueAt: number }[] = [];
     let timer: NodeJS.Timeout | undefined;

@@ -31,8 +31,8 @@ function signal(pids: readonly number[], name: NodeJS.Signals): void {
 
 /**
  * Simulates a disk that stalls: every Postgres process except the first (backends, WAL writer, checkpointer) is stopped
- * for 180 ms of every 300 ms, so that commits wait midway while holding their locks. Doesn't need root, but needs
- * Linux's /proc. The processes always resume.
+ * for 180 ms of every 300 ms, so that commits wait while holding their locks. Doesn't need root, but needs Linux's
+ * /proc. The processes always resume.
  */
 export async function stallPostgres(
   pid: number,

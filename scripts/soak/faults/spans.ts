@@ -14,18 +14,21 @@ export type Span = {
   killed: boolean;
 };
 
-/** Returns the part that a service belongs to: `web-2` is one of the web servers. */
+/** Returns the part that a service belongs to. For example, `web-2` belongs to the part `web`. */
 export const partOf = (service: string) => service.replace(/-\d+$/, "") as Part;
 
 /** How long after a part is healthy again callers may still find broken connections. */
 export const recoveryMs = 5_000;
 
-/** Returns whether a fault only slows a part down, by milliseconds rather than seconds. It doesn't excuse a timeout. */
+/**
+ * Returns whether a fault only slows a part down, by milliseconds rather than seconds. Such a fault doesn't excuse a
+ * timeout.
+ */
 export const isSlowness = ({ kind }: Span): boolean => kind === "slow disk" || kind === "network delay";
 
 const needs: Record<Target, readonly Part[]> = {
   web: ["web", "gateway", "identity", "pgbouncer", "postgres"],
-  // A satellite calls the platform; its own process never has faults.
+  // A satellite depends on the platform. Faults never affect the satellite's own process.
   notes: ["web", "gateway", "identity", "pgbouncer", "postgres"],
   ai: ["gateway", "functions", "pgbouncer", "postgres"],
 };

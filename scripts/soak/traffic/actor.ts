@@ -3,7 +3,7 @@ import type { Journal } from "../journal.ts";
 import type { Random } from "../random.ts";
 import type { World } from "../world.ts";
 
-/** What each actor receives. */
+/** The context that each actor gets. */
 export interface Stage {
   world: World;
   journal: Journal;

@@ -183,7 +183,7 @@ export function errorCodeOf(text: string): string | null {
   return /"error":\s*\{.*?"code":\s*"(\w+)"/s.exec(text)?.[1] ?? null;
 }
 
-/** Reads what a streamed or whole answer says about its run, with the exact digits of amounts. */
+/** Reads the run's data from a streamed or complete answer, with the exact digits of amounts. */
 function toldBy(text: string): Attempt["told"] {
   const at = text.lastIndexOf('"platform":');
   if (at < 0) return null;

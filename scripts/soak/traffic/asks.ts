@@ -1,10 +1,10 @@
-/** One attempt of a request, as its client saw it. */
+/** One attempt of a request, as recorded by its client. */
 export type Attempt = {
   requestId: string;
   startedAt: number;
   endedAt: number;
   status: number | null;
-  /** What a complete answer said about the run; null if no complete answer arrived. */
+  /** The run's data in a complete answer; null if no complete answer arrived. */
   told: { runId: string; billedCredits: string; costUsd: string | null; usageSource: string } | null;
   left: boolean;
 };

@@ -8,7 +8,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser, type WatchedBrowser } from "./watched-browser.ts";
 
-/** One refresh that two web servers made concurrently. `doubtful`: an answer did not arrive. */
+/** A session's refresh by two web servers at the same time. The outcome is `doubtful` if an answer did not arrive. */
 export type RefreshRace = {
   actor: string;
   at: number;
@@ -16,7 +16,7 @@ export type RefreshRace = {
   outcome: "kept" | "lost" | "doubtful";
   detail: string;
 };
-/** One switch that was begun on one server and finished on another server. */
+/** An account switch that was begun on one server and finished on another. */
 export type MovedSwitch = { actor: string; at: number; outcome: "arrived" | "lost" | "doubtful"; detail: string };
 
 export interface Commuter extends Actor {
@@ -28,7 +28,7 @@ const sessionPath = "/api/v1/auth/session";
 const switchPath = "/api/v1/auth/accounts/switch";
 /** How long the first server may work on a switch before its client disconnects. */
 const leaveAfterMs = [1, 60] as const;
-/** Time between two switches; in between, the session comes close to its expiry and is refreshed. */
+/** Time between two account switches, long enough for the session to come close to its expiry and be refreshed. */
 const quietMs = 25_000;
 /** The longest time a web server works on a request, with some slack for a busy machine. */
 const longestRequestMs = 15_000;
@@ -97,7 +97,7 @@ export function createCommuter(
     const browsers = bases.map((base) => openOn(base));
     const seen = await Promise.all(browsers.map(sessionOf));
     const renewed = browsers.filter((browser) => hasToken(browser) && accessTokenOf(browser) !== token);
-    // As in a browser, the answer that arrives last sets the cookies; either one may be last.
+    // In a browser, the answer that arrives last sets the cookies. The order is random.
     const [kept = browsers[0], other = browsers[1]] = random.shuffled(browsers);
     const [, elsewhere] = random.shuffled(bases);
     const note = (outcome: RefreshRace["outcome"], detail: string) =>

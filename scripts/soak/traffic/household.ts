@@ -182,7 +182,7 @@ export function createHousehold(
     }
   }
 
-  /** Does several things concurrently, like tabs of one browser that share cookies. */
+  /** Waits for concurrent actions, as in tabs of one browser that share cookies. */
   async function together(deeds: readonly Promise<unknown>[]): Promise<void> {
     const done = await Promise.allSettled(deeds);
     const failure = done.find((one) => one.status === "rejected");

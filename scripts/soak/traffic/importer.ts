@@ -30,10 +30,10 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
   const { partner, stack } = world;
   const costs: ReportedCost[] = [];
   const invoices: ReportedInvoice[] = [];
-  /** Observations still to be sent: several costs mixed, some more than once. */
+  /** Observations still to be sent. They belong to several costs, and some are sent more than once. */
   let waiting: Observation[] = [];
 
-  /** @returns the status and the body's text, once there is an answer that isn't an outage */
+  /** @returns the status and text of the first answer that isn't caused by an outage */
   async function send(path: string, json: string): Promise<{ status: number; text: string } | null> {
     for (let tries = 0; tries < maxTries; tries += 1) {
       try {
@@ -60,7 +60,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
       } catch (error) {
         if (!(error instanceof NoAnswer)) throw error;
       }
-      // Keeps trying: what is pending when traffic ends must still be delivered.
+      // Keeps trying even after traffic has ended, since pending records must still be delivered.
       if (stage.ended.aborted) await new Promise((resolve) => setTimeout(resolve, retryMs));
       else await pause(retryMs, stage);
     }
@@ -150,7 +150,8 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
     if (deed === "invoice") return sendInvoice();
     if (deed === "one") return sendOne(waiting.pop() as Observation);
     const taken = waiting.slice(-5);
-    // If a batch has the same record twice, one of them is stale or unchanged: records are processed independently.
+    // A batch may have the same record twice. Records are processed independently, so one of the two is stale or
+    // unchanged.
     waiting = waiting.slice(0, -5);
     return sendBatch(taken);
   }

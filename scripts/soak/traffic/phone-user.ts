@@ -67,7 +67,7 @@ export function createPhoneUsers(
           if (userId !== pair.person.id) journal.find(name, `the handoff gave a session of ${userId}`);
           return journal.count("QR handoffs");
         }
-        // The answer with the session was lost.
+        // The answer with the session was lost, so the browser is not signed in.
         if (answer.status === "consumed") pair.browser = null;
         if (answer.status !== "created" && answer.status !== "approved") return;
       } else if (status < 500) {

@@ -12,7 +12,7 @@ import { createPhoneUsers } from "./phone-user.ts";
 import { createReader } from "./reader.ts";
 import { createVisitor, type Visitor } from "./visitor.ts";
 
-/** All traffic, and what its actors recorded. */
+/** The running traffic, and the records of its actors. */
 export interface Traffic {
   asks: readonly Ask[];
   households: readonly Household[];

@@ -16,7 +16,7 @@ export interface Visitor extends Actor {
 type Introspected = { active: boolean; sub?: string };
 type Redeemed = { userId: string; appSession: { token: string } } | null;
 
-/** Creates a visitor who goes from the platform to satellites with cross-app tokens, and signs out here and there. */
+/** Creates a visitor who goes from the platform to satellites with cross-app tokens, and signs out of either. */
 export function createVisitor(
   stage: Stage,
   { name, person, random }: { name: string; person: Person; random: Random },
@@ -56,7 +56,7 @@ export function createVisitor(
     return status === 201 ? (JSON.parse(text) as { token: string }).token : null;
   }
 
-  /** Visits the satellite that runs next to the platform: signs in, reads a page, signs out. */
+  /** Signs in to the satellite that runs next to the platform, reads a page and signs out. */
   async function visitNotes(web: ReturnType<typeof openWeb>): Promise<void> {
     if (!notes) return;
     const token = await mint(web, "notes");
@@ -82,8 +82,8 @@ export function createVisitor(
   }
 
   /**
-   * Does what an app's server does with a session: redeem, query, refresh, revoke. @returns a token that is still live,
-   * to be ended in another way
+   * Redeems, queries, refreshes and revokes an app session, as an app's server does. @returns the token of an active
+   * app session, which the caller ends in another way
    */
   async function spendAppSession(web: ReturnType<typeof openWeb>): Promise<string | null> {
     const handed = await mint(web, world.satellite.name);

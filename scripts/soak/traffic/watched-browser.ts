@@ -4,7 +4,7 @@ import type { Random } from "../random.ts";
 
 export type PageAnswer = Awaited<ReturnType<Browser["get"]>>;
 
-/** A browser that records every call. @throws NoAnswer from each call */
+/** A browser that records every call. Each call can throw NoAnswer. */
 export type WatchedBrowser = Browser;
 
 /** Opens a watched browser with its own address. `cookie` is the cookie that it already holds. */

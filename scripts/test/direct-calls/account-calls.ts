@@ -29,7 +29,7 @@ async function changingAddress() {
   return { person, half };
 }
 
-/** Prepares an account that signed up with a provider, and its phone. */
+/** Prepares an account that signed up with a provider, and the session of its phone. */
 async function withoutPassword() {
   const email = newAddress();
   const { challenge, verifier } = newChallenge();

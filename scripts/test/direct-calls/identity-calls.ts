@@ -22,13 +22,16 @@ import {
   visit,
 } from "./phone.ts";
 
-/** Returns from the provider to link the provider account to a session's account. */
+/**
+ * Starts linking a provider account to a session's account. @returns a function that follows the provider's redirect
+ * back
+ */
 async function returning({ accessToken }: Session, answer: { email: string }, challenge: object = {}) {
   const address = await beginLink(accessToken, challenge);
   return async () => landed(await visit(address, answer));
 }
 
-/** Returns from the provider to sign in. */
+/** Starts a sign-in with a provider. @returns a function that follows the provider's redirect back */
 async function arriving(email: string, challenge: object = {}) {
   const address = await beginOAuth(challenge);
   return async () => landed(await visit(address, { email }));
@@ -184,7 +187,7 @@ export const identityCalls: DirectCall[] = [
     route: "GET /callback",
     title: "a direct link, without PKCE",
     events: ["identity_linked", "sign_in"],
-    // The event's session belongs to the browser, which has not signed in before.
+    // The browser has not signed in before, so the owner is also emailed about a sign-in.
     mails: { identity_linked: 1, sign_in: 1 },
     unconfirmed: ["identity"],
     async prepare() {

@@ -3,7 +3,7 @@ import type { Answer } from "./phone.ts";
 
 /** A direct call, and the records and emails that it must cause. */
 export interface DirectCall {
-  /** Named as in the list of Supabase Auth's routes. */
+  /** The route's name in the list of Supabase Auth's routes. */
   route: string;
   title: string;
   /** Kinds of the events that the call records, each once. */

@@ -44,7 +44,7 @@ afterEach(async () => {
   await deletePerson(owner);
 });
 
-/** Links the attacker's own provider account, using only the password. */
+/** Links the attacker's provider account to the owner's account, using only the password. */
 async function linkDirectly(): Promise<Session> {
   const session = sessionIn(await done(signIn(owner)));
   const { challenge, verifier } = newChallenge();
@@ -78,7 +78,7 @@ async function openResetMail() {
   return { browser, location };
 }
 
-test("an owner who resets the password and confirms the access page locks out an attacker who linked an account directly", async () => {
+test("an owner who resets the password and confirms the access page locks out an attacker who linked an identity by a direct call", async () => {
   const attacker = await linkDirectly();
   expect(await opensAccount()).toBe(owner.id);
   await expect.poll(subjects).toContain(subjectOf("identity_linked"));
@@ -106,7 +106,7 @@ test("an owner who resets the password and confirms the access page locks out an
   }
 });
 
-test("a confirmation by an attacker who knew the password does not count for an owner who resets it", async () => {
+test("after a password reset, an owner still reviews an identity that an attacker with the old password has confirmed", async () => {
   await linkDirectly();
   const theirs = await signInOnPage(owner);
   const { fields, boxes } = formOf((await theirs.get(accessPath)).text, accessPath);

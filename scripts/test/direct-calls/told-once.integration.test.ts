@@ -24,7 +24,7 @@ const subjectOf = (kind: string) =>
   eventKind(kind)?.notice?.subject.replaceAll("{product}", "Gatehouse") ?? "New sign-in from node";
 const settle = () => new Promise((resolve) => setTimeout(resolve, settleMs));
 
-/** Returns an account's activity and the subjects in its mailbox, after all due emails were sent. */
+/** Returns an account's activity and the subjects of its emails, after all due emails were sent. */
 async function told({ id, email }: Pick<Person, "id" | "email">) {
   await afterStackServer();
   await sweep(email);
@@ -40,7 +40,7 @@ async function told({ id, email }: Pick<Person, "id" | "email">) {
   return { events, subjects: (await mailsTo(email)).map(({ subject }) => subject) };
 }
 
-test("a provider sign-in on a phone is recorded once, and emailed once if the app differs", async () => {
+test("each provider sign-in on a phone is recorded once, and emailed once if the app is new to the account", async () => {
   const email = newAddress();
   const { challenge, verifier } = newChallenge();
   const first = await done(exchange(await visit(await beginOAuth(challenge), { email }), verifier));

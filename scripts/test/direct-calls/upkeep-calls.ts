@@ -9,7 +9,7 @@ const { supabase } = readStack();
 const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
 const nothingToSay: Answer = { status: 204, body: "", location: "" };
 
-/** Statements of Supabase Auth's cleanup (`internal/models/cleanup.go`). */
+/** Runs a statement of Supabase Auth's cleanup (`internal/models/cleanup.go`). */
 const cleanUp = (table: string, condition: string) => async () => {
   await query(
     `delete from auth."${table}" where id in (select id from auth."${table}" where ${condition} limit 100 for update skip locked);`,

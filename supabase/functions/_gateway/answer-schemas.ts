@@ -54,7 +54,7 @@ export const tokensAnswer = tokenCount.extend({ platform });
 export const embeddingsAnswer = embeddingList.extend({ platform });
 
 const price = z.number().optional();
-/** Prices at a route; the tier with the largest `min_input_tokens` that the input reaches is charged. */
+/** Prices at a route. The entry with the largest `min_input_tokens` that the input reaches applies. */
 const prices = z.array(
   z.object({
     /** The service tier that these prices apply to; absent for the default tier. */
@@ -87,7 +87,9 @@ export const model = z.object({
     output_limit: count.nullable(),
     /** Prices of the first route. Empty if the workspace hides what providers charge. */
     prices,
-    /** Where calls go, in order. Absent if the workspace hides what providers charge. */
+    /**
+     * The model's routes, in the order in which they are called. Absent if the workspace hides what providers charge.
+     */
     routes: z
       .array(
         z.object({
@@ -122,7 +124,7 @@ export const anthropicModelList = z.object({
   has_more: z.literal(false),
 });
 
-/** A credential, its limits, what it spent this month and what is left; null for what is hidden. */
+/** A credential with its limits, this month's spending and what is left. Hidden values are null. */
 export const credential = z.object({
   source: z.enum(["key", "app_token", "session"]),
   workspaceId: z.uuid(),
@@ -183,7 +185,7 @@ export const usageReport = z.object({
   workspaceId: z.uuid(),
   appId: z.uuid(),
   ...window,
-  /** The adjacent earlier window; null if it and everything before it is empty. */
+  /** The adjacent earlier window; null if that window and all earlier ones are empty. */
   previous: z.object(window).nullable(),
   rows: z.array(
     z.object({

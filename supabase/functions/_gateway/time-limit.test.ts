@@ -36,7 +36,7 @@ test("a restarted limit expires at its new time, however often it was restarted"
   expect(fall).toHaveBeenCalledOnce();
 });
 
-test("ended limits do not expire and leave no timer behind", () => {
+test("a time limit that was ended early never fires and leaves no timer behind", () => {
   const fall = vi.fn();
   const limits = Array.from({ length: 1_000 }, (_, n) => startTimeLimit(50 + n, fall));
   expect(vi.getTimerCount()).toBe(1);

@@ -47,7 +47,7 @@ const faults: [string, () => Promise<Fault>][] = [
 
 describe.for([false, true])("a provider called with stream: %s", (stream) => {
   test.for(faults)(
-    "if the provider %s, closes the run, leaves nothing reserved and charges nothing twice",
+    "a call to a provider that %s ends its run, leaves nothing reserved and is never charged twice",
     async ([, faultOf]) => {
       const { settings, model, code, status, tries } = await faultOf();
       const gateway = await openGateway(settings);
@@ -67,8 +67,7 @@ describe.for([false, true])("a provider called with stream: %s", (stream) => {
       expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code });
       expect([charged, truth.length]).toEqual([run.billed_credits, tries]);
       expect((await tenant.books()).reserved).toBe("0.00000000");
-      // A provider that may have charged is not called again for the same key; a provider that certainly didn't charge
-      // is.
+      // A retry with the same key calls the provider again only if the first call certainly cost nothing.
       const again = await call().catch((error) => error.code);
       const mayHaveCharged =
         (refusal as InstanceType<typeof OpenAI.APIError>).headers?.get("x-should-retry") === "false";
@@ -78,7 +77,7 @@ describe.for([false, true])("a provider called with stream: %s", (stream) => {
   );
 });
 
-test("the books agree after all faults", async () => {
+test("the books balance after all provider faults", async () => {
   const { balance, ledger, runs, granted, reserved } = await tenant.books();
   const [row] = await tenant.db.query<{ left: string }>("select ($1::numeric - $2::numeric)::text as left", [
     granted,

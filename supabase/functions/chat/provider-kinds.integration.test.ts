@@ -6,7 +6,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 import { createPricedModel } from "../../tests/priced-model.ts";
 import { openStrictUpstream, type StrictUpstream } from "../../tests/strict-upstream.ts";
 
-/** The settings in docs/providers.md: its examples by id, and the default address of each kind. */
+/** The provider guide, whose documented settings are tested. */
 const guide = readFileSync(new URL("../../../docs/providers.md", import.meta.url), "utf8");
 const examples = [
   ...guide.matchAll(
@@ -33,7 +33,7 @@ function settingsOf(id: string, kind: string, origin: string): Record<string, st
 const bearer: [string, string] = ["authorization", "Bearer k"];
 const counted = { prompt_tokens: 20, completion_tokens: 3, total_tokens: 23 };
 
-/** Formats as documented by the sources that each kind's module cites. */
+/** Upstreams in the documented format of each kind. The module of each kind cites its source. */
 const upstreams: (StrictUpstream & { id: string; kind: string })[] = [
   {
     id: "AZURE_CLASSIC",
@@ -86,7 +86,7 @@ const upstreams: (StrictUpstream & { id: string; kind: string })[] = [
     text: "Forty-two.",
   },
   {
-    // A server without a key, and without usage in its answers.
+    // A server that requires no key and states no usage.
     id: "VLLM",
     kind: "vllm",
     path: "/v1/chat/completions",
@@ -133,7 +133,7 @@ afterAll(async () => {
   for (const { close } of servers.values()) close();
 });
 
-/** Sends a call as standard clients do, including hints that some providers refuse. @returns the text, and the run */
+/** Sends a chat with hints that some providers refuse, as standard clients do. @returns the text, usage and run */
 async function ask(id: string, { stream, tools }: { stream: boolean; tools: boolean }) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
@@ -163,20 +163,20 @@ async function ask(id: string, { stream, tools }: { stream: boolean; tools: bool
 const ways = [false, true].flatMap((stream) => [false, true].map((tools) => ({ stream, tools })));
 
 describe.for(upstreams)("an upstream of kind $kind that refuses unknown members", ({ id, text, usage }) => {
-  test.for(ways)("a strict upstream answers a chat, streamed $stream, with server tools $tools", async (way) => {
+  test.for(ways)("a strict upstream serves a chat (stream: $stream, server tools: $tools)", async (way) => {
     const { taken, refused } = servers.get(id) ?? { taken: [], refused: [] };
     taken.length = 0;
     const told = await ask(id, way);
     expect(refused).toEqual([]);
     expect(told.text).toBe(text);
-    // A stream's client gets the usage it requested, whether or not the provider was asked for it.
+    // A streaming client gets the usage that it requested, even if the provider was not asked for it.
     if (usage || way.stream) {
       expect(told.usage).toMatchObject({ prompt_tokens: expect.any(Number), completion_tokens: expect.any(Number) });
     }
     expect(told.run).toMatchObject({ status: "succeeded", http_status: 200 });
     const calls = way.tools ? 2 : 1;
     expect(taken.length).toBe(calls);
-    // Output beyond the limit is charged as stated; output that isn't stated is estimated.
+    // Output is charged as the provider states it, even beyond the limit. Without a statement it is estimated.
     expect(told.run.usage_source === "provider").toBe(usage !== undefined);
     if (usage) {
       expect(told.run).toMatchObject({
@@ -187,7 +187,7 @@ describe.for(upstreams)("an upstream of kind $kind that refuses unknown members"
   });
 });
 
-test("a model lists its endpoints; calls to other endpoints are refused without calling a provider", async () => {
+test("a model lists its endpoints; calls to other endpoints are refused before a provider is called", async () => {
   const client = gateway.clientOf(tenant.key);
   const own = servers.get("OWN");
   const before = own?.taken.length;
@@ -205,7 +205,7 @@ test("a model lists its endpoints; calls to other endpoints are refused without 
   expect([own?.taken.length, own?.refused]).toEqual([before, []]);
 });
 
-test("an endpoint missing on the server is answered with 502, which standard clients do not retry", async () => {
+test("an endpoint that the provider's server lacks is answered with a 502 that clients do not retry", async () => {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId }).withOptions({ maxRetries: 2 });
   const vllm = servers.get("VLLM");

@@ -47,7 +47,7 @@ afterAll(async () => {
   await tenant.close();
 });
 
-/** Makes a call, whole or streamed, and reads its run. */
+/** Sends a chat. Returns its text or its error, and its run. */
 async function ask(name: string, { stream = false } = {}) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
@@ -90,7 +90,7 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
     ]);
   });
 
-  test("falls back after a route that hangs, and records that the hanging route may have charged", async () => {
+  test("falls back from a hanging route and records that it may have charged", async () => {
     first.script = hang;
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -101,11 +101,11 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
     ]);
   });
 
-  // OpenRouter sends the second form, a chunk or a completion with a choice: openrouter.ai/docs/api-reference/errors
+  // OpenRouter sends the second form: https://openrouter.ai/docs/api-reference/errors
   test.for<[string, object]>([
     ["an error instead of an answer", {}],
     ["an error alongside a choice", { choices: [{ index: 0, finish_reason: "error", delta: { content: "" } }] }],
-  ])("falls back to the next route after a status of 200 with %s", async ([, rest]) => {
+  ])("falls back to the next route after status 200 with %s", async ([, rest]) => {
     const answer = { ...rest, error: { code: "server_error", message: "The server had an error." } };
     for (const type of ["application/json", "text/event-stream"]) {
       const isStream = type === "text/event-stream";
@@ -120,7 +120,7 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
     }
   });
 
-  test("falls back after a web page with status 200, as from a proxy or a wrong address", async () => {
+  test("falls back to the next route if a provider answers 200 with a web page", async () => {
     first.script = (response) => response.writeHead(200, { "content-type": "text/html" }).end("\n<!doctype html>");
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -131,7 +131,7 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
   });
 });
 
-test("a hanging route makes one call wait; later runs record that it was skipped", async () => {
+test("only one call waits for a hanging route; later runs record that it was skipped", async () => {
   first.script = hang;
   first.calls = 0;
   const runs = [];
@@ -144,7 +144,7 @@ test("a hanging route makes one call wait; later runs record that it was skipped
   expect(runs.at(-1)).toMatchObject({ usage_source: "provider", marks: [] });
 });
 
-describe.for([whole, streamed])("without another route, the error says what to do: %j", (how) => {
+describe.for([whole, streamed])("errors without another route: %j", (how) => {
   test.for<[string, Script, object]>([
     [
       "shorten the input",
@@ -170,7 +170,7 @@ describe.for([whole, streamed])("without another route, the error says what to d
     expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code, usage_source: "unavailable" });
   });
 
-  test("an error as a stream's first event becomes an error status, not an empty stream", async () => {
+  test("a stream whose first event is an error fails with an error status, not as an empty stream", async () => {
     first.script = (response) =>
       response
         .writeHead(200, { "content-type": "text/event-stream" })
@@ -192,7 +192,7 @@ test.for(["text/plain", "application/octet-stream", "application/x-ndjson", ""])
   },
 );
 
-test("sends the provider the run's id as x-request-id, and not the client's", async () => {
+test("sends providers the run's id as x-request-id, never the client's id", async () => {
   const requestId = `of-the-client-${randomUUID()}`;
   const told: object[] = [];
   const noting =

@@ -42,7 +42,7 @@ async function signedIn() {
 }
 
 describe("a person's own session", () => {
-  test("a person's session lists models, chats, streams, and is charged to its workspace", async () => {
+  test("a person's session can list models, chat and stream, and its workspace is charged", async () => {
     const { openai } = await signedIn();
     expect((await openai.models.list()).data.map(({ id }) => id)).toContain("demo-chat");
     const requestId = randomUUID();
@@ -72,13 +72,13 @@ describe("a person's own session", () => {
     await other.close();
   });
 
-  test("a person's session ends at sign-out, although its token has not expired", async () => {
+  test("a person's session stops working at sign-out, although its token has not expired", async () => {
     const { openai, auth } = await signedIn();
     await auth.signOut();
     await expect(openai.chat.completions.create(hello)).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
   });
 
-  test("refuses a session without the required second factor and states that reason", async () => {
+  test("refuses a session without the required second factor, and says why", async () => {
     const { openai, userId } = await signedIn();
     await tenant.db.query(
       `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
@@ -92,7 +92,7 @@ describe("a person's own session", () => {
     await expect(openai.models.list()).rejects.toMatchObject({ status: 403, code: "MFA_REQUIRED" });
   });
 
-  test("refuses a session token of another issuer or algorithm, or without a signature", async () => {
+  test("refuses a session token with another issuer or algorithm, or without a signature", async () => {
     const { token } = await signedIn();
     const [header = "", claims = "", signature = ""] = token.split(".");
     const none = Buffer.from('{"alg":"none","typ":"JWT"}').toString("base64url");
@@ -115,7 +115,7 @@ describe("a person's own session", () => {
 });
 
 describe("a key with allowed addresses", () => {
-  test("a key works only from its allowed addresses, even if the client claims one of them in a header", async () => {
+  test("a key works only from its allowed addresses; a header that claims one of them does not help", async () => {
     const bound = await createGatewayTenant();
     const allow = (addresses: string) =>
       bound.db.query("update ai.keys set allowed_addresses = $2 where id = $1", [bound.keyId, addresses]);

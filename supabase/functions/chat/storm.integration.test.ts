@@ -38,7 +38,7 @@ async function callSomehow(client: OpenAI, headers: Record<string, string>, key:
   }
 }
 
-/** Creates another key of the workspace, bound to an app that is linked to it. */
+/** Creates another key of the workspace and binds it to an app that is linked to the workspace. */
 async function createBoundKey(tenant: GatewayTenant): Promise<string> {
   const app = await createApp({
     kind: "external",
@@ -59,7 +59,7 @@ async function createBoundKey(tenant: GatewayTenant): Promise<string> {
   return text;
 }
 
-test("the books agree after a storm of callers who fail, disconnect, retry and exceed every limit", async () => {
+test("the books balance after a storm of callers who fail, disconnect, retry and exceed every limit", async () => {
   const tenant = await createGatewayTenant({ credits: "120" });
   const member = await createMember(tenant);
   const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
@@ -122,7 +122,7 @@ test("the books agree after a storm of callers who fail, disconnect, retry and e
   const whole = { reserved: "0.000000000000", kept: true, is_of_runs: true };
   expect(budgets).toEqual(["app", "key", "workspace"].map((scope) => ({ scope, ...whole })));
 
-  // Each key was charged once: it has a second run only if the first certainly cost nothing.
+  // An idempotency key has a second run only if the first one certainly cost nothing.
   const twice = await tenant.db.query(
     `select idempotency_key, coalesce(key_lineage_id, app_id, actor_id) as principal
      from ai.runs where workspace_id = $1 and cost_usd > 0 group by 1, 2 having count(*) > 1`,

@@ -38,7 +38,7 @@ afterAll(async () => {
 const setStrict = (strict: boolean) =>
   tenant.db.query("update ai.keys set is_strict = $2 where id = $1", [tenant.keyId, strict]);
 
-/** Makes a chat with additional members, and reads its run. */
+/** Sends a chat with additional members. Returns its outcome, its account and a function that repeats it. */
 async function ask(more: object, name = model) {
   const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
   const body = { model: name, messages: [{ role: "user" as const, content: "hello" }], ...more };
@@ -53,7 +53,7 @@ describe("a key in strict mode", () => {
   test.for([
     ["members that the provider's kind does not accept", { top_k: 3, acme_mode: "x" }, ["top_k", "acme_mode"]],
     ["a hosted tool", webSearch, ["web_search"]],
-  ] as const)("strict mode refuses %s by name, calls no provider and charges nothing", async ([, more, names]) => {
+  ] as const)("strict mode refuses and names %s, without calling the provider or charging", async ([, more, names]) => {
     const before = (await tenant.books()).balance;
     const { outcome, account } = await ask(more);
     expect(outcome).toMatchObject({ status: 400, code: "unsupported_parameter", param: names[0] });
@@ -63,26 +63,26 @@ describe("a key in strict mode", () => {
     expect([provider.calls, account.charged, reserved, balance]).toEqual([0, "0.00000000", "0.00000000", before]);
   });
 
-  test("strict mode refuses a member that only the second route's provider would not receive", async () => {
+  test("strict mode refuses a member that only the second route would drop", async () => {
     const retention = { prompt_cache_retention: "24h" as const };
     expect((await ask(retention)).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask(retention, mixed)).outcome).toMatchObject({ status: 400, param: "prompt_cache_retention" });
   });
 
-  test("strict mode refuses a hint that the second route's provider would not receive", async () => {
+  test("strict mode refuses a hint that only the second route would drop", async () => {
     expect((await ask({ user: "u", store: false })).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask({ user: "u", store: false }, mixed)).outcome).toMatchObject({ status: 400, param: "user" });
     expect((await ask({ store: false }, mixed)).outcome).toMatchObject({ object: "chat.completion" });
   });
 
-  test("strict mode serves a call that reaches the provider in full, including null members", async () => {
+  test("strict mode serves a call whose non-null members all reach the provider", async () => {
     const { outcome } = await ask({ acme_mode: null, temperature: 0.5 });
     expect(outcome).toMatchObject({ object: "chat.completion" });
     expect(outcome).not.toHaveProperty("platform.ignored");
   });
 
-  // codex-rs/core/src/client.rs of github.com/openai/codex: no setting of Codex removes it.
-  test("strict mode accepts client_metadata and leaves it out", async () => {
+  // Codex always sends client_metadata: codex-rs/core/src/client.rs in github.com/openai/codex.
+  test("strict mode accepts client_metadata without passing it on", async () => {
     const body = { model, input: "hello", client_metadata: { session: "s" } };
     await gateway
       .clientOf(tenant.key)
@@ -91,7 +91,7 @@ describe("a key in strict mode", () => {
     expect(provider.calls).toBe(1);
   });
 
-  test("strict mode leaves the idempotency key free after a refusal", async () => {
+  test("a refusal in strict mode leaves the idempotency key free", async () => {
     const { again } = await ask(webSearch);
     await setStrict(false);
     expect(await again()).toMatchObject({ platform: { ignored: ["web_search"] } });
@@ -106,7 +106,7 @@ describe("a key in strict mode", () => {
   });
 });
 
-test("without strict mode, unsupported members are left out and named", async () => {
+test("without strict mode, unsupported members are left out and listed in the answer", async () => {
   await setStrict(false);
   const { outcome } = await ask({ ...webSearch, acme_mode: "x" });
   expect(outcome).toMatchObject({ platform: { ignored: ["web_search", "acme_mode"] } });

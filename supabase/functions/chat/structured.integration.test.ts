@@ -25,7 +25,7 @@ const person: Format = {
   },
 };
 
-/** Requests a structured answer in every possible way. @returns the run's metadata */
+/** The ways to request a structured answer. Each returns the run's metadata. */
 const ways = {
   "a chat": async (model: string, format: Format, requestId: string, limit?: number) => {
     const answer = await tenant.client.chat.completions.create(chatOf(model, format, limit), named(requestId));
@@ -72,11 +72,11 @@ async function lastPlatform(events: AsyncIterable<object>): Promise<Platform | u
 }
 
 describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, ask]) => {
-  test("marks an answer that conforms to its schema schema_valid: true", async () => {
+  test("an answer that conforms to its schema has schema_valid: true", async () => {
     expect(await ask("demo-chat", person, `it-${randomUUID()}`)).toMatchObject({ schema_valid: true });
   });
 
-  test("marks a nonconforming answer schema_valid: false, and delivers and charges it anyway", async () => {
+  test("a nonconforming answer has schema_valid: false, and is delivered and charged anyway", async () => {
     const requestId = `it-${randomUUID()}`;
     const platform = await ask("demo-bad-schema", person, requestId);
     expect(platform?.schema_valid).toBe(false);
@@ -86,13 +86,13 @@ describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, as
     expect(Number(account.charged)).toBeGreaterThan(0);
   });
 
-  test("marks an answer that was cut off schema_valid: false, and charges it", async () => {
+  test("a truncated answer has schema_valid: false and is charged", async () => {
     const requestId = `it-${randomUUID()}`;
     expect(await ask("demo-chat", person, requestId, 5)).toMatchObject({ schema_valid: false });
     expect(Number((await tenant.accountOf(requestId)).charged)).toBeGreaterThan(0);
   });
 
-  test("refuses a schema that does not compile only if it is strict", async () => {
+  test("refuses a strict schema that does not compile; without strict, the answer is not validated", async () => {
     const broken = { ...person, schema: { $ref: "#/$defs/missing" } };
     await expect(ask("demo-chat", broken, `it-${randomUUID()}`)).rejects.toMatchObject({
       status: 400,
@@ -105,7 +105,7 @@ describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, as
   });
 });
 
-test("checks every choice against the schema, and treats one that calls a function as no answer", async () => {
+test("validates every choice against the schema, but not an answer that calls a function", async () => {
   const both = await tenant.client.chat.completions.create({ ...chatOf("demo-chat", person), n: 2 });
   expect(both).toMatchObject({ platform: { schema_valid: true } });
   const tools = [{ type: "function" as const, function: { name: "weather" } }];

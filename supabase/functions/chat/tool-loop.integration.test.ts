@@ -20,7 +20,7 @@ afterAll(() => tenant.close());
 
 const newId = () => `it-${randomUUID()}`;
 const named = (requestId: string) => ({ headers: { "x-request-id": requestId } });
-/** Fields of the gateway that the client's types don't include. */
+/** Returns a request with gateway fields that the client's types don't include. */
 const body = (prompt: string, fields: object = {}) =>
   ({
     model: "demo-chat",
@@ -51,7 +51,7 @@ async function stream(requestId: string, request: OpenAI.ChatCompletionCreatePar
   return { chunks, text, failure, platform: chunks.at(-1)?.platform };
 }
 
-/** Reads a stream to its end; any other answer is already complete. */
+/** Reads an answer to its end if it is a stream. */
 async function drained(answer: object): Promise<void> {
   if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
 }
@@ -62,7 +62,7 @@ function expectSum({ run, charged, truth, steps }: Account, modelCalls: number):
   expect(truth).toHaveLength(modelCalls);
   expect(run).toMatchObject({ usage_source: "provider", input_tokens: sum("input"), output_tokens: sum("output") });
   expect(charged).toBe(run.billed_credits);
-  // Each call is stored with what it is charged for, because its own input determines its tier.
+  // The usage of each call is stored, because each call's own input determines its price tier.
   const uses = run.attempts?.map((attempt) => attempt.charged);
   expect(uses).toMatchObject(truth.map(({ usage }) => ({ input_tokens: usage.input, output_tokens: usage.output })));
   expect(steps.map(({ step }) => step)).toEqual(steps.map((_, index) => index + 1));
@@ -90,7 +90,7 @@ describe("a chat with server tools", () => {
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("a streamed tool loop is one answer under one name, and metered the same", async () => {
+  test("a streamed tool loop is one answer with one id, and the usage of all its steps is metered", async () => {
     const requestId = newId();
     const { chunks, text, platform, failure } = await stream(
       requestId,
@@ -112,7 +112,7 @@ describe("a chat with server tools", () => {
     ]);
   });
 
-  test("accepts server tools in the native spelling, returns the time, and works with the client's helper", async () => {
+  test("accepts server tools in the platform field, and works with the client's stream helper", async () => {
     const { tools, ...request } = body("call current_time");
     const native = { ...request, platform: { max_steps: 2, tools: ["current_time"] } };
     const { answer } = await whole(newId(), native);
@@ -122,7 +122,7 @@ describe("a chat with server tools", () => {
   });
 
   test.for([false, true])(
-    "a tool loop ends when its steps are used up, even if the model wants more: streamed %s",
+    "a tool loop ends at max_steps, even if the model wants more: streamed %s",
     async (streamed) => {
       const limited = (model: string) => body("continue", { model, tools: ["calculator"], max_steps: 3 });
       const ask = async (model: string) => {
@@ -159,7 +159,7 @@ describe("a chat with server tools", () => {
   });
 });
 
-describe("a further step", () => {
+describe("a later step of a tool loop", () => {
   /** Creates a tenant whose balance covers only the first step. */
   async function poorTenant() {
     const poor = await createGatewayTenant({ credits: "1.5" });
@@ -167,7 +167,7 @@ describe("a further step", () => {
     return { poor, ask };
   }
 
-  test("refuses a further step that exceeds the balance, and charges earlier usage", async () => {
+  test("refuses a later step that exceeds the balance, and charges the steps before it", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     await expect(poor.client.chat.completions.create(ask, named(requestId))).rejects.toMatchObject({
@@ -184,7 +184,7 @@ describe("a further step", () => {
     await poor.close();
   });
 
-  test("a refused further step ends a stream with one error", async () => {
+  test("a refused later step ends a stream with one error", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     const events = await poor.client.chat.completions.create({ ...ask, stream: true }, named(requestId));
@@ -199,7 +199,7 @@ describe("a further step", () => {
   });
 
   test.for([false, true])(
-    "a further step that fails leaves the completed steps charged: streamed %s",
+    "a later step that fails leaves the completed steps charged: streamed %s",
     async (streamed) => {
       const requestId = newId();
       const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
@@ -214,7 +214,7 @@ describe("a further step", () => {
     },
   );
 
-  test("a failure after charged steps is not retried by the client or by its idempotency key", async () => {
+  test("a failure after charged steps tells clients not to retry, and its idempotency key is refused", async () => {
     const requestId = newId();
     const ask = () =>
       fetch(`${tenant.client.baseURL}/chat/completions`, {
@@ -236,7 +236,7 @@ describe("a further step", () => {
   });
 
   test.for([false, true])(
-    "charges an estimate in addition to known usage if the client leaves a further step: streamed %s",
+    "charges an estimate in addition to known usage if the client disconnects during a later step: streamed %s",
     async (streamed) => {
       const requestId = newId();
       const leaving = new AbortController();

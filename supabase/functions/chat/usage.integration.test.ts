@@ -54,7 +54,7 @@ const done = "data: [DONE]\n\n";
 
 type Asked = { path?: "chat" | "responses"; inputTokens?: number; fields?: object };
 
-/** Sends a call and reads its answer to the end. Returns it with the run and its settled cost. */
+/** Sends a call and reads its answer to the end. Returns the answer, the run and its settled cost. */
 async function ask({ path = "chat", inputTokens = 80, fields = {} }: Asked = {}) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
@@ -138,7 +138,7 @@ describe("a stream is charged for its stated usage", () => {
         done,
       "0.0028",
     ],
-    // https://docs.x.ai/docs/api-reference#chat-completions increases its counts with each chunk.
+    // xAI increases its counts with each chunk: https://docs.x.ai/docs/api-reference#chat-completions
     [
       "in each chunk, as it grows",
       delta("hi", { usage: { ...usage, completion_tokens: 1, total_tokens: 1001 } }) +
@@ -175,7 +175,7 @@ describe("a stream is charged for its stated usage", () => {
     }
   });
 
-  test("charges the stated usage of a stream sent instead of a whole answer, without [DONE]", async () => {
+  test("a stream sent instead of a whole answer is charged for its stated usage, even without [DONE]", async () => {
     for (const events of [delta("hi") + finish({ usage }), delta("hi") + finish({}, { usage })]) {
       answer = (_, response) => stream(response, events);
       const requestId = `it-${randomUUID()}`;
@@ -195,7 +195,7 @@ describe("a stream that ends without [DONE]", () => {
   };
 
   test.for([stream, cut])(
-    "a stream without [DONE] succeeds with an estimate if it has finished without usage",
+    "a stream without [DONE] that finished succeeds; if it states no usage, its cost is estimated",
     async (send) => {
       answer = (_, response) => void send(response, delta("hi") + finish());
       const { run } = await ask({ fields: { stream: true } });
@@ -204,7 +204,7 @@ describe("a stream that ends without [DONE]", () => {
     },
   );
 
-  test("a stream without [DONE] fails while a choice is open, and succeeds once all have finished", async () => {
+  test("a stream without [DONE] fails while a choice is open, and succeeds if all choices finished", async () => {
     const both = delta("hi") + chunk({ choices: [{ index: 1, delta: { content: "ho" } }] }) + finish();
     const fields = { stream: true, n: 2 };
     answer = (_, response) => stream(response, both);
@@ -219,7 +219,7 @@ describe("a stream that ends without [DONE]", () => {
   });
 });
 
-test("an answer in several steps costs the usage of all steps, stated under OpenAI's names", async () => {
+test("an answer in several steps costs the usage of all steps, which it states under OpenAI's names", async () => {
   const usage = {
     ...{ prompt_tokens: 400, completion_tokens: 25, total_tokens: 12425 },
     ...{ cache_read_input_tokens: 2000, cache_creation_input_tokens: 10000, service_tier: "standard" },
@@ -238,7 +238,7 @@ test("an answer in several steps costs the usage of all steps, stated under Open
   });
 });
 
-test("a streamed answer in several steps is charged by usage in the finishing choice, without [DONE]", async () => {
+test("a streamed answer in several steps without [DONE] is charged for the usage in each finishing choice", async () => {
   const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
   const called = { name: "calculator", arguments: '{"expression":"1+1"}' };
   const call = { tool_calls: [{ index: 0, id: "t", type: "function", function: called }] };

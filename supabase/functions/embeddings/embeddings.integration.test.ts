@@ -35,7 +35,7 @@ describe("embeddings", () => {
     },
   );
 
-  test("returns embeddings as the provider sends them, in both encodings", async () => {
+  test("returns the same embedding in both encodings", async () => {
     const ask = (encoding_format: "float" | "base64") =>
       tenant.client.embeddings.create({ model, input: "a", dimensions: 4, encoding_format });
     const [float] = (await ask("float")).data;
@@ -56,7 +56,7 @@ describe("embeddings", () => {
     await expect(call).rejects.toMatchObject({ code: "invalid_request", param });
   });
 
-  test("leaves out unknown fields of an embeddings request and names them", async () => {
+  test("drops unknown fields of an embeddings request and lists them in the answer", async () => {
     const fields = { input: "a", input_type: "query", dimensions: null } as never;
     expect(await tenant.client.embeddings.create({ model, ...(fields as { input: string }) })).toMatchObject({
       platform: { ignored: ["input_type"] },

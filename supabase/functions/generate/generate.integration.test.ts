@@ -40,7 +40,7 @@ describe("the legacy endpoint", () => {
     expectTruth(account);
   });
 
-  test("the legacy endpoint uses the model that the body names", async () => {
+  test("the legacy endpoint uses the model named in the body", async () => {
     expect((await generate({ prompt: "x", model: "demo-length" })).body.finishReason).toBe("length");
   });
 
@@ -49,7 +49,7 @@ describe("the legacy endpoint", () => {
     [{ prompt: "" }, 400, "invalid_request"],
     [{ prompt: "x", temperature: 1 }, 400, "invalid_request"],
     [{ prompt: "x", model: "demo-error-500" }, 502, "provider_error"],
-  ] as const)("refuses %j with %d in OpenAI's format", async ([fields, status, code]) => {
+  ] as const)("the legacy endpoint refuses %j with %d in OpenAI's format", async ([fields, status, code]) => {
     const { response, body } = await generate(fields);
     expect([response.status, body.error.code, response.headers.has("deprecation")]).toEqual([status, code, true]);
   });

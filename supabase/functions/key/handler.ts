@@ -3,7 +3,7 @@ import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 
-/** Handles `GET /v1/key`, which describes the credential, its limits, what it has spent and what is left. */
+/** Handles `GET /v1/key`, which describes the credential, its limits, its spend and the remaining amounts. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   return createRouter([{ path: /^\/key$/, method: "GET", handle: describeCredential(gateway) }], gateway);
 }

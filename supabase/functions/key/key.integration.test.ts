@@ -19,7 +19,7 @@ async function askKey({ key = tenant.key, method = "GET", ...headers }: Record<s
 }
 
 describe("GET /v1/key", () => {
-  test("describes a key, its spend and what is left, to the last digit, but never the key itself", async () => {
+  test("GET /v1/key returns the key's exact spend and remaining limits, but never the key itself", async () => {
     const requestId = randomUUID();
     await tenant.client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: "hello" }] },
@@ -45,7 +45,7 @@ describe("GET /v1/key", () => {
     expect(text).not.toContain(tenant.key.slice(20));
   });
 
-  test("describes the credential's own key: no header selects another one", async () => {
+  test("GET /v1/key describes only the calling key; a header cannot select another workspace", async () => {
     const other = await createGatewayTenant();
     const { status, body } = await askKey({ "X-Platform-Workspace-Id": other.workspaceId });
     expect([status, body.error.code]).toEqual([403, "workspace_mismatch"]);

@@ -26,7 +26,7 @@ const body = (content: Anthropic.MessageParam["content"], fields: Partial<Params
 });
 const weather: Anthropic.Tool = { name: "weather", input_schema: { type: "object", properties: {} } };
 const search: Anthropic.WebSearchTool20250305 = { type: "web_search_20250305", name: "web_search", max_uses: 3 };
-/** Returns a system prompt with a cache mark. By default its text is unique, so no cache has it. */
+/** Returns a system prompt with a cache mark. The default text is unique, so that it is not in the cache yet. */
 const cached = (ttl: "5m" | "1h", mark = randomUUID()): Anthropic.TextBlockParam[] => [
   { type: "text", text: `${mark} ${"long ".repeat(400)}`, cache_control: { type: "ephemeral", ttl } },
 ];
@@ -84,7 +84,7 @@ describe.for([
     expect(Number(account.run.cost_usd)).toBeLessThanOrEqual(Number(account.run.reserved_usd));
   });
 
-  test("a message reads what an earlier message wrote to the cache", async () => {
+  test("a message reads the cache that an earlier message wrote", async () => {
     const system = cached("5m");
     await ask(newId(), body("first", { system }));
     const requestId = newId();
@@ -112,7 +112,7 @@ describe.for([
   test.for([
     ["a refusal", "demo-filtered", "hello", "refusal"],
     ["a paused turn", "demo-messages", "[[pause]] hello", "pause_turn"],
-  ] as const)("charges %s like an answer", async ([, provider, content, stop]) => {
+  ] as const)("charges %s like a complete answer", async ([, provider, content, stop]) => {
     const requestId = newId();
     const model = await tenant.addModel(provider);
     expect((await ask(requestId, body(content, { model }))).stop_reason).toBe(stop);
@@ -120,7 +120,7 @@ describe.for([
   });
 });
 
-describe("a stream", () => {
+describe("a streamed message", () => {
   async function collect(requestId: string, params: Params, leaveAfter = Number.POSITIVE_INFINITY) {
     const stream = await tenant.anthropic.messages.create({ ...params, stream: true }, named(requestId));
     let events = 0;
@@ -134,7 +134,7 @@ describe("a stream", () => {
   }
 
   test.for(["demo-error-midway", "demo-cut"])(
-    "a stream of %s ends in one error; its output is charged",
+    "a message streamed from %s ends in one error, and its output is charged",
     async (provider) => {
       const requestId = newId();
       const model = await tenant.addModel(provider);
@@ -149,7 +149,7 @@ describe("a stream", () => {
     },
   );
 
-  test("cancels a stream whose client disconnects at the provider, and charges what arrived", async () => {
+  test("when a client disconnects, its streamed message is cancelled at the provider and charged for what arrived", async () => {
     const requestId = newId();
     const model = await tenant.addModel("demo-stall");
     const content = "[[words=40]]";
@@ -178,7 +178,7 @@ describe("a stream", () => {
 });
 
 describe("a request to count tokens", () => {
-  test("returns the provider's token count and costs nothing", async () => {
+  test("counting tokens returns the provider's count and costs nothing", async () => {
     const requestId = newId();
     const { max_tokens, ...prompt } = body("hello there", { system: "Be brief.", tools: [weather] });
     const { input_tokens } = await tenant.anthropic.messages.countTokens(prompt, named(requestId));
@@ -217,7 +217,7 @@ describe("the credential of a message", () => {
     }
   });
 
-  test("reads x-api-key on other paths only with Anthropic's version header", async () => {
+  test("outside the messages endpoint, x-api-key works only with Anthropic's version header", async () => {
     const key = { "x-api-key": tenant.key };
     expect((await send(key, "/models")).status).toBe(401);
     expect((await send(key, "/key")).status).toBe(401);
@@ -225,7 +225,7 @@ describe("the credential of a message", () => {
   });
 });
 
-describe("errors", () => {
+describe("errors of the messages endpoint", () => {
   test.for<[string, () => Promise<unknown>, { new (...args: never[]): Error }, object]>([
     [
       "a field out of range",
@@ -269,7 +269,7 @@ describe("errors", () => {
       Anthropic.RateLimitError,
       { status: 429, type: "rate_limit_error" },
     ],
-  ])("throws the matching error class of Anthropic's client for %s", async ([, call, expected, members]) => {
+  ])("Anthropic's client throws the matching error class for %s", async ([, call, expected, members]) => {
     const failure = await call().then(
       () => undefined,
       (error: unknown) => error,
@@ -278,7 +278,7 @@ describe("errors", () => {
     expect(failure).toMatchObject(members);
   });
 
-  test("answers 402 billing_error once the balance is used up", async () => {
+  test("answers 402 billing_error if the balance is used up", async () => {
     const poor = await createMessagesTenant();
     await poor.db.query("update ai.credit_accounts set balance = 0 where workspace_id = $1", [poor.workspaceId]);
     const failure = await poor.anthropic.messages.create(body("x")).catch((error: unknown) => error);
@@ -293,7 +293,7 @@ describe("errors", () => {
   });
 });
 
-test("the answer to an idempotency key is replayed, whole and as a stream", async () => {
+test("a repeated idempotency key replays the answer, whole and as a stream", async () => {
   await tenant.db.query(
     `insert into ai.workspace_policies (workspace_id, content_capture) values ($1, true)
      on conflict (workspace_id) do update set content_capture = true`,
@@ -351,7 +351,7 @@ describe("models", () => {
     expect(platform.endpoints).toEqual(["/v1/messages"]);
   });
 
-  test("reads models one by one, and answers an unknown model with Anthropic's 404 not_found_error", async () => {
+  test("retrieves a single model, and answers an unknown model with Anthropic's 404 not_found_error", async () => {
     expect(await tenant.anthropic.models.retrieve("demo-chat")).toMatchObject({ type: "model", id: "demo-chat" });
     await expect(tenant.anthropic.models.retrieve("no-such-model")).rejects.toMatchObject({
       status: 404,
@@ -360,7 +360,7 @@ describe("models", () => {
   });
 });
 
-test("a search is refused as unsupported_parameter if the model has no price for it", async () => {
+test("refuses a search as unsupported_parameter if the model has no price for searches", async () => {
   const model = await tenant.addModel("demo-messages");
   await tenant.db.query("update ai.model_prices set valid = tstzrange(lower(valid), now()) where model_id = $1", [
     model,

@@ -9,7 +9,7 @@ import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import type { Endpoint } from "../_gateway/providers/kinds/kind.ts";
 import { anthropicListing } from "./anthropic-listing.ts";
 
-/** The form of every id in the catalogue. Other texts never reach the database. */
+/** The format of every model id. Other texts never reach the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
 
 /** Handles `/v1/models` and `/v1/models/{id}`, which list what the credential may use at this moment. */
@@ -52,7 +52,7 @@ function listModels(gateway: Gateway): Handler {
   };
 }
 
-/** What each path requires of a model and its providers. */
+/** The model kind and provider endpoint that each path requires. */
 const paths = [
   { path: "/v1/chat/completions", kind: "chat", endpoint: "chat" },
   { path: "/v1/responses", kind: "chat", endpoint: "responses" },
@@ -61,7 +61,10 @@ const paths = [
   { path: "/v1/audio/speech", kind: "speech", endpoint: "speech" },
 ] as const satisfies { path: string; kind: ModelKind; endpoint: Endpoint }[];
 
-/** Adds the paths to a listing's text, in which prices keep all their digits. Quotes within its strings are escaped. */
+/**
+ * Adds the paths to the listing's JSON as text, so that prices keep all their digits. Quotes within strings are
+ * escaped, so the pattern matches only members.
+ */
 function withEndpoints({ listing, endpoints }: { listing: string; endpoints: readonly string[][] }): string {
   let place = 0;
   return listing.replace(

@@ -25,7 +25,7 @@ describe("models", () => {
     expect(data[0]).toEqual(model);
   });
 
-  test("models without a price or a configured provider are not listed, and calling them is a 404", async () => {
+  test("models without a price or a configured provider are not listed, and calls to them get 404", async () => {
     const unpriced = await createPricedModel(tenant);
     await tenant.db.query("delete from ai.model_prices where model_id = $1", [unpriced]);
     const unreachable = await createPricedModel(tenant, { providers: ["not_configured"] });
@@ -37,7 +37,7 @@ describe("models", () => {
     }
   });
 
-  test("answers unknown models and models that are not allowed alike", async () => {
+  test("a model that the key may not use gets the same answer as an unknown model", async () => {
     await tenant.db.query("update ai.keys set allowed_models = '{demo-chat}' where id = $1", [tenant.keyId]);
     const { data } = await tenant.client.models.list();
     expect(data.map(({ id }) => id)).toEqual(["demo-chat"]);
@@ -46,7 +46,7 @@ describe("models", () => {
     }
   });
 
-  test("hides models without a valid key, under any model name", async () => {
+  test("refuses a caller without a valid key before it checks the model's name or the headers", async () => {
     const stranger = tenant.client.withOptions({ apiKey: (await createAiKey()).text });
     await expect(stranger.models.retrieve("\u0000")).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
     const headers = { "X-Platform-Operation": "a/b" };
@@ -64,7 +64,7 @@ describe("models", () => {
     await expect(tenant.client.models.list()).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
   });
 
-  test("the model list answers HEAD like GET without a body", async () => {
+  test("HEAD on the model list answers like GET, without a body", async () => {
     const response = await fetch(`${tenant.client.baseURL}/models`, {
       method: "HEAD",
       headers: { authorization: "Bearer nonsense" },

@@ -86,7 +86,7 @@ describe("POST /v1/provider-costs", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.7");
   });
 
-  test("refuses costs, invoices and usage with 403 once the app's registration has lost a scope", async () => {
+  test("refuses costs, invoices and usage with 403 after the app's registration loses a scope", async () => {
     const scoped = (scopes: string) =>
       tenant.db.query("update private.apps set scopes = $2 where id = $1", [tenant.appId, scopes]);
     await scoped("{workspace:session}");
@@ -177,7 +177,7 @@ describe("POST /v1/provider-costs", () => {
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
   });
 
-  test("accepts a cost of 8,192 bytes and refuses 8,193, regardless of the stated length", async () => {
+  test("accepts a cost of 8,192 bytes and refuses 8,193, even if the request states no length", async () => {
     expect((await post(costOfBytes(8_192))).status).toBe(200);
     const tooLarge = await post(costOfBytes(8_193));
     expect([tooLarge.status, tooLarge.body.error.code]).toEqual([413, "payload_too_large"]);

@@ -42,7 +42,7 @@ describe("POST /v1/provider-invoices", () => {
     expect(await tenant.db.query("select from ai.runs where workspace_id = $1", [tenant.workspaceId])).toEqual([]);
   });
 
-  test("keeps one receipt for an identical retry, and refuses any other version as a conflict", async () => {
+  test("concurrent identical retries store one invoice; a changed version is refused as a conflict", async () => {
     const invoice = invoiceOf({ periodStart: "2026-01-01", periodEnd: "2026-01-31" });
     const retries = await Promise.all(Array.from({ length: 50 }, () => post(invoice)));
     expect(new Set(retries.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
@@ -61,7 +61,7 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
   });
 
-  test("accepts one corrected invoice for each replaced invoice, and credit notes separately", async () => {
+  test("an invoice can be replaced only once; a credit note is accepted as a separate document", async () => {
     const first = invoiceOf();
     await post(first);
     const second = invoiceOf({ replaces: first.reference, amountUsd: 8 });
@@ -110,7 +110,7 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post(of(8_193))).status).toBe(413);
   });
 
-  test("refuses a key without an app, and a header naming another workspace, before it reads the body", async () => {
+  test("refuses a key without an app, and a header for another workspace, before reading the body", async () => {
     const unbound = await createGatewayTenant();
     const refused = await tenant.send("/provider-invoices", { body: "{", key: unbound.key });
     expect([refused.status, refused.body.error.code]).toEqual([403, "credential_not_bound"]);

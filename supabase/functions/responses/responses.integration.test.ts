@@ -47,7 +47,7 @@ describe("a non-streamed response", () => {
     },
   );
 
-  test("charges a non-streamed response without usage an estimate", async () => {
+  test("charges an estimate for a non-streamed response without usage", async () => {
     const requestId = newId();
     await tenant.client.responses.create({ model: "demo-no-usage", input: "hello there" }, named(requestId));
     const { run, charged } = await tenant.accountOf(requestId);
@@ -56,7 +56,7 @@ describe("a non-streamed response", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("a response parses into a schema, calls functions and accepts their output and its own items", async () => {
+  test("a response parses into a schema, calls functions, and accepts their output and its own earlier items", async () => {
     const parsed = await tenant.client.responses.parse({
       model: "demo-chat",
       input: "hello",
@@ -90,7 +90,7 @@ describe("a non-streamed response", () => {
     expect(answer.usage?.input_tokens).toBeGreaterThan(85);
   });
 
-  test("a response fails with the client's error classes", async () => {
+  test("OpenAI's client throws the matching error class for a failed response", async () => {
     const ask = (model: string) => tenant.client.responses.create({ model, input: "hello" });
     await expect(ask("demo-error-500")).rejects.toBeInstanceOf(OpenAI.InternalServerError);
     await expect(ask("demo-error-400")).rejects.toBeInstanceOf(OpenAI.BadRequestError);
@@ -103,7 +103,7 @@ describe("a non-streamed response", () => {
 
 describe("a streamed response", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
-    "a streamed response of %s has native events, the last with our metadata, and is metered to the last digit",
+    "a streamed response of %s has OpenAI's events with our metadata in the final one, and is metered exactly",
     async (model) => {
       const requestId = newId();
       const { events, types, failure } = await collect(requestId, model);
@@ -122,7 +122,7 @@ describe("a streamed response", () => {
     },
   );
 
-  test("a streamed response ends with [DONE] and passes on the provider's events byte for byte", async () => {
+  test("a streamed response passes on the provider's events byte for byte and ends with [DONE]", async () => {
     const body = JSON.stringify({ model: "demo-chat", input: "hello there", stream: true });
     const headers = { authorization: `Bearer ${tenant.key}`, "content-type": "application/json" };
     const ours = await (await fetch(`${tenant.client.baseURL}/responses`, { method: "POST", headers, body })).text();
@@ -138,7 +138,7 @@ describe("a streamed response", () => {
   });
 
   test.for(["demo-cut", "demo-error-midway", "demo-garbage"])(
-    "a streamed response of %s ends in one error and is charged an estimate of what it used",
+    "a streamed response of %s ends in one error and is charged an estimate of its usage",
     async (model) => {
       const requestId = newId();
       const { failure, types } = await collect(requestId, model, "[[words=20 pace=5]]");
@@ -151,7 +151,7 @@ describe("a streamed response", () => {
     },
   );
 
-  test("cancels a streamed response at the provider when the client leaves, and charges an estimate", async () => {
+  test("when a client disconnects, its streamed response is cancelled at the provider and charged an estimate", async () => {
     const requestId = newId();
     const stream = await tenant.client.responses.create(
       { model: "demo-paced", input: "[[words=200 pace=20]]", stream: true },

@@ -16,7 +16,7 @@ afterAll(() => tenant.close());
 
 const newId = () => `it-${randomUUID()}`;
 const named = (requestId: string) => ({ headers: { "x-request-id": requestId } });
-/** Fields of the gateway that the client's types don't include. */
+/** Returns a request with gateway fields that the client's types don't include. */
 const body = (input: unknown, fields: object = {}) =>
   ({ model: "demo-chat", input, tools: ["calculator", "current_time"], ...fields }) as unknown as Body;
 const multiply = 'call calculator with {"expression":"6*7"}';
@@ -39,7 +39,7 @@ async function stream(requestId: string, request: Body) {
   return { events, answer: last.response, platform: last.platform };
 }
 
-/** Reads a stream to its end; any other answer is already complete. */
+/** Reads an answer to its end if it is a stream. */
 async function drained(answer: object): Promise<void> {
   if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
 }
@@ -77,7 +77,7 @@ describe.for([
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("a response accepts tools in the native spelling, and items before the question", async () => {
+  test("a response accepts server tools in the platform field, and earlier items in the input", async () => {
     const input = [
       { role: "user", content: "hello" },
       { role: "assistant", content: "yes?" },
@@ -88,7 +88,7 @@ describe.for([
     expect(JSON.stringify(answer.output)).toContain(String.raw`\"utc\":\"${new Date().toISOString().slice(0, 11)}`);
   });
 
-  test("a response ends when its one or eight steps are used up, even if the model wants more", async () => {
+  test("a response ends at max_steps, even if the model wants more", async () => {
     const many = body(`[[calls=9]] ${multiply}`, { max_steps: 1 });
     expect(bare((await ask(newId(), many)).platform.steps)).toEqual([model()]);
     const requestId = newId();
@@ -100,7 +100,7 @@ describe.for([
     expect(stubborn.answer.output.map(({ type }) => type)).toEqual(["function_call"]);
   });
 
-  test.for([0, 9])("refuses a response of %i steps", async (max_steps) => {
+  test.for([0, 9])("refuses a response with max_steps %i", async (max_steps) => {
     await expect(ask(newId(), body("hello", { max_steps }))).rejects.toMatchObject({
       status: 400,
       code: "invalid_request",
@@ -114,7 +114,7 @@ describe.for([
     expect(answer.status).toBe("completed");
   });
 
-  test("refuses a response's further step that exceeds the balance, and charges earlier usage", async () => {
+  test("refuses a response's later step that exceeds the balance, and charges the steps before it", async () => {
     const poor = await createGatewayTenant({ credits: "1.5" });
     const requestId = newId();
     const streamed = ask === stream;
@@ -143,7 +143,7 @@ describe.for([
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("charges a response that the client leaves an estimate in addition to known usage", async () => {
+  test("a response whose client disconnects is charged an estimate in addition to its known usage", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });
@@ -160,7 +160,7 @@ describe.for([
 });
 
 describe("a streamed response with server tools", () => {
-  test("a streamed response with server tools has one beginning, continuously numbered items, and one end", async () => {
+  test("a streamed response with server tools has one start event, consecutively numbered items and one end event", async () => {
     const { events, answer } = await stream(newId(), body(`[[calls=2]] ${multiply}`));
     expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
     const types = events.map(({ type }) => type);

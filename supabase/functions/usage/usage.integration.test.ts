@@ -53,7 +53,7 @@ describe("GET /v1/usage", () => {
     expect(Math.abs(Date.parse(to) - Date.now())).toBeLessThan(60_000);
   });
 
-  test("GET /v1/usage covers the calling app only", async () => {
+  test("GET /v1/usage covers only the calling app", async () => {
     const other = await createGatewayTenant();
     const person = await createPerson();
     const refusals = [
@@ -72,7 +72,7 @@ describe("GET /v1/usage", () => {
     await other.close();
   });
 
-  test("echoes the usage window, in days or times, and names the previous window if it has data", async () => {
+  test("returns the usage window, in days or times, and the previous window if it has data", async () => {
     const window = async (query: string) => {
       const { body } = await usage(query);
       const { from, to, previous, rows } = body as Record<string, unknown>;
@@ -107,7 +107,7 @@ describe("GET /v1/usage", () => {
     expect(body.error.param).toMatch(/^(from|to)$/);
   });
 
-  test("GET records that the key was used; HEAD returns the same answer and doesn't", async () => {
+  test("GET /v1/usage records that the key was used; HEAD returns the same status without recording it", async () => {
     const lastUse = async () => {
       const [key] = await tenant.db.query<{ last_used_at: Date | null }>(
         "select last_used_at from ai.keys where id = $1",

@@ -52,7 +52,7 @@ begin
   if mail is not null then
     mail_wait := private.mail_wait(mail, lower(attempt ->> 'email'), (attempt ->> 'userId')::uuid);
   end if;
-  -- In the same order for all callers, so that no two deadlock.
+  -- All callers take buckets in the same order, which prevents deadlocks.
   for bucket in
     select of_action as action, b.*
     from private.attempt_buckets(of_action, account, network) b
@@ -94,7 +94,7 @@ begin
   insert into private.open_attempts (action, address, pair, charged, password_checks)
   values (
     of_action, network, account_pair, charged,
-    -- Under an override the sign-in is tried again once the block is lifted.
+    -- With an override, the sign-in is tried again after the block is lifted.
     case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
   )
   returning id into new_id;
@@ -131,7 +131,7 @@ begin
   if outcome is null or outcome not in ('succeeded', 'failed', 'void') then
     raise exception 'an attempt is succeeded, failed or void' using errcode = 'invalid_parameter_value';
   end if;
-  -- The caller that deletes the row settles the attempt, so it is settled once.
+  -- Only the caller that deletes the row settles the attempt, so it is settled only once.
   delete from private.open_attempts o where o.id = attempt_id and o.expires_at > now() returning * into settled;
   if not found then
     return false;
@@ -189,8 +189,9 @@ as $$
   where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
 $$;
 comment on function private.mail_wait(text, text, uuid) is
-  'Returns how long an account''s newest email of a kind is protected from being replaced; null if it is older than '
-  'that, or there is none. Emails requested directly from the identity backend count too.';
+  'Returns how much longer an account''s newest email of a kind is protected from being replaced; null if the '
+  'protection has ended, or the account has no email of that kind. Emails requested directly from the identity backend'
+  ' count too.';
 
 create or replace function private.mail_pause() returns interval
   language sql

@@ -23,8 +23,8 @@ begin
   if account is null or valid is null then
     raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
   end if;
-  -- An attempt on our own routes was counted before it was made, and passes regardless of direct attempts. One check
-  -- each.
+  -- An attempt on our own routes was counted before it was made, so it passes regardless of direct attempts. Each check
+  -- uses up one that the attempt allows.
   update private.open_attempts o
   set password_checks = o.password_checks - 1
   where o.id = (
@@ -47,7 +47,7 @@ begin
   proven := exists (select from private.verified_addresses p where p.pair = event_pair and p.verified_until > now());
   for bucket in select * from private.attempt_buckets('direct_password', account, network) b order by b.subject loop
     continue when bucket.when_empty = 'refuse_new' and proven;
-    -- A right password is refused too if the bucket is empty: otherwise guessing could continue until it succeeds.
+    -- A correct password is refused too if the bucket is empty. Otherwise guessing could continue until it succeeds.
     if valid then
       refused := private.is_bucket_empty(bucket.subject, bucket.step, bucket.per);
     else
@@ -67,8 +67,8 @@ begin
 end
 $$;
 comment on function private.password_verification_attempt(jsonb) is
-  'Hook of the identity backend: { metadata, user_id, valid }. Admits attempts of our own routes, which were counted '
-  'already, and limits direct ones by account and by account and address.';
+  'Hook of the identity backend: { metadata, user_id, valid }. Admits attempts on our own routes, which were counted '
+  'already. Limits direct attempts per account, and per account and address.';
 
 -- Definer: Supabase Auth's role may call the hook, but may not read our tables.
 create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb

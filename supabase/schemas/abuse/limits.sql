@@ -17,11 +17,12 @@ create or replace function private.attempt_limits()
   set search_path = ''
 as $$
   values
-    -- An office behind one address signs in within minutes, with some typing errors; successes are refunded.
+    -- Enough for an office behind one address to sign in within minutes, including typing errors. Successes are
+    -- refunded.
     ('password', 'address', 60, interval '10 minutes', 'refuse'),
-    -- More than anyone needs to remember which password it was; afterwards 40 an hour at most.
+    -- Enough to try the passwords that a person may have chosen. Afterwards the bucket refills by 40 an hour.
     ('password', 'pair', 10, interval '15 minutes', 'refuse'),
-    -- Many addresses at one account are an attack. The owner, who may come from anywhere, must still get in.
+    -- Attempts on one account from many addresses are an attack. The owner must still be able to sign in from anywhere.
     ('password', 'account', 20, interval '1 hour', 'challenge'),
     -- A limit for attempts without a bot challenge: NIST SP 800-63B allows 100 failures in a row.
     ('password', 'account_cap', 100, interval '1 hour', 'refuse_new'),
@@ -29,8 +30,8 @@ as $$
     ('code', 'address', 60, interval '10 minutes', 'refuse'),
     -- A six-digit code, of which three are valid at any time: five guesses, then twenty an hour.
     ('code', 'pair', 5, interval '15 minutes', 'refuse'),
-    -- A person asked for a code knew the password. Stays below the limit of the backend's hook, whose refusal ends all
-    -- sessions.
+    -- Only a person who knows the password is asked for a code. Stays below the limit of the backend's hook, whose
+    -- refusal ends all sessions.
     ('code', 'account', 8, interval '15 minutes', 'refuse'),
 
     -- Mailed sign-in codes. Anyone can request one, so strangers must not be able to lock the owner out. The identity
@@ -43,7 +44,7 @@ as $$
     -- with it.
     ('redemption', 'account', 1, interval '1 hour', 'repeat'),
 
-    -- Emails cost reputation. A class of thirty signs up in one lesson.
+    -- Every email affects our reputation as a sender. The limit lets a class of thirty sign up in one lesson.
     ('mail', 'address', 30, interval '1 hour', 'refuse'),
     ('mail', 'pair', 5, interval '15 minutes', 'refuse'),
     ('mail', 'account', 10, interval '1 hour', 'challenge'),
@@ -73,29 +74,30 @@ as $$
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),
 
-    -- Under a recovery override these replace the password's own limits by email: with full buckets for the owner, and
-    -- still limited for guessing.
+    -- Under a recovery override these replace the password's limits per email. The owner starts with full buckets, and
+    -- guessing stays limited.
     ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('override_password', 'account', 100, interval '1 hour', 'refuse'),
 
     -- A 256-bit secret can't be guessed; this limits the load on the database. Only wrong ones count.
     ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
-    -- Signing in to apps; each is a row kept for a day.
+    -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
-    -- Requests of devices for a user code (RFC 8628); each is a row kept for a day.
+    -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
-    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A right one is refunded.
+    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code is refunded.
     ('user_code', 'address', 30, interval '10 minutes', 'refuse'),
     ('user_code', 'account', 10, interval '15 minutes', 'refuse'),
 
     -- Direct calls to the identity backend, past our routes. Only failures count.
     ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),
-    -- The backend ends all of the user's sessions when this is empty: only under attack (docs/abuse.md).
+    -- The backend ends all of the user's sessions when this bucket is empty, which must happen only under attack
+    -- (docs/abuse.md).
     ('direct_code', 'account', 10, interval '15 minutes', 'refuse'),
 
-    -- Failures of any kind, and attempts made despite a refusal. The address is blocked when it is empty.
+    -- Failures of any kind, and attempts made despite a refusal. The address is blocked when this bucket is empty.
     ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
 comment on function private.attempt_limits() is 'Returns the limits on attempts: attempts per window, and what happens when none is left.';
@@ -126,7 +128,8 @@ as $$
     and (l.scope not in ('address', 'pair') or network is not null)
 $$;
 comment on function private.attempt_buckets(text, text, cidr) is
-  'Returns the buckets that an attempt takes from. Leaves out those for which it has no account or address.';
+  'Returns the buckets that an attempt takes from. Leaves out buckets of an account or address that the attempt does '
+  'not have.';
 
 create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
   returns interval
@@ -147,7 +150,7 @@ begin
   if found then
     return null;
   end if;
-  -- The row stays locked even though nothing was taken.
+  -- The row is locked although nothing was taken, so its time is current.
   select r.full_at + step - per - now() into strict wait from private.rate_limits r where r.subject = bucket;
   return wait;
 end
@@ -204,7 +207,8 @@ as $$
   select private.attempt_digest('pair', network::text || ' ' || account)
 $$;
 comment on function private.attempt_pair(text, cidr) is
-  'Returns one account from one address, as a digest. The account is `email:…` in lower case, or `user:…` with its id.';
+  'Returns the digest that counts attempts on one account from one address. The account is `email:…` in lower case, or'
+  ' `user:…` with its id.';
 
 create or replace function private.address_network(address inet) returns cidr
   language sql
@@ -220,8 +224,8 @@ as $$
   end
 $$;
 comment on function private.address_network(inet) is
-  'Returns what counts as one visitor: an IPv4 address, or the /64 of an IPv6 address, as assigned to a household or '
-  'server.';
+  'Returns the network that counts as one visitor: an IPv4 address, or the /64 of an IPv6 address, as assigned to a '
+  'household or server.';
 
 create or replace function private.block_duration(level integer) returns interval
   language sql

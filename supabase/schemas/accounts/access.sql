@@ -19,7 +19,8 @@ as $$
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
-    -- A person who knew only the password could have confirmed their own additions.
+    -- A session that began by mail ignores confirmations by other sessions: a person who knew only the password could
+    -- have confirmed their own additions.
     cross join lateral (
       select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
         as confirmed_at
@@ -132,8 +133,8 @@ as $$
       ) order by w.position, d.added_at, w.id), '[]')
       from ways w
       left join public.security_events e on e.id = w.event_id
-      -- The row may be older: an authenticator's dates from the start of enrolment, a link's from the visit to the
-      -- provider, and a copied session's from the original sign-in.
+      -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
+      -- the visit to the provider, and a copied session's from the original sign-in.
       cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
       left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
       left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
@@ -243,7 +244,7 @@ declare
   kept uuid[];
   ended jsonb;
 begin
-  -- Serializes changes to an account's credentials, so that the next one counts what this one left.
+  -- Serializes changes to an account's credentials, so that each one sees the result of the one before.
   select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
   if not found or not exists (select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id) then
     return jsonb_build_object('outcome', 'not_found');
@@ -325,7 +326,7 @@ begin
     perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
   end if;
 
-  -- As of when the owner saw the list: later additions will still be new next time.
+  -- Confirms the list as of the time at which the owner saw it, so that later additions are still new next time.
   insert into private.access_confirmations as c (user_id, confirmed_at, confirmed_by_mail_at)
   select subject_id, l.seen_at, case when private.began_by_mail(subject_id, actor_session_id) then l.seen_at end
   from (select least((removals ->> 'listedAt')::timestamptz, now()) as seen_at) l
@@ -338,13 +339,13 @@ begin
 end
 $$;
 comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
-  'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms '
-  'the rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: [key] }, where '
-  'listedAt, listed and sessions (all in the list) are as the owner saw them; other_sessions in remove removes the '
-  'sessions of that time that the list left out. Returns { outcome: confirmed, removed: [way], endedSessions: [{ id, '
-  'device, userAgent }] }, or an outcome that changed nothing: last_method if no usable way to sign in would remain, '
-  'last_of_required if the account must have an authenticator, insufficient_aal if the session has yet to prove one, '
-  'not_found. The calling session stays.';
+  'Removes the ways that the owner chose from the list of private.account_access, signs out the sessions that depend '
+  'on them, and confirms the rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: '
+  '[key] }, where listedAt, listed and sessions (all in the list) are as the owner saw them. In remove, other_sessions'
+  ' means the sessions that existed at that time but were not listed. Returns { outcome: confirmed, removed: [way], '
+  'endedSessions: [{ id, device, userAgent }] }, or an outcome that changed nothing: last_method if no usable way to '
+  'sign in would remain, last_of_required if the account must have an authenticator, insufficient_aal if the session '
+  'has yet to prove one, not_found. The calling session stays.';
 
 create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -464,4 +465,4 @@ as $$
   )
 $$;
 comment on function private.session_used_method(uuid, text) is
-  'Returns whether a session signed in by a method of Supabase Auth. For definers; not granted to a role.';
+  'Returns whether a session signed in with the given method of Supabase Auth. For definers; not granted to a role.';

@@ -1,8 +1,8 @@
--- Account changes at the identity backend, made by our pages, a phone, the admin API or SQL. The triggers of
+-- Account changes at the identity backend, whether made by our pages, a phone, the admin API or SQL. The triggers of
 -- auth-schema.sql call these functions, which write the event and queue the email to the owner.
 --
--- A trigger must not break the backend: functions that record turn their own errors into warnings. Only
--- private.guard_addition and private.guard_email raise, to refuse.
+-- A trigger must not break the backend, so functions that record events turn their errors into warnings. Only
+-- private.guard_addition and private.guard_email raise an error, to refuse a change.
 
 create or replace function private.is_told_by_mail(kind text) returns boolean
   language sql
@@ -28,7 +28,7 @@ create or replace function private.queue_event_mail(event public.security_events
   set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-  -- Our server describes its own changes within this time.
+  -- Gives our server the time to describe its own change.
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
@@ -87,7 +87,8 @@ comment on function private.is_new_place(public.security_events) is
   'Returns whether no other sign-in of the account came from this network with this program. False for the first '
   'sign-in.';
 
--- Sign-ins. The backend adds a session and then the method that proved it; a later method is a second factor.
+-- The backend adds a session and then the method that it signed in with. A method that is added later is a second
+-- factor.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_in() returns trigger
@@ -132,8 +133,6 @@ end
 $$;
 comment on function private.record_sign_in() is
   'Records a new session as a sign-in, and queues an email if it comes from a new location.';
-
--- Sign-outs.
 
 create or replace function private.sign_out_scope(statement text) returns text
   language sql
@@ -197,7 +196,7 @@ $$;
 comment on function private.record_sign_outs() is
   'Records sign-outs at the backend, one event per account and statement.';
 
--- Definer: sessions are Supabase Auth's, which the service role cannot write.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
   language plpgsql
   volatile
@@ -214,8 +213,6 @@ $$;
 comment on function private.discard_session(uuid, uuid) is
   'Ends a session that our server created but did not issue, such as one that checks a password, and removes its '
   'sign-in from the activity. Returns true if the session existed.';
-
--- Changes of the account itself.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_account_change() returns trigger
@@ -264,11 +261,11 @@ exception when others then
 end
 $$;
 comment on function private.record_account_change() is
-  'Records a new password, a change of email, a ban and its end. A change of email is sent to both addresses.';
+  'Records a new password, a change of email, a ban and its end. A change of email is announced to both addresses.';
 
--- Additions. A trigger knows the account, but not how the session at the backend was proven. So an account with a
--- verified factor accepts only additions that our server announced after step-up; on other accounts, unannounced ones
--- are marked unconfirmed until the owner keeps them.
+-- An addition's trigger knows the account, but not how the session at the backend was proven. So an account with a
+-- verified factor accepts only additions that our server announced after step-up. On other accounts, unannounced
+-- additions are marked unconfirmed until the owner keeps them.
 
 create or replace function private.announce_addition(subject_id uuid, target text) returns void
   language sql
@@ -299,7 +296,7 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is 'Consumes an announcement. Returns true once.';
+comment on function private.is_announced(uuid, text) is 'Consumes an announcement. Returns whether there was one.';
 
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
   language plpgsql
@@ -426,7 +423,7 @@ begin
     )
   );
   if is_own_address is not true then
-    -- Our own link: private.complete_oauth_attempt confirms and records it, in the account's own browser.
+    -- private.complete_oauth_attempt confirms and records a link that our pages began, in the account's own browser.
     if exists (
       select from private.oauth_attempts a
       where a.user_id = new.user_id and a.purpose = 'link' and a.provider = new.provider
@@ -493,11 +490,9 @@ begin
 end
 $$;
 comment on function private.guard_email() is
-  'Refuses to change an account''s email to the address of an unconfirmed identity, or to null if that has none: '
-  'password-reset emails would no longer reach the owner. Also refuses an address that no provider has verified: it '
-  'may be another person''s, who could confirm it later.';
-
--- Removals of authenticators, passkeys and identities.
+  'Refuses to change an account''s email to the address of an unconfirmed identity, or to null if the identity has no '
+  'address: password-reset emails would no longer reach the owner. Also refuses an address that no provider has '
+  'verified: it may be another person''s, who could confirm it later.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_removal() returns trigger
@@ -520,7 +515,7 @@ begin
     return old;
   end if;
   if tg_table_name = 'mfa_factors' then
-    -- A recovery removes all of them, and has its own event.
+    -- A recovery removes all authenticators, and has its own event.
     if removed ->> 'status' = 'verified' and not exists (
       select from auth.users u
       where u.id = old.user_id and private.required_mfa_state(u.raw_app_meta_data) = 'recovery_in_progress'
@@ -536,7 +531,7 @@ begin
       details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
-    -- What a refused sign-in added is removed together with its event.
+    -- A refused sign-in's additions are removed together with their events.
     and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
     perform private.add_account_event(
       old.user_id, 'identity_unlinked', old.id,

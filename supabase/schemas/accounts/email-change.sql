@@ -20,7 +20,7 @@ as $$
   from auth.users u
   where u.id = subject_id
     and coalesce(u.email_change, '') <> ''
-    -- A new password voids the links, but leaves the rest.
+    -- A new password deletes the links, but leaves the account's columns for the change.
     and exists (
       select from auth.one_time_tokens t
       where t.user_id = u.id

@@ -29,11 +29,12 @@ create or replace function private.may_be_unproven(account auth.users) returns b
   set search_path = ''
 as $$
   select coalesce(account.email, '') <> ''
-    -- Created and confirmed in one transaction, by an administrator or by a provider that has verified the email.
+    -- Excludes accounts created and confirmed in one transaction, by an administrator or by a provider that has
+    -- verified the email.
     and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
-    -- Created by an administrator's invitation. Auth reads its clock twice in that call.
+    -- Excludes accounts created by an administrator's invitation. Auth reads its clock twice in that call.
     and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
-    -- In use before it got this email, which the same transaction confirms as a change.
+    -- Excludes accounts in use before they got this email, which the same transaction confirms as a change.
     and not exists (
       select from public.security_events e
       where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
@@ -132,7 +133,8 @@ begin
   delete from private.mfa_recovery_codes c where c.user_id = new.id;
   delete from private.account_vault_entries v where v.user_id = new.id;
   perform private.cancel_email_change(new.id);
-  -- A new account's password may be its owner's. After a sign-in, the password was another person's.
+  -- A new account's password may be its owner's. If the account was signed in to before, the password is another
+  -- person's.
   if old.last_sign_in_at is not null then
     perform private.remove_password(new.id);
   end if;

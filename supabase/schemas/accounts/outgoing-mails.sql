@@ -1,4 +1,4 @@
--- Queued emails. Each attempt belongs to one caller.
+-- The queue of outgoing emails. Only one caller makes each attempt.
 
 create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)

@@ -64,7 +64,7 @@ begin
 
   if recorded.kind = 'sign_in' and (
     not private.is_new_place(recorded)
-    -- The email about the recovery covers it.
+    -- The email about the recovery covers this sign-in.
     or exists (
       select from public.security_events r where r.session_id = recorded.session_id and r.kind = 'account_recovered'
     )

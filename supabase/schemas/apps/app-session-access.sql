@@ -94,7 +94,7 @@ begin
   if caller.refused is not null then
     return jsonb_build_object('refused', caller.refused);
   end if;
-  -- For the workspace's own log, which can't see the token's user here.
+  -- Names the actor for the workspace's own log, which can't see the token's user here.
   perform set_config('gatehouse.actor_id', caller.user_id::text, true);
   update public.workspaces w
   set name = rename_workspace_by_app_session.name

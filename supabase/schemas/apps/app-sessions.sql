@@ -1,5 +1,6 @@
 -- App sessions, which a satellite holds instead of a Supabase Auth session. The web server signs each token; the row
--- behind it can be revoked. A handoff opens one for the app and, if the app may call the central API, one for that.
+-- behind it can be revoked. A handoff opens a session for the app. If the app may call the central API, it opens
+-- another session for the API.
 
 -- Definer: the functions for proofs, app secrets and consumption are not granted to any role.
 create or replace function private.redeem_cross_app_token(

@@ -107,7 +107,7 @@ begin
     return jsonb_build_object('refused', 'token');
   end if;
   if token.refreshed_at <= now() - interval '30 seconds' then
-    -- Reused after its grace period: one of the two users is not the app (RFC 9700 §4.14.2).
+    -- Reuse after the grace period means that a party other than the app has the token (RFC 9700 §4.14.2).
     update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
     return jsonb_build_object('refused', 'token');
   end if;

@@ -38,11 +38,12 @@ as $$
       ) as held
     from ai.app_tokens t
     join private.apps a on a.id = t.app_id
-    -- Until its refresh token is used, the token ends with it; from then on its successor has a line of its own.
+    -- Until its refresh token is used, a token ends when the refresh token does. Afterwards its successor is listed
+    -- instead.
     cross join lateral (
       select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
     ) as e
-    -- If the gateway refuses the token, it allows nothing; and a person who left a workspace must not see its name.
+    -- A token that the gateway refuses allows nothing. A person who left a workspace must not see its name.
     left join public.workspaces w on w.id = t.workspace_id
       and private.app_can_act_in_workspace(a, w.id)
       and private.is_workspace_member(subject_id, w.id)
@@ -102,9 +103,10 @@ as $$
 $$;
 comment on function private.connected_apps(uuid) is
   'Returns the apps that hold a person''s live credentials or consent: [{name, displayName, origins, session, login, '
-  'consent, tokens}]. session and login summarize app sessions and logins by OpenID Connect, and each of tokens those '
-  'for one workspace: {scopes, connectedAt, renewedAt, endsAt}, with the scopes now in force; tokens also have '
-  'workspace, null if the gateway refuses the token. consent is {scopes, grantedAt}. All but tokens may be null.';
+  'consent, tokens}]. session summarizes the app sessions, login the OpenID Connect logins, and each entry of tokens '
+  'the tokens for one workspace: {scopes, connectedAt, renewedAt, endsAt}, with the scopes now in force. An entry of '
+  'tokens also has workspace, which is null if the gateway refuses the token. consent is {scopes, grantedAt}. session,'
+  ' login and consent may be null.';
 
 -- Definer: the role that ends sessions need not have access to the gateway's tables.
 create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
@@ -144,8 +146,8 @@ as $$
   select exists (select from private.apps_ever_connected(subject_id) a where a.name = app_was_ever_connected.app_name)
 $$;
 comment on function private.app_was_ever_connected(uuid, text) is
-  'Returns whether an app holds or held a person''s credentials. If private.connected_apps does not list it, it held '
-  'them before.';
+  'Returns whether an app holds or held a person''s credentials. If private.connected_apps does not list the app, it '
+  'holds none any more.';
 
 create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
   language sql

@@ -8,7 +8,7 @@ create or replace function private.mint_cross_app_token(token_hash bytea, facts 
   set search_path = ''
 as $$
   with target as (
-    -- Locked: disabling the app either waits and then ends this token with the others, or goes first, and then this
+    -- Locks the app. Disabling it either waits and then ends this token with the others, or goes first, and then this
     -- token is not stored.
     select a.id
     from private.apps a
@@ -71,8 +71,8 @@ create or replace function private.consume_cross_app_token(token_hash bytea, app
   security invoker
   set search_path = ''
 as $$
-  -- Locks the account first, as the rows stored next for it would: deleting the account also reaches these rows before
-  -- it needs this token.
+  -- Locks the account before the token, like a deletion of the account. The rows stored next would lock the account
+  -- too.
   select from auth.users u where u.id = consume_cross_app_token.user_id for key share;
   update private.cross_app_tokens t
   set redeemed_at = now()
@@ -86,8 +86,8 @@ as $$
   returning t.id
 $$;
 comment on function private.consume_cross_app_token(bytea, uuid, uuid, text) is
-  'The one statement that redeems: one of many concurrent callers gets the id, the others null. The proof must be '
-  'exactly the text that was checked. For definers; not granted to any role.';
+  'Redeems a token in one statement: one of many concurrent callers gets the id, and the others get null. The proof '
+  'must be exactly the text that was checked. For definers; not granted to any role.';
 
 -- Definer: reads the identity backend's tables.
 create or replace function private.preview_handoff(user_id uuid) returns jsonb

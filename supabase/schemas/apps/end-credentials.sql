@@ -100,8 +100,8 @@ declare
   ended integer := 0;
 begin
   perform private.lock_app_credentials(subject_id);
-  -- In the order in which they are derived, so that this waits for a redemption in progress and then finds its result.
-  -- Includes one that began just before its token expired, or renewed it.
+  -- Updates rows in the order in which they are derived, so that this waits for a redemption in progress and then finds
+  -- its result. A redemption may have begun just before its token expired, so recently expired tokens are included.
   update private.cross_app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id
@@ -172,7 +172,7 @@ comment on function private.end_all_access(uuid) is
   'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions it ended. For '
   'definers; not granted to a role.';
 
--- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
+-- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
   language plpgsql
   volatile
@@ -225,8 +225,8 @@ create or replace function private.revoke_app_credentials() returns trigger
   set search_path = ''
 as $$
 begin
-  -- Locks all of its people first, in one order, as private.lock_app_credentials does for one: concurrent refreshes and
-  -- disconnections are serialized with this before either side holds a row that the other needs.
+  -- Locks all users of the app first, in one order, as private.lock_app_credentials does for one user. So a concurrent
+  -- refresh or disconnection waits before either side holds a row that the other needs.
   perform
   from auth.users u
   where u.id in (
@@ -244,7 +244,8 @@ begin
   )
   order by u.id
   for no key update;
-  -- In the order in which they are derived: this waits for a redemption in progress, and then sees what it created.
+  -- Updates rows in the order in which they are derived, so that this waits for a redemption in progress and then sees
+  -- what the redemption created.
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
@@ -313,7 +314,7 @@ begin
   ));
   get diagnostics part = row_count;
   swept := swept + part;
-  -- Deleted with their tokens: a used refresh token is kept as long, so that its reuse is detected.
+  -- Deletes a grant only with its tokens, because a used refresh token is kept so that its reuse is detected.
   delete from private.openid_grants g
   where g.id = any (array(
     select o.id from private.openid_grants o

@@ -10,7 +10,7 @@ create or replace function private.session_proof(claims jsonb)
 as $$
 declare
   facts record;
-  -- The later second factor: of the session itself, or of the approval bound to it.
+  -- The session's own second factor, and whether the one of its bound approval is later.
   own_second bigint;
   by_approval boolean;
 begin
@@ -87,8 +87,8 @@ $$;
 comment on function private.required_mfa_proof(jsonb, text, integer) is
   'Returns what the session of verified claims has proved, for the web server to sign: {user, target, session, factor,'
   ' secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt}, with seconds since 1970 and times, or '
-  '{refused: unauthenticated | mfa_required | unavailable | not_found}. validUntil is when what an approval '
-  'contributed expires.';
+  '{refused: unauthenticated | mfa_required | unavailable | not_found}. validUntil is when the contribution of a '
+  'mobile approval expires.';
 
 create or replace function private.handoff_proof(facts jsonb) returns private.mfa_proof
   language sql
@@ -143,8 +143,8 @@ begin
     or (proof.factor_id is not null and not account.factor_verified) then
     return 'over';
   end if;
-  -- For the rule it is a second factor proved elsewhere, like a bound approval. The rule needs the time of the sign-in,
-  -- but accepts any primary method's name.
+  -- For the rule, the proof is a second factor proved elsewhere, like a bound approval. The rule needs the time of the
+  -- sign-in, but accepts any primary method's name.
   if not private.satisfies_required_mfa(
     account.app_metadata,
     jsonb_build_object('amr', jsonb_build_array(

@@ -167,7 +167,7 @@ begin
     raise exception 'a public client has no secret' using errcode = 'check_violation';
   end if;
   delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
-  -- Never later than its existing expiry.
+  -- Never extends the life of a secret.
   update private.app_secrets s set expires_at = least(s.expires_at, ends_at) where s.app_id = app.id;
   insert into private.app_secrets (app_id, secret_hash) values (app.id, rotate_app_secret.secret_hash);
   perform private.record_app_change(app, 'app.rotate_secret', reason, actor);
@@ -175,8 +175,8 @@ begin
 end
 $$;
 comment on function private.rotate_app_secret is
-  'Gives an app a new secret; the earlier ones expire after the overlap. Returns when, or null if the app doesn''t '
-  'exist.';
+  'Gives an app a new secret; the earlier ones expire after the overlap. Returns when they expire, or null if the app '
+  'doesn''t exist.';
 
 create or replace function private.set_app_enabled(app_name text, enabled boolean, reason text, actor uuid default null)
   returns boolean
@@ -248,4 +248,4 @@ as $$
   values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
 $$;
 comment on function private.record_app_change(private.apps, text, text, uuid) is
-  'Adds one line to the audit log about an app. Without an actor, it was the command line.';
+  'Adds one line to the audit log about an app. Without an actor, the command line made the change.';

@@ -91,7 +91,7 @@ create or replace function private.find_accounts_exactly(term text) returns seto
 as $$
   select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null
   union
-  -- The backend stores addresses in lower case, each once, except for those from single sign-on.
+  -- The backend stores each address only once and in lower case, except for those from single sign-on.
   select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null
   union
   -- The backend's own index of all addresses begins with the instance, of which there is one.
@@ -125,8 +125,8 @@ begin
 end
 $$;
 comment on function private.find_accounts_matching(text, integer) is
-  'Returns accounts whose email or name contains a text, by email. One or two characters have no trigram, so a rare '
-  'one reads all rows.';
+  'Returns accounts whose email or name contains a text, by email. One or two characters have no trigram, so a search '
+  'for a rare character reads all rows.';
 
 create or replace function private.containing(term text) returns text
   language sql

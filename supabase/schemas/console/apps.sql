@@ -77,7 +77,7 @@ begin
       set
         display_name = change ->> 'displayName',
         scopes = array(select jsonb_array_elements_text(change -> 'scopes')),
-        -- Servers of 0.1.0 send none.
+        -- Servers of 0.1.0 send no logoutUrl.
         backchannel_logout_uri = case
           when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
         end
@@ -113,7 +113,7 @@ begin
       return jsonb_build_object('refused', 'invalid');
     end if;
     delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
-    -- Never later than its existing expiry.
+    -- Never extends the life of a secret.
     update private.app_secrets s set expires_at = least(s.expires_at, now() + overlap) where s.app_id = app.id;
     insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
   else

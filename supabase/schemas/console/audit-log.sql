@@ -1,4 +1,4 @@
--- The console's audit log: writing and reading it.
+-- Writes and reads the console's audit log.
 
 -- Definer: the admins' email addresses are in Supabase Auth's tables.
 create or replace function private.search_audit_log(

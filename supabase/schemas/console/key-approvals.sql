@@ -1,4 +1,4 @@
--- Which workspaces may create gateway keys.
+-- Decides which workspaces may create gateway keys.
 
 -- Definer: the email addresses of owners and admins are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_workspaces(term text, page_size integer default 50) returns jsonb

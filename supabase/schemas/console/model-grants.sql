@@ -1,4 +1,4 @@
--- Who may use a model: grants to plans and to single workspaces, changed from the console.
+-- Grants of models to plans and to single workspaces, changed from the console.
 
 create or replace function private.granted_workspaces(model text, most integer default 100)
   returns table (id uuid, name text)

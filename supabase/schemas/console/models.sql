@@ -17,7 +17,7 @@ as $$
     'studioDefault', m.studio_default,
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
-    -- As for calls, but as if every provider were connected.
+    -- Computed as for calls, but as if every provider were connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
     'hasGrant', exists (
       select

@@ -113,8 +113,8 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
-  -- The admin decided based on the prices they saw, of all service tiers. One that is not the newest may since have
-  -- been cancelled.
+  -- The admin decided based on the prices they saw, of all service tiers. A price other than the newest may have been
+  -- cancelled since, so their number is compared too.
   if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
     or (change ->> 'seen')::integer <> (
       select count(*)

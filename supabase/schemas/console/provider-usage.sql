@@ -15,7 +15,7 @@ as $$
     where f.at > now() - interval '24 hours'
     group by f.provider_id, f.failure
   ), answers as (
-    -- The primary key of runs begins with their time.
+    -- Uses the primary key of runs, which begins with their time.
     select ai.run_provider(r.routes, r.route) as provider_id, count(*) as answered, max(r.created_at) as last_at
     from ai.runs r
     where r.created_at > now() - interval '1 hour' and r.status = 'succeeded'

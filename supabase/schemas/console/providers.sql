@@ -1,4 +1,4 @@
--- What the console shows about the routes of models.
+-- The console's view of the routes of models.
 
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb

@@ -1,4 +1,4 @@
--- What was metered, imported and invoiced in a book, by month, provider and account.
+-- Sums the metered, imported and invoiced cost of a book by month, provider and account.
 
 create or replace function ai.billing_provider(billing_name text, provider_id text) returns text
   language sql
@@ -30,9 +30,9 @@ as $$
   where book = ai.platform_book()
 $$;
 comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
-  'Returns what the runs of a book cost, in parts that callers sum: a workspace''s own, or all workspaces'' for the '
-  'platform''s, whose window consists of whole days and counts for its first month. Runs count for ai.billing_provider'
-  ' and the account that they name, if any.';
+  'Returns the metered cost of a book''s runs, in parts that callers sum. A workspace''s book has its own runs, and '
+  'the platform''s book has the runs of all workspaces. The platform''s window consists of whole days and counts for '
+  'its first month. Runs count for ai.billing_provider and the account that they name, if any.';
 
 -- Like ai.sum_usage, this function is inlined into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
@@ -134,5 +134,5 @@ as $$
 $$;
 comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
   'Returns records of a window that were stored under several spellings of their provider, at most 100: [{ kind: cost '
-  'or invoice, provider, spellings, accountId, externalRunId or reference }]. For costs the last observed counts, for '
-  'invoices the first recorded.';
+  'or invoice, provider, spellings, accountId, externalRunId or reference }]. The cost that was observed last and the '
+  'invoice that was recorded first count.';

@@ -69,8 +69,8 @@ as $$
   limit 1
 $$;
 comment on function ai.find_cost(uuid, uuid, text, text, text) is
-  'Returns the record of a provider''s normalized name, account and run: of older rows whose providers differ only in '
-  'case, the last observed. No search path is set, so that Postgres can inline it.';
+  'Returns the record of a provider''s normalized name, account and run. If older rows differ only in the provider''s '
+  'case, returns the one that was observed last. No search path is set, so that Postgres can inline it.';
 
 create or replace function ai.cost_clashes(book uuid) returns table (
   provider text, spellings text[], account_id text, external_run_id text, from_day date, to_day date

@@ -1,4 +1,4 @@
--- What a cost file's document may contain, and its amounts.
+-- Validates a cost file's document and returns its amounts.
 
 create or replace function ai.cost_document_fault(document jsonb) returns jsonb
   language plpgsql
@@ -89,7 +89,7 @@ begin
   if found then
     return ai.cost_fault('rates', format('The file has amounts in %1$s: enter the USD for one %1$s.', found_fault.currency));
   end if;
-  -- The range of the column.
+  -- Amounts must fit the column.
   select a.day into found_fault
   from ai.cost_document_amounts(document) a
   group by a.account_id, a.day

@@ -1,4 +1,4 @@
--- What a cost file would do to a book: the comparison that a person sees before it is stored.
+-- Compares a cost file with a book, for the preview that a person sees before the file is stored.
 
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql
@@ -140,7 +140,8 @@ begin
         and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
       order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
     ), lacking as (
-      -- What files stated for this period and this one does not: a wrong account, or services that it leaves out.
+      -- Days of this period that other files stated and this file lacks, because it has a wrong account or leaves out
+      -- services.
       select c.*, (c.occurred_at at time zone 'UTC')::date as day
       from counted c
       where c.import_id is not null
@@ -153,7 +154,7 @@ begin
           greatest(s.observed_at, c.observed_at),
           case
             when s.id is null then 'added'
-            -- It must count, and have the same values.
+            -- An unchanged record must count, and have the same values.
             when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
             else 'corrected'
           end

@@ -1,4 +1,4 @@
--- Which imported costs count in totals.
+-- Decides which imported costs count in totals.
 
 create or replace function ai.provider_costs_in_totals(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (cost ai.cost_book_entries, counted boolean)
@@ -12,7 +12,7 @@ as $$
     from ai.cost_book_entries e
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
-      -- Evaluated once per query, on an index that holds only such rows. Only workspaces have any.
+      -- Evaluated once per query, on an index that holds only such rows. Only workspaces have such rows.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))

@@ -1,4 +1,5 @@
--- Entering an invoice by hand: the apps that it may be for, the comparison before it is stored, and the receipt.
+-- Entering an invoice by hand. These functions list the apps that it may be for, compare it before it is stored, and
+-- return its receipt.
 
 -- Definer: see ai.list_linked_apps.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
@@ -161,10 +162,10 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'Returns what was metered for an invoice''s provider, without other accounts'' runs, and imported for its account in'
-  ' its days (ai.invoice_days), the other invoices of its account that count in these days, and the difference between'
-  ' all of them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any '
-  'role.';
+  'Compares an invoice with what was metered for its provider, without other accounts'' runs, and imported for its '
+  'account in its days (ai.invoice_days). Includes the other invoices of its account that count in these days, and the'
+  ' difference between the sum of the invoices and the import. A replaced invoice does not count. Null for more than '
+  '366 days. Not granted to any role.';
 
 create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
   language sql

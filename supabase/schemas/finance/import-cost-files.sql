@@ -1,8 +1,8 @@
--- Importing a provider's cost file: one total for each account and day. The document is parsed from the file:
+-- Imports a provider's cost file as one total for each account and day. The document is parsed from the file:
 -- - { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{
 -- currency, amount }] }], clear }
 --
--- clear, if true, sets days of this period to 0 that other files stated and this one lacks.
+-- If clear is true, the days of this period that other files stated and this one lacks are set to 0.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb

@@ -1,4 +1,4 @@
--- Importing costs that providers report, from registered external apps. An import never changes a run or the ledger.
+-- Imports provider-reported costs from registered external apps. An import never changes a run or the ledger.
 
 -- Definer: see check_app_caller.
 create or replace function ai.import_provider_costs(call jsonb) returns jsonb
@@ -60,7 +60,7 @@ begin
   end if;
 
   select * into stored from ai.find_cost(workspace, app, name, record ->> 'accountId', record ->> 'externalRunId');
-  -- Concurrent imports each wait for the one before, and compare with its result.
+  -- Each concurrent import waits for the one before, and compares with its result.
   if stored.spelling <> name then
     update ai.external_provider_costs c
     set

@@ -1,4 +1,4 @@
--- Storing reviewed provider invoices: sent by an app, or entered by a member. An invoice is an immutable snapshot.
+-- Stores reviewed provider invoices that an app sends or a member enters. An invoice is an immutable snapshot.
 
 -- Definer: see check_app_caller.
 create or replace function ai.import_provider_invoice(call jsonb) returns jsonb
@@ -142,7 +142,8 @@ begin
 end
 $$;
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'Returns why a record cannot replace what it names: { param, message }, or null if it can. Not granted to any role.';
+  'Returns why a record cannot replace the invoice that it names: { param, message }, or null if it can. Not granted '
+  'to any role.';
 
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
   language sql
@@ -253,7 +254,7 @@ as $$
   limit 1
 $$;
 comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the invoice that replaces what a record would replace, or nulls.';
+  'Returns the invoice that already replaces the one that a record would replace, or nulls.';
 
 create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
   language sql
@@ -313,10 +314,10 @@ create or replace trigger reject_invoice_change before update or delete on ai.ex
 comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'As reject_invoice_change.';
+comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'As reject_invoice_change.';
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';

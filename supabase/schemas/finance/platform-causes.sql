@@ -28,7 +28,7 @@ as $$
     from days d
     group by d.account_id
   ), spaces as (
-    -- What its own book says its runs cost: its imports or, without any, its invoices.
+    -- The cost of a workspace's runs according to its own book: its imports or, without any, its invoices.
     select p.workspace_id, coalesce(sum(p.imported), sum(p.invoiced)) - coalesce(sum(p.metered), 0) as amount,
       sum(p.estimated_runs) as estimated_runs, sum(p.closed_runs) as closed_runs
     from unnest(parts) p
@@ -104,7 +104,7 @@ as $$
       || case when l.rank between 2 and 6 then jsonb_build_object('accountId', l.account_id) else '{}' end
       || case when l.rank in (5, 6) then jsonb_build_object('workspaces', ai.account_workspaces(parts, l.account_id)) else '{}' end
       || l.details
-    -- First what would explain the difference.
+    -- Causes that would explain the difference come first.
     order by coalesce(sign(l.amount) = sign(d.amount) and l.rank < 9, false) desc, l.rank, abs(l.amount) desc nulls last,
       (l.details ->> 'runs')::numeric desc, l.workspace_id, l.account_id collate "C"
   ), '[]')
@@ -156,4 +156,5 @@ as $$
 $$;
 comment on function ai.account_workspaces(ai.platform_part[], text) is
   'Returns the workspaces whose runs name an account, or all for null, at most 100: [{ workspaceId, name, meteredUsd, '
-  'daysWithoutRuns }], first those without runs on most of the days whose bill is above what was metered.';
+  'daysWithoutRuns }]. daysWithoutRuns are the days whose bill is above what was metered; the workspaces with the most'
+  ' come first.';

@@ -81,7 +81,7 @@ as $$
   where b.provider = of_provider
 $$;
 comment on function ai.platform_month_parts(date, date, text) is
-  'Returns what makes up a provider''s figures of a month, in all workspaces and the platform''s book. Not granted to '
+  'Returns the parts of a provider''s figures for a month, in all workspaces and the platform''s book. Not granted to '
   'any role.';
 
 create or replace function ai.workspaces_with_books() returns setof uuid
@@ -120,7 +120,7 @@ create or replace function ai.platform_workspaces(parts ai.platform_part[]) retu
   security invoker
   set search_path = ''
 as $$
-  -- Windows instead of joins, because Postgres can't estimate the number of parts.
+  -- Window functions instead of joins, because Postgres can't estimate the number of parts.
   with sums as (
     select p.kind, p.workspace_id, p.account_id, coalesce(sum(p.metered), 0) as metered, coalesce(sum(p.runs), 0) as runs,
       coalesce(sum(p.estimated_runs), 0) as estimated_runs, coalesce(sum(p.closed_runs), 0) as closed_runs,
@@ -135,7 +135,7 @@ as $$
     from sums s
   ), figures as (
     select p.workspace_id,
-      -- Its own records of accounts that none of its runs name are compared with its runs that name none.
+      -- A workspace's records of accounts that none of its runs name are compared with its runs that name no account.
       case when p.is_named or not p.has_unnamed then p.account_id end as account_id,
       sum(p.metered) as metered, sum(p.runs) as runs, sum(p.estimated_runs) as estimated_runs,
       sum(p.closed_runs) as closed_runs, sum(p.imported) as imported, sum(p.invoiced) as invoiced

@@ -1,4 +1,4 @@
--- Reading imported costs, for members and for satellites. Amounts are exact text.
+-- Reads imported costs for members and satellites. Amounts are exact text.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_provider_costs(
@@ -164,7 +164,7 @@ begin
     ), '[]')
     from page p
     left join private.apps a on a.id = p.app_id
-    -- The account day that replaces it, by the rule of ai.provider_costs_in_totals.
+    -- The account day that replaces this record, by the rule of ai.provider_costs_in_totals.
     left join lateral (
       select d.external_run_id as by_run_id
       from ai.cost_book_entries d
@@ -183,7 +183,7 @@ begin
       order by d.service is null desc, d.observed_at desc, d.id desc
       limit 1
     ) as day on true
-    -- Or the same record under another spelling of the provider.
+    -- The same record under another spelling of the provider also replaces it.
     cross join lateral (
       select case when ai.is_superseded_cost(p) then p.external_run_id else day.by_run_id end as by_run_id
     ) as replaced

@@ -1,4 +1,4 @@
--- Reading invoices, for members and for satellites. Amounts are exact text.
+-- Reads invoices for members and satellites. Amounts are exact text.
 
 -- Definer for the same reason as ai.list_provider_costs.
 create or replace function ai.list_provider_invoices(
@@ -129,8 +129,8 @@ as $$
   ) as month
 $$;
 comment on function ai.invoice_days(date, date, date) is
-  'Returns the days of an invoice: its period; if one end is missing, to the end of the other''s month; without a '
-  'period, the month in which it was issued.';
+  'Returns the days of an invoice: its period. A missing start or end is the first or last day of the other''s month. '
+  'Without a period, the days are the month in which the invoice was issued.';
 
 create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
   language sql
@@ -145,7 +145,7 @@ as $$
     and r.account_id is not distinct from (invoice).account_id
     and (
       r.replaces = (invoice).reference
-      -- Recorded twice under two spellings of the provider: the first counts.
+      -- The invoice was recorded twice, under two spellings of the provider. The first record counts.
       or (r.reference = (invoice).reference and (r.recorded_at, r.id) < ((invoice).recorded_at, (invoice).id))
     )
   order by r.replaces is not distinct from (invoice).reference desc, r.recorded_at, r.id
@@ -201,5 +201,5 @@ as $$
     )
 $$;
 comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
-  'Returns whether an invoice matches a filter: any of provider, accountId, where null selects those without an '
-  'account, and month, YYYY-MM, which its days must overlap.';
+  'Returns whether an invoice matches a filter. The filter may have provider, accountId (null selects invoices without'
+  ' an account) and month (YYYY-MM, which the invoice''s days must overlap).';

@@ -1,4 +1,4 @@
--- Comparing metered, imported and invoiced cost, for members and for satellites.
+-- Compares metered, imported and invoiced cost for members and satellites.
 
 -- Definer for the same reason as ai.list_provider_costs.
 create or replace function ai.reconcile_costs(
@@ -81,8 +81,8 @@ begin
           where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account and p.account_id is not null)
         ), '[]') as accounts
       from (
-        -- With one run without an account, the metered cost of the month's accounts is unknown, unless the run cost
-        -- nothing: failed calls and those closed by the sweep often name none.
+        -- A single run without an account makes the metered cost of the month's accounts unknown, unless the run cost
+        -- nothing. Failed calls and calls closed by the sweep often name no account.
         select *, coalesce(
           bool_and(q.account_id is not null) filter (where q.metered <> 0) over (partition by q.month, q.provider),
           bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
@@ -217,7 +217,7 @@ begin
 end
 $$;
 comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns a page of the providers of a range by name, or one of them, with what was metered and imported of each, and'
+  'Returns a page of the providers of a range by name, or one of them, with the metered and imported cost of each, and'
   ' totals of all. Leaves out providers without any amounts; meteredUsd is null if the workspace hides it.';
 
 create or replace function ai.reconciled_window(
@@ -245,5 +245,5 @@ as $$
   ) w
 $$;
 comment on function ai.reconciled_window(timestamptz, timestamptz) is
-  'Returns ai.usage_window of what is compared: by default the twelve months up to and including the one in which it '
-  'ends, from the start of the first.';
+  'Returns the ai.usage_window of a comparison. By default it begins at the start of the month eleven months before '
+  'the one in which it ends.';

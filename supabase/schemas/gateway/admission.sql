@@ -148,7 +148,7 @@ begin
   if owners = '{}' then
     return calls;
   end if;
-  -- In order, so that two batches can't deadlock.
+  -- Opens accounts in order, so that two batches can't deadlock.
   foreach owner_id in array array(select distinct o from unnest(owners) as o order by o) loop
     for place in 1..cardinality(calls) loop
       call := calls[place];
@@ -291,8 +291,8 @@ as $$
   end
 $$;
 comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Returns why a call with a known idempotency key is refused: never a second provider call, never a second charge. '
-  'Includes the answer if it was stored.';
+  'Returns why a call with a known idempotency key is refused, so that it never causes a second provider call or '
+  'charge. Includes the answer if it was stored.';
 
 create or replace function ai.exceeds_caller_timeout() returns boolean
   language sql

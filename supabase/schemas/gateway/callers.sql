@@ -149,9 +149,9 @@ begin
 end
 $$;
 comment on function ai.key_caller(bytea, inet) is
-  'Returns whose key it is by the SHA-256 of its text, and its limits; nulls when it is unknown, revoked, expired, of a '
-  'deleted workspace, or of a coding agent whose connection or login has ended. A key that is bound to an app has the gateway scopes of the app''s registration. Nearly every call '
-  'asks it.';
+  'Returns the owner and limits of the key with the given SHA-256 of its text; nulls when it is unknown, revoked, '
+  'expired, of a deleted workspace, or of a coding agent whose connection or login has ended. A key that is bound to '
+  'an app has the gateway scopes of the app''s registration. Nearly every call runs this.';
 
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql

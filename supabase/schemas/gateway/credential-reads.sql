@@ -19,8 +19,8 @@ end
 $$;
 comment on function ai.check_credential(jsonb) is
   'Checks the credential of a call whose body is invalid or large, so that a caller without one, or without the right '
-  'to make calls of a given kind, is refused before anything about the body is reported. Returns whose it is, or '
-  '{refused: code}.';
+  'to make calls of a given kind, is refused before anything about the body is reported. Returns whose credential it '
+  'is, or {refused: code}.';
 
 -- Definer for the same reason as begin_run.
 create or replace function ai.list_models(call jsonb) returns jsonb
@@ -34,7 +34,7 @@ declare
   caller ai.caller := ai.find_caller(request);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
-  -- The text of a jsonb, which would be slow to build from all models.
+  -- The JSON as text, because a jsonb would be slow to build from all models.
   listed text;
   endpoints jsonb;
 begin

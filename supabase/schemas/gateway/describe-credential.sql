@@ -1,4 +1,4 @@
--- GET /v1/key: a credential, its limits and budgets, and what is left of them.
+-- Answers GET /v1/key with a credential's limits and budgets, and how much of them is left.
 
 -- Definer for the same reason as begin_run.
 create or replace function ai.describe_credential(call jsonb) returns jsonb
@@ -65,7 +65,7 @@ begin
     ),
     'budgets', ai.remaining_budgets(caller, cost_visible),
     'spent', ai.cost_this_month(caller, cost_visible),
-    -- An app does not pay, and the holder of a key may not be the member who does.
+    -- An app pays no credits, and the holder of a key may not be the member who pays.
     'credits', (
       select jsonb_build_object(
         'payer', caller.payer,

@@ -1,4 +1,4 @@
--- Rate windows, budgets and balances: how calls lock and reserve them.
+-- Locks and reserves rate windows, budgets and balances for calls.
 
 create or replace function ai.lock_rows(locks ai.lock_list) returns void
   language plpgsql
@@ -36,9 +36,9 @@ begin
 end
 $$;
 comment on function ai.lock_rows(ai.lock_list) is
-  'Locks what admissions, extensions and settlements change, in the one order that they share: idempotency keys, keys,'
-  ' rate windows, budgets, balances; each kind sorted, so budgets of apps, keys, labels, members and workspaces. Runs '
-  'are locked first, and new accounts are opened first.';
+  'Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys, '
+  'keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps precede those of keys, '
+  'labels, members and workspaces. Callers lock runs and open new accounts before they call this.';
 
 create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
   language plpgsql
@@ -131,7 +131,7 @@ begin
 end
 $$;
 comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
-  'Removes the tokens of a call that another limit refused from a rate window. The request stays counted.';
+  'Removes a call''s tokens from a rate window after another limit refused the call. The request stays counted.';
 
 create or replace function ai.settle_rate_windows(closed ai.closed_run[], token_changes bigint[]) returns void
   language plpgsql
@@ -154,8 +154,8 @@ begin
 end
 $$;
 comment on function ai.settle_rate_windows(ai.closed_run[], bigint[]) is
-  'Changes what closed runs count in the rate windows that hold their tokens. The windows are locked and current, or later; '
-  'the changes are in the order of the runs, null for a run whose windows are past.';
+  'Adjusts the counts of closed runs in the rate windows that hold their tokens. The windows are locked and current, '
+  'or later. The changes are in the order of the runs, null for a run whose windows are past.';
 
 create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint
   language sql
@@ -172,8 +172,8 @@ as $$
   from (select (most).text + (most).image + (most).audio as input) as u
 $$;
 comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
-  'Returns what a call counts in rate windows until it is settled: its input and its output limit; if the caller '
-  'stated no output limit, 500 tokens per choice, as far as the token limit has room for them.';
+  'Returns the tokens that a call counts in rate windows until it is settled: its input and its output limit. If the '
+  'caller stated no output limit, 500 tokens per choice count, as far as the token limit has room for them.';
 
 create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
   language sql
@@ -302,7 +302,7 @@ begin
   if found then
     return true;
   end if;
-  -- The first of many concurrent refusals writes it.
+  -- Only the first of many concurrent refusals writes its time.
   update ai.budgets b set refused_at = now()
   where b.scope = reserve_budget.scope
     and b.subject_id = subject

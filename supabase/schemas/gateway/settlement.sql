@@ -1,4 +1,4 @@
--- Settlement: books finished runs at their actual cost, once, however often they are reported.
+-- Settlement books each finished run at its actual cost, and only once, even if the run is reported several times.
 
 -- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
@@ -241,7 +241,7 @@ declare
   credits numeric(24, 8) := coalesce(outcome.credits, 0);
   billed_credits numeric(24, 8) := case when run.exempt then 0 else credits end;
 begin
-  -- Open runs; and those that the sweep closed, when the provider's own counts arrive later.
+  -- Changes open runs, and runs that the sweep closed before the provider's own counts arrived.
   if open then
     if run.touched_at >= idle_since then
       return null;

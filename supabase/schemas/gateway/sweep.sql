@@ -1,4 +1,4 @@
--- Heartbeats of open runs, the sweep that closes abandoned ones, and the deletion of expired rows.
+-- Records heartbeats of open runs, closes abandoned runs and deletes expired rows.
 
 -- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
@@ -207,7 +207,7 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    -- 15 seconds more, for the time that this call took to arrive.
+    -- Adds 15 seconds for the time that this call took to arrive.
     and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then

@@ -40,7 +40,7 @@ declare
   target auth.mfa_factors;
   last boolean;
 begin
-  -- Serialized per account, like every change of its policy, so that the next one counts what this one left.
+  -- Serialized per account, like every change of its policy, so that each change sees the result of the one before.
   select u.* into account from auth.users u where u.id = subject_id for update;
   select f.* into target
   from auth.mfa_factors f
@@ -95,7 +95,7 @@ begin
 end
 $$;
 comment on function private.claim_mfa_code(text, uuid) is
-  'Claims a code, named by the hex of its HMAC, for one verification. Returns true to one of any number of callers.';
+  'Claims a code, named by the hex of its HMAC, for one verification. Returns true to only one caller.';
 
 create or replace function private.release_mfa_code(code_hash text, session_id uuid, verified boolean) returns void
   language plpgsql

@@ -1,4 +1,4 @@
--- Changing an account's MFA policy, by an infrastructure admin.
+-- Lets an infrastructure admin change an account's MFA policy.
 
 -- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes
 -- from a session that our server verified, since only our server has the service role. Our server also checks
@@ -50,7 +50,7 @@ begin
     changes := '{"recovery": "in_progress", "signInAgain": true}';
     -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.delete_auth_sessions(subject);
-    -- And no recovery code of the person locked out here, half-used or not, may end the reset.
+    -- A recovery code of the person locked out here must not end the reset, even if it is half-used.
     delete from private.mfa_recovery_codes c where c.user_id = subject;
   elsif step = 'finish_reset' then
     if state <> 'recovery_in_progress' then

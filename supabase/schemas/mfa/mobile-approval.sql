@@ -124,7 +124,7 @@ begin
   if not found then
     return null;
   end if;
-  -- For example if its factor was removed since, or the account requires a newer proof.
+  -- The session's factor may have been removed since, or the account may require a newer proof.
   if not private.session_satisfies_mfa(claims) then
     update private.login_challenges c
     set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
@@ -154,7 +154,7 @@ as $$
   where f.session_factor_verified
     and not f.banned
     and not f.deleted
-    -- Only its own proofs: an approval can't be passed on.
+    -- Counts only the session's own proofs: an approval can't be passed on.
     and private.satisfies_required_mfa(
       f.app_metadata, claims, f.has_verified_factor, true, null, floor(extract(epoch from now()))::bigint
     )

@@ -136,6 +136,6 @@ begin
 end
 $$;
 comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends what begin_mfa_recovery began: permanently if no factor is left, which opens the account again unless it was '
-  'marked again since; otherwise so that it can be resumed immediately, while the account stays closed. Returns true '
-  'if it is completed.';
+  'Ends a recovery that begin_mfa_recovery began. If no factor is left, completes it and opens the account again, '
+  'unless the account was marked again since. Otherwise the recovery can be resumed immediately, while the account '
+  'stays closed. Returns true if it is completed.';

@@ -1,4 +1,5 @@
--- The authorization endpoint: the client's request, what the person has granted before, and the code that is issued.
+-- Functions of the authorization endpoint. They describe the client's request, find what the person has granted before,
+-- and issue the code.
 
 -- Definer: reads the identity backend's tables and applies the required-MFA rule, which the service role may not.
 create or replace function private.open_openid_authorization(
@@ -67,8 +68,8 @@ declare
   authentication private.openid_authentication;
   granted text[];
 begin
-  -- Locked, so that disabling the app waits for this code and revokes it, or this waits for it. Apps are locked before
-  -- accounts.
+  -- Locks the app, so that disabling it either waits for this code and revokes it, or goes first. Apps are locked
+  -- before accounts.
   select * into app
   from private.apps a
   where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled

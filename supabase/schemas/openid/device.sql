@@ -157,7 +157,8 @@ declare
   request private.device_authorizations;
   state text;
 begin
-  -- Taken before anything is read, so that a new password waits for this approval and revokes it, or this waits for it.
+  -- Takes the lock before it reads anything, so that a new password either waits for this approval and revokes it, or
+  -- goes first.
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
   select * into proved from private.session_proof(decide_device_authorization.claims);
   if proved.refused is not null then
@@ -239,7 +240,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  -- Disabling the client waits for these tokens and revokes them, or this waits for it. Apps are locked before
+  -- Disabling the client either waits for these tokens and revokes them, or goes first. Apps are locked before
   -- accounts.
   perform from private.apps a where a.id = client.id for share;
   if locked_user is not null then
@@ -268,7 +269,8 @@ begin
     return jsonb_build_object('refused', 'slow_down');
   end if;
   update private.device_authorizations d set polled_at = now() where d.id = request.id;
-  -- Approved after the account was looked up, so the account is not locked yet: the next poll redeems it.
+  -- The request was approved after the account was looked up, so the account is not locked yet. The next poll redeems
+  -- it.
   if request.approved_at is null or locked_user is null then
     return jsonb_build_object('refused', 'authorization_pending');
   end if;

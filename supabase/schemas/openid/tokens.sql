@@ -1,5 +1,5 @@
--- Tokens of OpenID clients: issuing them for a login, refreshing them, and what they give access to. A login
--- (private.openid_grants) holds what its tokens share; every use checks that its proof is still valid.
+-- Issues, refreshes and reads the tokens of OpenID clients. A login (private.openid_grants) holds the facts that its
+-- tokens share. Every use of a token checks that the login's proof is still valid.
 
 create or replace function private.issue_openid_tokens(login private.openid_grants, access_hash bytea, refresh_hash bytea)
   returns jsonb
@@ -110,7 +110,7 @@ begin
     return jsonb_build_object('refused', 'token');
   end if;
   if code.redeemed_at is not null then
-    -- RFC 6749 section 4.1.2: one of the two users is not the client.
+    -- RFC 6749 section 4.1.2: a second use means that a party other than the client has the code.
     update private.openid_grants g set revoked_at = now() where g.source_id = code.id and g.revoked_at is null;
     return jsonb_build_object('refused', 'token');
   end if;
@@ -181,7 +181,7 @@ begin
     return jsonb_build_object('refused', 'token');
   end if;
   if token.refreshed_at <= now() - interval '30 seconds' then
-    -- Reused after its grace period: one of the two users is not the client (RFC 9700 section 4.14.2).
+    -- Reuse after the grace period means that a party other than the client has the token (RFC 9700 section 4.14.2).
     update private.openid_grants g set revoked_at = now() where g.id = login.id;
     return jsonb_build_object('refused', 'token');
   end if;

@@ -6,7 +6,7 @@ create or replace function private.describe_objects() returns jsonb
   language sql
   stable
   security invoker
-  -- Every setting that changes how Postgres prints a definition.
+  -- Fixes every setting that changes how Postgres prints a definition.
   set search_path = ''
   set quote_all_identifiers = off
   set timezone = 'UTC'
@@ -72,7 +72,7 @@ as $$
       and (p.grantee = 0 or pg_get_userbyid(p.grantee) not in ('postgres', 'supabase_admin', 'dashboard_user'))
     group by 1, 2
   ), definitions as (
-    -- Without comments and without whitespace, except in strings and between two words.
+    -- Removes comments and whitespace, except in strings and between two words.
     select f.name, regexp_replace(
         regexp_replace(
           pg_get_functiondef(f.oid),

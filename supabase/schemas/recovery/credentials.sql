@@ -1,4 +1,5 @@
--- Recovery emails: a link and a six-digit code, valid for 15 minutes; using one voids both. Only HMACs are stored.
+-- Recovery emails contain a link and a six-digit code, valid for 15 minutes. Using either of them voids both. Only
+-- HMACs are stored.
 
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.issue_recovery_credential(request jsonb) returns jsonb
@@ -41,7 +42,7 @@ begin
   if refused is not null then
     return jsonb_build_object('refused', refused);
   end if;
-  -- Used ones too: a released one must not become valid alongside this one.
+  -- Supersedes used credentials too: a released one must not become valid alongside the new one.
   update private.recovery_credentials c
   set superseded_at = now()
   where c.email = override.email and c.superseded_at is null;
@@ -279,7 +280,7 @@ begin
   if not override.recovery_email then
     return 'switched_off';
   end if;
-  -- Its creator may have taken over the email since.
+  -- The override's creator may have taken over the email since.
   if exists (select from auth.users u where u.id = override.created_by and lower(u.email) = override.email) then
     return 'oneself';
   end if;
@@ -319,8 +320,8 @@ as $$
   where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
 $$;
 comment on function private.release_recovery_credential(uuid) is
-  'Releases a consumption, by the request that holds it, if it certainly created no session. A repeated one can be '
-  'used by its browser only.';
+  'Releases a consumption, by the request that holds it, if it certainly created no session. A credential that was '
+  'used before stays limited to its browser.';
 
 create or replace function private.allow_recovery_repeat(
   credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean

@@ -1,4 +1,4 @@
--- Signing in under an override, and what the console shows about it.
+-- Sign-in under an override, and the console's overview of an email.
 
 -- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.active_login_override(of_email text) returns uuid
@@ -9,7 +9,7 @@ create or replace function private.active_login_override(of_email text) returns 
 as $$
   select o.id
   from private.active_recovery_override(of_email) o
-  -- Never for its own creator, who may have taken over the email since.
+  -- Never for the override's own creator, who may have taken over the email since.
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
@@ -38,7 +38,7 @@ begin
   select * into account
   from auth.users u
   where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user;
-  -- Three names for one algorithm; pgcrypto knows the oldest.
+  -- Three prefixes name the same algorithm, and pgcrypto supports only the oldest.
   hash := regexp_replace(account.encrypted_password, '^\$2[by]\$', '$2a$');
   outcome := case
     when override.created_by = account.id then 'oneself'
@@ -146,5 +146,5 @@ as $$
   )
 $$;
 comment on function private.recovery_overview(text) is
-  'Returns what the console shows about an email: { email, account, overrides, events, codes, counters }, where '
-  'counters are the limits by email only that are partly used. Never includes a link or a code.';
+  'Returns what the console shows about an email: { email, account, overrides, events, codes, counters }. counters are'
+  ' the partly used limits that count by email only. Never includes a link or a code.';

@@ -131,8 +131,8 @@ begin
 end
 $$;
 comment on function private.recovery_actor_refusal(jsonb, text) is
-  'Returns why the actor may not do this to that email: forbidden, oneself, or null; a refusal is recorded. For the '
-  'functions below; not granted to any role.';
+  'Returns why the actor may not change the recovery of an email: forbidden, oneself, or null. A refusal is recorded. '
+  'For definers; not granted to any role.';
 
 create or replace function private.record_recovery_event(event jsonb) returns void
   language sql
@@ -166,7 +166,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
     return 0;
   end if;
-  -- For a day the page can explain that a link has expired, and the log can name the email.
+  -- Kept for a day, so that the page can explain that a link has expired, and the log can name the email.
   delete from private.recovery_credentials c
   where c.id = any (array(
     select o.id from private.recovery_credentials o

@@ -24,7 +24,7 @@ as $$
   select
     s.id,
     s.created_at,
-    -- Its refreshes, about once an hour, and its owner's activity in it.
+    -- The session's last refresh, about once an hour, or its owner's last activity in it.
     greatest(s.refreshed, e.last_event_at),
     host(s.ip),
     -- A sign-in by our pages reaches the backend through our server, whose own user agent is recorded there.
@@ -61,8 +61,9 @@ as $$
   order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
 $$;
 comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
-  'Returns a page of an account''s current sessions: the given one first, then the most recently refreshed. before: { '
-  'createdAt, id }, refreshed_at and id of the last one on the previous page; without page_size, all of them.';
+  'Returns a page of an account''s current sessions: the given one first, then the most recently refreshed. before is '
+  '{ createdAt, id }, with the refreshed_at and the id of the last session on the previous page. Without page_size, '
+  'returns all of them.';
 
 -- Definer for the same reason as private.account_sessions.
 create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint

@@ -14,7 +14,7 @@ declare
 begin
   perform private.lock_accounts(array[subject_id]);
   select d.* into device from private.account_devices d where d.id = (addition ->> 'deviceId')::uuid for update;
-  -- A spent secret too: another tab may have added an account while this request was in flight.
+  -- Accepts a spent secret too: another tab may have added an account while this request was in flight.
   if not found or private.device_secret_status(device, addition ->> 'secret') = 'unknown' then
     return jsonb_build_object('status', 'unknown');
   end if;
@@ -87,7 +87,7 @@ begin
     return jsonb_build_object('status', 'unknown');
   end if;
 
-  -- Earlier requests may have taken some of these, and their responses may be lost or still in flight.
+  -- Earlier requests may have taken some of these sign-ins, and their responses may be lost or still in flight.
   loop
     select s.secret into shown
     from unnest(added) as s (secret)
@@ -123,7 +123,7 @@ begin
     if replaced_id <> addition.session_id then
       perform private.end_account_session(addition.user_id, replaced_id);
     end if;
-    -- For as long as the accounts can be used without another sign-in.
+    -- Keeps the row for as long as the accounts can be used without another sign-in.
     update private.account_additions a
     set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
         expires_at = now() + interval '30 days'
@@ -144,7 +144,7 @@ begin
         rotated_at = now(),
         active_user_id = joined[cardinality(joined)],
         active_session_id = newest_session_id,
-        -- A switch that began earlier must not activate over it.
+        -- A switch that began before this must not replace the active account.
         lease_id = null,
         lease_expires_at = null,
         last_seen_at = now(),
@@ -202,7 +202,7 @@ begin
   set session_id = made_id, sealed = continuation ->> 'sealed', key_id = continuation ->> 'keyId',
       token_tag = continuation ->> 'tag', last_active_at = now()
   where e.device_id = device.id and e.user_id = subject_id
-    -- The new one exists already if the answer to the same call was lost.
+    -- The new session exists already if the answer to the same call was lost.
     and e.session_id in (replaced_id, made_id);
   if not found then
     return jsonb_build_object('status', 'over');

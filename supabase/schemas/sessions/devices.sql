@@ -71,7 +71,7 @@ begin
     and (device.previous_until is null or device.previous_until > now()) then
     return case device.previous_for when 'anything' then 'previous' else 'spent' end;
   end if;
-  -- Other accounts may have joined, or the browser may have switched, since this one was spent.
+  -- Other accounts may have joined, or the browser may have switched, since this secret was spent.
   if exists (
     select
     from private.account_additions a
@@ -113,8 +113,8 @@ begin
 end
 $$;
 comment on function private.is_vault_entry_usable(private.account_vault_entries) is
-  'Returns whether an account can be switched to without a new sign-in, as far as the database knows. It expires after'
-  ' 30 days without use.';
+  'Returns whether an account can be switched to without a new sign-in, as far as the database knows. An entry expires'
+  ' after 30 days without use.';
 
 create or replace function private.secret_hash(secret text) returns bytea
   language sql
@@ -133,8 +133,8 @@ create or replace function private.lock_accounts(user_ids uuid[]) returns void
   set search_path = ''
 as $$
 begin
-  -- As private.lock_app_credentials. Not "for update": Supabase Auth's sign-out locks a session, and then its event's
-  -- foreign key locks the account for key share, so the two would deadlock.
+  -- The same lock as in private.lock_app_credentials. "for update" would deadlock: Supabase Auth's sign-out locks a
+  -- session, and then its event's foreign key locks the account for key share.
   perform from auth.users u where u.id = any (user_ids) order by u.id for no key update;
 end
 $$;
@@ -188,5 +188,6 @@ begin
 end
 $$;
 comment on function private.sweep_account_devices() is
-  'Ends sessions unused in a browser''s vault for 30 days and sign-ins that the browser never presented, and deletes '
-  'accounts after 90 days, and devices that have expired or hold none. Returns the number of deleted devices.';
+  'Ends sessions unused in a browser''s vault for 30 days and sign-ins that the browser never presented. Removes '
+  'accounts from a vault after 90 days, and deletes devices that have expired or hold no account. Returns the number '
+  'of deleted devices.';

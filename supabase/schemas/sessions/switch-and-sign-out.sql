@@ -1,4 +1,4 @@
--- Switching between the accounts of a browser, and signing out of one or all of them.
+-- Switches between the accounts of a browser, and signs out of one or all of them.
 
 create or replace function private.begin_account_switch(device_id uuid, secret text, target_id uuid, lease uuid) returns jsonb
   language plpgsql
@@ -68,8 +68,8 @@ begin
     return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
   end if;
   standing := private.device_secret_status(device, switch ->> 'secret');
-  -- Not again while the previous secret is still valid: if responses overtake each other, the last to arrive leaves the
-  -- browser with one of the two.
+  -- Does not rotate again while the previous secret is still valid: if responses overtake each other, the last to
+  -- arrive leaves the browser with one of the two.
   rotates := standing = 'current' and (
     device.previous_hash is null
     or device.previous_for = 'sign_in'

@@ -1,5 +1,5 @@
--- The accounts of a browser: reading, adding and replacing sealed sessions. Each step is one statement that can be
--- repeated after a crash; calls to Supabase Auth happen between steps, never inside one.
+-- Reads, adds and replaces the sealed sessions of a browser's accounts. Each step is one statement that can be repeated
+-- after a crash. Calls to Supabase Auth happen between steps, never inside one.
 
 create or replace function private.open_account_device(device_id uuid, secret text) returns jsonb
   language sql
@@ -40,7 +40,7 @@ comment on function private.confirm_device_secret(uuid, text) is
   'Records that the browser has presented its new secret: the previous one expires, shortly afterwards for requests in'
   ' flight.';
 
--- Our servers create new devices with it. Servers of 0.1.0 also add accounts to known devices with it.
+-- Our servers create new devices with this function. Servers of 0.1.0 also add accounts to known devices with it.
 --
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
@@ -79,7 +79,7 @@ begin
   if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
     return jsonb_build_object('status', 'full');
   end if;
-  -- The session there may be this very one, if the previous response was lost.
+  -- The stored session may already be the new one, if the previous response was lost.
   if sign_in ->> 'inPlaceOf' is not null
     and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
     and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
@@ -118,7 +118,7 @@ begin
       rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
       active_user_id = case when stays_active then d.active_user_id else subject_id end,
       active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
-      -- A switch that began earlier must not activate over it.
+      -- A switch that began before this sign-in must not replace the active account.
       lease_id = null,
       lease_expires_at = null,
       last_seen_at = now(),
@@ -128,12 +128,12 @@ begin
 end
 $$;
 comment on function private.sign_in_account(jsonb) is
-  'Adds a fresh sign-in to a browser''s accounts, or replaces the same account''s session with it, which ends; it '
-  'becomes the active one, and the device gets a new secret: { deviceId, secret, nextHash, secondNextHash (hex), '
+  'Adds a fresh sign-in to a browser''s accounts, or replaces the session of the same account, which ends. The account'
+  ' becomes the active one, and the device gets a new secret: { deviceId, secret, nextHash, secondNextHash (hex), '
   'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is created. Returns { status: kept | '
-  'unknown | full | over, successor }: which of the secrets after the presented one is valid. over: inPlaceOf names '
-  'the session that the new one continues, and the browser has signed out of it or has another one now. A session that'
-  ' continues another leaves active the account that the browser has switched to since.';
+  'unknown | full | over, successor }: successor is which of the secrets after the presented one is valid. over: '
+  'inPlaceOf names the session that the new one continues, and the browser has signed out of it or has another one '
+  'now. A session that continues another leaves active the account that the browser has switched to since.';
 
 create or replace function private.store_account_session(entry jsonb) returns jsonb
   language plpgsql
@@ -144,7 +144,7 @@ as $$
 declare
   held private.account_vault_entries;
 begin
-  -- The device is locked first, as in every function here that locks both.
+  -- Locks the device before its entry, like every function here that locks both.
   perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
   select e.* into held
   from private.account_vault_entries e
@@ -204,7 +204,7 @@ begin
       and e.token_tag is not distinct from expected_tag
     returning e.session_id into ended_id;
   end if;
-  -- Its tokens are not held anywhere any more.
+  -- The session's tokens are not held anywhere any more.
   perform private.end_account_session(discard_account_session.user_id, ended_id);
   return ended_id is not null;
 end

@@ -1,5 +1,5 @@
--- What QR handoffs and mobile MFA approvals share: how a challenge begins, its state, and when it expires.
--- Only our server calls these, with claims that it has verified.
+-- The common part of QR handoffs and mobile MFA approvals: how a challenge begins, its state, and when it expires. Only
+-- our server calls these functions, with claims that it has verified.
 
 create or replace function private.begin_login_challenge(challenge jsonb) returns jsonb
   language plpgsql

@@ -1,4 +1,4 @@
--- The ways to sign in to an account, and removing one. At least one that works must remain.
+-- Lists the ways to sign in to an account, and removes one. At least one usable way must remain.
 
 -- Definer: passwords, passkeys and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_sign_in_methods(subject_id uuid) returns jsonb
@@ -72,7 +72,7 @@ declare
   account auth.users;
   target record;
 begin
-  -- Serialized per account, so that the next one counts what this one left.
+  -- Serialized per account, so that each change sees the result of the one before.
   select u.* into account from auth.users u where u.id = subject_id for update;
   select m.id, m.provider, m.email
   into target

@@ -1,5 +1,5 @@
--- Signing in with, or linking, an OAuth provider: an attempt begins on our server and ends once, in the same browser.
--- Supabase Auth has created or linked the identity by then, so the code's flow is inspected before it is used.
+-- Sign-in with an OAuth provider, or a link to one. An attempt begins on our server and ends once, in the same browser.
+-- Supabase Auth has created or linked the identity by then, so the code's flow is inspected before the code is used.
 
 create or replace function private.begin_oauth_attempt(attempt jsonb) returns timestamptz
   language sql
@@ -152,7 +152,7 @@ begin
     where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
   ));
   get diagnostics swept = row_count;
-  -- A little longer than an attempt's lifetime, so that a link in progress keeps its identity.
+  -- Waits a little longer than an attempt's lifetime, so that a link in progress keeps its identity.
   perform private.remove_identity(n.identity_id)
   from (
     select o.identity_id from private.unconfirmed_identities o

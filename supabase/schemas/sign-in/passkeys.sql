@@ -54,7 +54,7 @@ create or replace function private.delete_passkey(subject_id uuid, actor_session
   set search_path = ''
 as $$
 begin
-  -- Serialized per account, like private.unlink_identity, so that the next one counts what this one left.
+  -- Serialized per account, like private.unlink_identity, so that each change sees the result of the one before.
   perform from auth.users u where u.id = subject_id for update;
   if not exists (
     select from auth.webauthn_credentials c where c.id = target_id and c.user_id = subject_id

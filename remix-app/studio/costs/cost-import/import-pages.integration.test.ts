@@ -121,7 +121,7 @@ describe("importing a cost file", () => {
     expect(await stored("acct-2")).toMatchObject([{ amount: "3" }]);
   });
 
-  test("importing a cost file can set days to 0 that an earlier file assigned to the wrong account", async () => {
+  test("a later cost file can set the costs of days to 0 that an earlier file assigned to the wrong account", async () => {
     const line = (account: string) => focus([["2026-07-01", "Tokens", "4", "USD", account]]);
     const wrong = await member.post(page, upload(line("acct-wrong")));
     expect(wrong.words).not.toContain("other day");

@@ -19,8 +19,8 @@ const keepAliveTimeout = 65_000;
 /** Extra time before closing, since an event loop under load runs late. */
 const keepAliveTimeoutBuffer = 10_000;
 /**
- * Twice Node's default, which our web server accepts. For longer headers, the error response does not have the API's
- * shape.
+ * Twice Node's default, as in our web server. Node itself answers requests with longer headers, so the error response
+ * does not have the API's format.
  */
 const maxHeaderSize = 32 * 1024;
 const server = createAdaptorServer({

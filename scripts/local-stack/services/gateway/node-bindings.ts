@@ -1,4 +1,4 @@
 import type { HttpBindings } from "@hono/node-server";
 
-/** What Node's server passes to a handler in addition to the request. */
+/** The Hono bindings of Node's server: its request and response. */
 export type NodeBindings = { Bindings: HttpBindings };

@@ -32,7 +32,7 @@ export function unavailable(service: "identity" | "functions"): Refusal {
   return { status: 503, body: { code: "service_unavailable", message }, headers: { "retry-after": "1" } };
 }
 
-/** Creates the refusal of a user token in PostgREST's shape (references/errors, group 3: JWT). */
+/** Creates the refusal of a user's token in PostgREST's format (documentation, references/errors, group 3). */
 export function tokenRefusal(code: "PGRST301" | "PGRST303", message: string, details: string | null = null): Refusal {
   return {
     status: 401,

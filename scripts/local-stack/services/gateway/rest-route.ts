@@ -6,7 +6,7 @@ import type { TokenVerifier } from "./user-tokens.ts";
 
 export type RestRouteOptions = { dataApi: DataApi; keys: KeyRing; verify: TokenVerifier };
 
-/** Serves `/rest/v1/*` through the Data API, which trusts the claims it receives and sees neither key nor token. */
+/** Serves `/rest/v1/*` through the Data API. The Data API receives verified claims instead of the key and the token. */
 export function restRoute({ dataApi, keys, verify }: RestRouteOptions) {
   return async (c: Context) => {
     const caller = await resolveCaller(c.req, { keys, verify });

@@ -53,7 +53,7 @@ afterAll(async () => {
 });
 
 describe("supabase-js sign-up and sign-in", () => {
-  test("sign-up works from the form to the confirmed session", async () => {
+  test("supabase-js signs a user up and gets a session after the email is confirmed", async () => {
     const email = address("new");
     const client = anonymous();
     const signedUp = await client.auth.signUp({ email, password });
@@ -73,7 +73,7 @@ describe("supabase-js sign-up and sign-in", () => {
     expect(data).toHaveLength(1);
   });
 
-  test("returns claims that supabase-js can verify itself", async () => {
+  test("supabase-js can verify a session's access token itself", async () => {
     const { data, error } = await ann.client.auth.getClaims();
     expect(error).toBeNull();
     expect(data?.header.alg).toBe("ES256");
@@ -87,7 +87,7 @@ describe("supabase-js sign-up and sign-in", () => {
     expect((await key.auth.signInWithPassword({ email: ann.email, password })).error).toMatchObject({ status: 401 });
   });
 
-  test("refreshes a session and ends it permanently", async () => {
+  test("supabase-js refreshes a session, and cannot refresh it after signing out", async () => {
     const { client } = await signedIn("short");
     const before = (await client.auth.getSession()).data.session;
     const { data, error } = await client.auth.refreshSession();
@@ -100,7 +100,7 @@ describe("supabase-js sign-up and sign-in", () => {
 });
 
 describe("supabase-js queries", () => {
-  test("reads and writes only the signed-in user's rows", async () => {
+  test("supabase-js reads and writes only the signed-in user's rows", async () => {
     expect((await ann.client.from("profiles").select("id")).data).toEqual([{ id: ann.id }]);
     const mine = await ann.client
       .from("profiles")
@@ -113,7 +113,7 @@ describe("supabase-js queries", () => {
     expect(theirs).toMatchObject({ error: null, data: [] });
   });
 
-  test("reads and writes no column without a grant", async () => {
+  test("supabase-js cannot read or write columns without a grant", async () => {
     const { error, status } = await ann.client
       .from("profiles")
       .update({ created_at: new Date(0).toISOString() })
@@ -132,12 +132,12 @@ describe("supabase-js queries", () => {
     expect((await ann.client.from("profiles").select().eq("id", ben.id).maybeSingle()).data).toBeNull();
   });
 
-  test("reads and writes no rows without a user", async () => {
+  test("supabase-js cannot read or write rows without a signed-in user", async () => {
     const { error, status } = await anonymous().from("profiles").select();
     expect([status, error?.code]).toEqual([401, "42501"]);
   });
 
-  test("calls functions as the user", async () => {
+  test("supabase-js calls database functions as the signed-in user", async () => {
     const { data, error } = await ann.client.rpc("session_state");
     expect(error).toBeNull();
     expect(data).toMatchObject({ alive: true, user: { id: ann.id } });
@@ -145,7 +145,7 @@ describe("supabase-js queries", () => {
     expect([status, refused?.code]).toEqual([401, "42501"]);
   });
 
-  test("reaches non-user schemas only with the secret key", async () => {
+  test("supabase-js reads the schemas private and ai only with the secret key", async () => {
     for (const [schema, table] of [
       ["private", "infrastructure_admins"],
       ["ai", "models"],

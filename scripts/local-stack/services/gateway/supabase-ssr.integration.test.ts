@@ -10,7 +10,7 @@ const password = "correct horse battery staple";
 const cookies = new Map<string, string>();
 let userId: string;
 
-/** Creates a client as a server does for each request, with nothing but the request's cookies. */
+/** Creates a client as a server does for each request. The request's cookies are its only state. */
 function serverClient() {
   return createServerClient(supabase.url, supabase.publishableKey, {
     cookies: {

@@ -63,7 +63,7 @@ describe("Accepted tokens", () => {
     expect(await verify(await token())).toMatchObject({ claims: user });
   });
 
-  test("accepts a token up to its last second but not after it", async () => {
+  test("accepts a token until the second in which it expires, but not afterwards", async () => {
     expect(await verify(await token({ exp: nowPlus(2) }))).toHaveProperty("claims");
     expect(await refusalOf(await token({ exp: nowPlus(-1) }))).toMatchObject({
       status: 401,
@@ -72,7 +72,7 @@ describe("Accepted tokens", () => {
     });
   });
 
-  test("accepts a token issued slightly ahead of our clock, but not far ahead", async () => {
+  test("accepts a token issued slightly ahead of our clock, and refuses one issued far ahead", async () => {
     expect(await verify(await token({ iat: nowPlus(25) }))).toHaveProperty("claims");
     expect(await refusalOf(await token({ iat: nowPlus(40) }))).toMatchObject({ message: "JWT issued at future" });
   });

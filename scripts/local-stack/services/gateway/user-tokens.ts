@@ -11,8 +11,9 @@ export type TokenVerdict = { claims: JWTPayload } | { refusal: Refusal };
 export type TokenVerifier = (token: string) => Promise<TokenVerdict>;
 
 /**
- * Creates a verifier for users' access tokens: ES256 with the identity backend's published keys, issuer, audience and
- * time. Caches keys for ten minutes and fetches them again if a token names an unknown one.
+ * Creates a verifier for users' access tokens. It checks the ES256 signature against the identity backend's published
+ * keys, and the issuer, audience and times. Keys are cached for ten minutes and fetched again if a token names an
+ * unknown one.
  */
 export function createTokenVerifier(options: { jwksUrl: URL; issuer: string; audience: string }): TokenVerifier {
   const keySet = createRemoteJWKSet(options.jwksUrl, {

@@ -19,7 +19,7 @@ import { answerUnrouted } from "./routes/unrouted.ts";
 import { userRoutes } from "./routes/user.ts";
 import { verifyRoutes } from "./routes/verify.ts";
 
-/** Creates the identity server's HTTP routes, without a process around them. */
+/** Creates the identity server's HTTP app without starting a server. */
 export function createApp(deps: Deps): Hono<Env> {
   const limits = addressLimits(deps);
   const app = new Hono<Env>();
@@ -32,7 +32,7 @@ export function createApp(deps: Deps): Hono<Env> {
   app.use(async (_c, next) => {
     await withinTime(next(), deps.config.GOTRUE_API_MAX_REQUEST_DURATION);
   });
-  // A GET redeems tokens, so HEAD, which email scanners send, must not reach it.
+  // HEAD would run the GET handlers, which redeem tokens. Email scanners send HEAD.
   app.use(async (c, next) => (c.req.raw.method === "HEAD" ? c.notFound() : next()));
   for (const routes of [
     publicRoutes(deps),

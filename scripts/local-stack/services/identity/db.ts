@@ -2,7 +2,7 @@ import pg from "pg";
 import { AuthError } from "./core/errors.ts";
 
 export type Database = pg.Pool;
-/** What runs a query: the pool, or the connection of a transaction. */
+/** The pool, or the connection of a transaction. */
 export type Sql = Pick<pg.ClientBase, "query">;
 
 /** Opens the pool. Connections closed by the server are replaced at their next use. */
@@ -19,8 +19,8 @@ export function openDatabase(url: string, onError: (error: Error) => void): Data
 }
 
 /**
- * Runs `work` in one transaction, and rolls back if it throws. An AuthError that `commits` is thrown after a commit
- * instead: what it records (a revoked token family, a pending confirmation) must outlive the refusal.
+ * Runs `work` in one transaction, and rolls back if it throws. An AuthError with `commits` is thrown after a commit
+ * instead, since changes such as a revoked token family must be stored despite the refusal.
  */
 export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>): Promise<T> {
   const client = await db.connect();

@@ -4,7 +4,7 @@ import { transaction } from "./db.ts";
 
 const parts = ["01-accounts.sql", "02-sessions.sql", "03-access.sql"];
 const version = "gatehouse-1";
-/** An arbitrary number that concurrently starting servers share. */
+/** The key of the advisory lock that serializes servers at their start. The number is arbitrary. */
 const startLock = 4_720_118;
 
 /**

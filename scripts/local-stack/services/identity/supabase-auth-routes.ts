@@ -13,7 +13,7 @@ const saml = { setting: "GOTRUE_SAML_ENABLED" } as const;
 const oauthServer = { setting: "GOTRUE_OAUTH_SERVER_ENABLED" } as const;
 const scim = { setting: "GOTRUE_EXPERIMENTAL_SCIM_ENABLED" } as const;
 
-/** Every route of that version's `internal/api/api.go`. `/token` has one entry for each grant. */
+/** Every route in `internal/api/api.go` of `supabaseAuthVersion`. `/token` has one entry for each grant. */
 export const supabaseAuthRoutes: Record<string, RouteClass> = {
   "GET /health": "reads",
   "GET /settings": "reads",

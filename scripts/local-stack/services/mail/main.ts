@@ -15,7 +15,7 @@ const mail = new MailDev({
   ip: env.HOST,
   web: env.WEB_PORT,
   webIp: env.HOST,
-  // MailDev's default is one directory shared by everyone on the machine, which each start empties.
+  // By default, MailDev uses one directory for everyone on the machine and empties it at each start.
   mailDirectory: env.MAIL_DIR,
   maxEmails: keptMails,
   hideExtensions: ["STARTTLS"],

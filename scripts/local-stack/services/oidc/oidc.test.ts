@@ -20,7 +20,7 @@ const authorizePath = (changes: Record<string, string> = {}) =>
     ...changes,
   })}`;
 
-/** Submits the sign-in page's form. @returns where the browser is redirected */
+/** Submits the sign-in page's form. @returns the response, and where it redirects the browser */
 async function submit(form: Record<string, string>, changes: Record<string, string> = {}, open = openBrowser(issuer)) {
   const page = await (await open(authorizePath(changes))).text();
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
@@ -122,12 +122,12 @@ describe("Signing in at the demo OpenID provider", () => {
 });
 
 describe("Refusals of the demo OpenID provider", () => {
-  test("refuses the page of an unknown sign-in", async () => {
+  test("answers 400 for the page of an unknown sign-in", async () => {
     expect((await openBrowser(issuer)("/sign-in/unknown")).status).toBe(400);
   });
 
   test.each<Record<string, string>>([{ redirect_uri: "http://127.0.0.1:9/elsewhere" }, { client_id: "another" }])(
-    "never redirects to the client with %j",
+    "refuses an authorization request with %j and does not redirect it",
     async (changes) => {
       const response = await openBrowser(issuer)(authorizePath(changes));
       expect(response.status).toBe(400);
@@ -135,7 +135,7 @@ describe("Refusals of the demo OpenID provider", () => {
     },
   );
 
-  test("refuses a code with a wrong secret, and a code used a second time", async () => {
+  test("refuses a code with a wrong client secret, and a code that was already used", async () => {
     const { target } = await submit({ email: "ada@example.test" });
     const code = target?.searchParams.get("code") ?? "";
     expect((await exchange(code, { ...client, secret: "wrong" })).status).toBe(401);
@@ -143,7 +143,7 @@ describe("Refusals of the demo OpenID provider", () => {
     expect((await exchange(code)).status).toBe(400);
   });
 
-  test("refuses claims to a client that did not request openid, as Keycloak does since 20", async () => {
+  test("refuses UserInfo to a client that did not request the openid scope, as Keycloak does since version 20", async () => {
     const answer = await signIn({ email: "ada@example.test" }, { scope: "profile email" });
     expect(answer.status).toBe(403);
   });

@@ -44,7 +44,10 @@ export const signInForm = z
   })
   .transform((person): Person => ({ ...person, name: person.email.split("@")[0] ?? "", others: [] }));
 
-/** Keeps recent sign-ins. A subject is derived from the email, so that it stays the same after a restart. */
+/**
+ * Keeps the people who signed in recently. Each subject is derived from the email, so that it is the same after a
+ * restart.
+ */
 export function rememberPeople(provider: string) {
   const people = new Map<string, Person>();
   const introduced = new Set<string>();
@@ -79,7 +82,7 @@ export function rememberPeople(provider: string) {
 
 export type People = ReturnType<typeof rememberPeople>;
 
-/** Returns a person's claims in OpenID's terms. */
+/** Returns a person's OpenID claims. */
 export function accountOf(subject: string, { email, verified, name }: Person): Account {
   return {
     accountId: subject,

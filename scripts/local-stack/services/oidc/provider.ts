@@ -81,13 +81,13 @@ export async function createOidcProvider(options: {
     if (ctx.path === "/healthz") ctx.body = { name: "oidc", status: "ok" };
     else await next();
   });
-  // Every sign-in starts afresh: the provider's own session is never read.
+  // Drops the provider's session cookie, so that every sign-in starts without a session.
   provider.use(async (ctx, next) => {
     const cookies = ctx.req.headers.cookie?.split("; ").filter((cookie) => !cookie.startsWith("_session"));
     if (cookies) ctx.req.headers.cookie = cookies.join("; ");
     await next();
   });
-  // Every sign-in shows the page, so select_account adds nothing, and the library does not support it.
+  // Removes prompt=select_account, which the library does not support. Every sign-in shows the sign-in page anyway.
   provider.use(async (ctx, next) => {
     const { prompt, ...query } = ctx.query;
     if (ctx.path === shape.paths.authorization && prompt === "select_account") ctx.query = query;

@@ -41,7 +41,7 @@ export function signInPages({
     ctx.set("Location", await provider.interactionResult(ctx.req, ctx.res, answer));
   };
 
-  /** Signs in the person in the form. @returns the result for the provider, or what is wrong with the form */
+  /** Reads the person from the form. @returns the result for the provider, or an error message for the form */
   function readPerson(form: Record<string, string>) {
     const known = demoPeople.get(form.person ?? "");
     const parsed = known ? { success: true as const, data: known } : signInForm.safeParse(form);
@@ -57,7 +57,7 @@ async function show(ctx: Context, status: number, page: ReturnType<typeof errorP
   ctx.body = body;
 }
 
-/** Reads a form's fields, or returns nothing if it is too long. */
+/** Reads a form's fields. @returns undefined if the form is too long */
 async function readForm(request: IncomingMessage): Promise<Record<string, string> | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;

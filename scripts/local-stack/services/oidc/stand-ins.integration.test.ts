@@ -63,7 +63,7 @@ async function userOf(code: string, verifier: string): Promise<User> {
 const newEmail = () => `${randomUUID()}@stand-ins.example.test`;
 
 describe.each(played)("Signing in with %s on the stack", (provider) => {
-  test("a sign-in with a verified email creates an account with that provider's identity", async () => {
+  test("a sign-in with a verified email creates an account with an identity of the provider", async () => {
     const email = newEmail();
     const { target, query, verifier } = await signIn(provider, { email, verified: "on" });
     expect(target.origin).toBe(base);
@@ -81,7 +81,7 @@ describe.each(played)("Signing in with %s on the stack", (provider) => {
 });
 
 test.each(["google", "azure", "github", "keycloak"].filter(plays))(
-  "an email that %s has not verified does not sign in",
+  "does not sign in a user whose email %s has not verified",
   async (provider) => {
     const { query } = await signIn(provider, { email: newEmail() });
     expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });

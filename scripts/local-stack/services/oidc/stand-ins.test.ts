@@ -98,12 +98,12 @@ describe.each(standInNames)("Simulated provider %s", (name) => {
     expect(await signIn(name, { cancel: "yes" })).toMatchObject({ error: "access_denied", state: "a-state" });
   });
 
-  test("shows its sign-in page with prompt=select_account, as without it", async () => {
+  test("a simulated provider accepts prompt=select_account and shows its usual sign-in page", async () => {
     const { page } = await signInPage(name, { prompt: "select_account" });
     expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
   });
 
-  test("refuses a code that another provider issued", async () => {
+  test("a simulated provider refuses a code that another provider issued", async () => {
     const other = standInNames.find((candidate) => candidate !== name) ?? name;
     const { code } = await signIn(other, { person: "verified" });
     expect(await exchange(name, code)).toMatchObject({ error: "invalid_grant" });
@@ -115,12 +115,12 @@ describe.each(["google", "apple", "azure"] as const)("ID tokens of %s", (name) =
     [{ person: "verified" }, { email: "ada@people.example.test", email_verified: true }],
     [{ person: "unverified" }, { email: "una@people.example.test", email_verified: false }],
     [{ email: "typed@example.test" }, { email: "typed@example.test", email_verified: false }],
-  ])("the ID token for %o has the claims %o", async (form, expected) => {
+  ])("a sign-in with %o returns an ID token with the claims %o", async (form, expected) => {
     expect(await claimsOf(name, form as Record<string, string>)).toMatchObject(expected);
   });
 });
 
-test("the simulated Microsoft has a single tenant, named in its URLs and its issuer, and answers 404 for any other", async () => {
+test("the simulated Microsoft has one tenant, names it in its URLs and its issuer, and answers 404 for any other", async () => {
   expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
   expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
   const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);
@@ -134,7 +134,7 @@ test("a person has a different subject at each provider", async () => {
   expect(new Set(subjects).size).toBe(3);
 });
 
-test("the simulated Apple posts a name with the first sign-in only", async () => {
+test("the simulated Apple posts the user's name only at the first sign-in", async () => {
   const first = await signIn("apple", { email: "first@example.test" });
   expect(JSON.parse(first.user ?? "")).toEqual({
     name: { firstName: "first", lastName: "" },

@@ -9,7 +9,7 @@ export const client = {
 
 export type RunningServer = { origin: string; stop: () => Promise<void> };
 
-/** Starts the process's server for a test, on its own port. Stopping it fails if the server logged a failure. */
+/** Starts the OpenID server for a test, on a separate port. Stopping it fails if the server logged a failure. */
 export async function startOidcServer(): Promise<RunningServer> {
   const failures: string[] = [];
   let handler: RequestListener = (_request, response) => response.end();
@@ -29,7 +29,7 @@ export async function startOidcServer(): Promise<RunningServer> {
   };
 }
 
-/** Plays a browser: keeps cookies and follows redirects until they leave the origin. */
+/** Returns a simulated browser, which keeps cookies and follows redirects until they leave the origin. */
 export function openBrowser(origin: string) {
   const jar = new Map<string, string>();
   return async function open(target: string, form?: Record<string, string>): Promise<Response> {

@@ -4,10 +4,10 @@ import type { Placement } from "../postgres/placement.ts";
 
 /** Folders where Debian and others install PgBouncer, which are not on every PATH. */
 const usualFolders = ["/usr/sbin", "/usr/local/sbin"];
-/** Server connections for each role. Additional clients take turns. */
+/** The maximum number of server connections for each role. Further clients wait. */
 const poolSize = 12;
 
-/** Finds PgBouncer's program on the PATH. */
+/** Finds PgBouncer's program on the PATH or in its usual folders. */
 export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | undefined {
   return [...searchPath.split(path.delimiter), ...usualFolders]
     .filter((folder) => folder !== "")
@@ -17,7 +17,7 @@ export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | und
 
 /**
  * Writes the settings of a pooler in transaction mode into the cluster's folder.
- * @returns the arguments to start it with, and the user it runs as: like Postgres, it refuses to run as root
+ * @returns the arguments to start the pooler with, and the user it runs as, since PgBouncer refuses to run as root
  */
 export function configurePgBouncer(options: {
   port: number;
@@ -44,9 +44,9 @@ export function configurePgBouncer(options: {
     `auth_file = ${users}`,
     `default_pool_size = ${poolSize}`,
     "max_client_conn = 500",
-    // Supabase Auth sends its schema at the start of a connection; the role has the same setting.
+    // Supabase Auth sends its search_path when it connects. The pooler ignores it, since the role has the same setting.
     "ignore_startup_parameters = extra_float_digits,search_path",
-    // Short enough to recover within the allowed time after Postgres is back.
+    // Retries every second, so that PgBouncer recovers within the allowed time after Postgres is back.
     "server_login_retry = 1",
     "log_connections = 0",
     "log_disconnections = 0",

@@ -1,5 +1,6 @@
--- What hosted Supabase has before our first migration: its roles, schemas and default privileges. Run once in database
--- postgres, as the cluster's superuser supabase_admin. The cluster's start sets the passwords separately.
+-- Creates what hosted Supabase has before our first migration: roles, schemas and default privileges. Run once in
+-- database postgres, as the cluster's superuser supabase_admin. The passwords are set separately when the cluster
+-- starts.
 
 create role anon nologin;
 create role authenticated nologin;
@@ -37,8 +38,8 @@ alter default privileges for role postgres in schema public grant all on tables 
 alter default privileges for role postgres in schema public grant all on functions to postgres, anon, authenticated, service_role;
 alter default privileges for role postgres in schema public grant all on sequences to postgres, anon, authenticated, service_role;
 
--- The limits of supabase/postgres, migrations/db: init-scripts/00000000000000-initial-schema.sql, and in migrations
--- 20220322085208, 20221028101028 and 20231130133139.
+-- These limits are from supabase/postgres, migrations/db: init-scripts/00000000000000-initial-schema.sql, and
+-- migrations 20220322085208, 20221028101028 and 20231130133139.
 alter role anon set statement_timeout = '3s';
 alter role authenticated set statement_timeout = '8s';
 alter role authenticator set statement_timeout = '8s';

@@ -23,7 +23,6 @@ export type Placement = {
   dataDir: string;
   /** Set if we are root, since Postgres refuses to run as root. */
   user?: { uid: number; gid: number };
-  /** A notice for the person at the terminal. */
   notice?: string;
 };
 
@@ -34,7 +33,7 @@ const account = "postgres";
 /** Where root's data goes if the unprivileged account cannot reach the data directory. */
 const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
 
-/** Supabase's Postgres version, for which the migrations and data are made. */
+/** The major version of Postgres at Supabase, which the migrations and the data directory require. */
 export const majorVersion = "17";
 
 /** Returns the programs in a custom folder. @throws StackError if one is missing or has another version */
@@ -130,7 +129,7 @@ function reachableHome(dataDir: string): string {
 
 const originFile = "origin";
 
-/** Removes clusters here whose data directories no longer exist. */
+/** Removes clusters in `reachableRoot` whose data directories no longer exist. */
 function removeAbandoned(): void {
   if (!existsSync(reachableRoot)) return;
   for (const name of readdirSync(reachableRoot)) {

@@ -11,7 +11,7 @@ import type { Usage } from "./usage.ts";
 export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
 
 type FailureStatus = Extract<Behaviour["failure"], number>;
-/** How an API formats its failures. */
+/** The format of an API's failures: the function for responses, and the event of a stream that fails midway. */
 type Dialect = { failure: (status: FailureStatus) => Response; midwayError: string };
 const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
 

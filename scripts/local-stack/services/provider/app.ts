@@ -17,8 +17,8 @@ import { countTokens } from "./usage.ts";
 
 /**
  * A model provider with OpenAI's wire format, Anthropic's for messages and Gemini's for speech. Its answers depend only
- * on the request, except that messages also cache prompts. `/truth` returns what each call has used, by `x-request-id`.
- * The model `fixture/<kind>/<case>` replays a recorded shape. `PUT /outage` makes every call fail until `DELETE
+ * on the request, and for messages also on cached prompts. `/truth` returns what each call has used, by `x-request-id`.
+ * The model `fixture/<kind>/<case>` replays a recorded response. `PUT /outage` makes every call fail until `DELETE
  * /outage`.
  */
 export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
@@ -66,7 +66,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     if (!timingSafeEqual(digest(given), expected)) return geminiFailure(401);
     await next();
   });
-  // As named by Gemini's OpenAI endpoints.
+  // Gemini's OpenAI endpoint prefixes model ids with `models/`.
   app.get("/v1beta/openai/models", (c) =>
     c.json({
       object: "list",

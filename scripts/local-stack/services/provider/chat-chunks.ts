@@ -1,7 +1,7 @@
 import { type Choice, type Completion, calledBy } from "./completion.ts";
 import { completionUsage, countTokens, type Usage } from "./usage.ts";
 
-/** A stream event, and the usage once the event is written. */
+/** A stream event, and the total usage after that event. */
 export type ChatChunk = { data: Record<string, unknown>; usage: Usage };
 
 const argumentSlice = 12;

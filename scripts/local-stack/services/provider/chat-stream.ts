@@ -4,7 +4,7 @@ import type { Completion } from "./completion.ts";
 import { type StreamPiece, sseEvent } from "./event-stream.ts";
 import { completionUsage, noUsage } from "./usage.ts";
 
-/** Returns the events of a streamed chat: its chunks, the usage if requested, and the end mark. */
+/** Returns the events of a streamed chat: its chunks, the usage if requested, and the final `[DONE]`. */
 export function chatEvents(
   completion: Completion,
   { behaviour, includeUsage }: { behaviour: Behaviour; includeUsage: boolean },

@@ -15,7 +15,7 @@ export type Completion = { id: string; created: number; model: string; choices: 
 
 const reasoningTokens = 64;
 const reasoning = "The demo provider thinks before it answers.";
-/** As in Gemini's OpenAI compatibility: https://ai.google.dev/gemini-api/docs/thought-signatures */
+/** A thought signature as in Gemini's OpenAI compatibility: https://ai.google.dev/gemini-api/docs/thought-signatures */
 const thoughtSignature = { google: { thought_signature: "ZGVtbw==" } };
 
 /** Computes the response to a chat. The response depends only on the request, and says that it is a demo. */

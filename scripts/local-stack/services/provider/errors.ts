@@ -50,5 +50,5 @@ export function unknownModel(model: string): Response {
   return Response.json(errorBody(failure, "model"), { status: 404 });
 }
 
-/** What a stream that fails midway sends instead of the rest. */
+/** The event that a stream sends when it fails midway. */
 export const midwayError = errorBody(failures[500]);

@@ -5,7 +5,7 @@ import type { Behaviour } from "./behaviours.ts";
 import type { Truth } from "./truth-log.ts";
 import type { Usage } from "./usage.ts";
 
-/** An event as written, the usage so far, and whether the event reports that usage to the client. */
+/** An event as written, the usage so far, and whether the event reports the usage to the client. */
 export type StreamPiece = { text: string; usage: Usage; reportsUsage?: boolean };
 
 export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal; midwayError: string };
@@ -45,7 +45,7 @@ export function sseEvent(data: unknown, name?: string): string {
   return `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Breaks the connection, and records that we broke it and not the client. */
+/** Breaks the connection with an error, so that this does not count as a client disconnecting. */
 export function cutConnection(outgoing: ServerResponse): void {
   outgoing.destroy(new Error("cut by the demo"));
 }

@@ -1,4 +1,4 @@
-/** What a call of the Messages API used. Each input token counts in exactly one of the input's parts. */
+/** The usage of a call of the Messages API. Each input token is counted in exactly one of the four input fields. */
 export type MessageUse = {
   uncached: number;
   cacheRead: number;

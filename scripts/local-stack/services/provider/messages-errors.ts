@@ -22,7 +22,7 @@ export function messagesFailure(status: Extract<Behaviour["failure"], number>): 
   return messagesError(status, "The demo fails on purpose.");
 }
 
-/** The event that ends a stream which fails after it has begun. */
+/** The event that ends a stream if it fails after it has begun. */
 export const messagesMidwayError = sseEvent(errorBody(529, "The demo is overloaded."), "error");
 
 function errorBody(status: number, message: string) {

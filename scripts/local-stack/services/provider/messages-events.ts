@@ -45,7 +45,9 @@ export function messageEvents(answer: MessageAnswer, behaviour: Behaviour): Stre
   ];
 }
 
-/** Converts what a call has used to the truth log's format: the whole input, and what is billed. */
+/**
+ * Converts a call's usage to the truth log's format. The input includes tokens read from the cache or written to it.
+ */
 export function usageOf(use: MessageUse, reasoning: number): Usage {
   const { uncached, cacheRead, cacheWrite5m, cacheWrite1h, output } = use;
   const input = uncached + cacheRead + cacheWrite5m + cacheWrite1h;

@@ -26,8 +26,8 @@ export const promptRequest = z.looseObject({
 });
 
 /**
- * The parts of the body of `POST /v1/messages` on which the demo's answer depends. `platform` is the gateway's own
- * field, which a provider must not get.
+ * The parts of the body of `POST /v1/messages` on which the demo's answer depends. `platform` is refused, since it is
+ * for the gateway only.
  */
 export const messagesRequest = promptRequest.extend({
   max_tokens: z.number().int().min(0),

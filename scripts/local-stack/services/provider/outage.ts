@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Behaviour } from "./behaviours.ts";
 
-/** How every call fails during an outage: refused, or broken off in the middle. */
+/** How every call fails during an outage: with an error, or in the middle of its answer. */
 export const outageSchema = z.union([
   z.strictObject({ failure: z.union([z.literal([429, 500, 503]), z.enum(["reset", "hang"])]) }),
   z.strictObject({ midway: z.enum(["cut", "stall", "garbage", "error"]) }),

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { blocksOf, type PromptRequest } from "./messages-request.ts";
 import { countTokens } from "./usage.ts";
 
-/** What a prompt reads from a cache and writes to it, in tokens. */
+/** The tokens of a prompt that are read from the cache and written to it. */
 export type CacheUse = { read: number; write5m: number; write1h: number; prefix: number };
 
 export type PromptCache = { use: (request: PromptRequest) => CacheUse };

@@ -56,7 +56,7 @@ describe("Fixtures", () => {
       body: JSON.stringify({ model }),
     });
 
-  test("replays fixtures by name, with their status and unchanged numbers", async () => {
+  test("the demo provider replays a fixture by name, with its status and unchanged numbers", async () => {
     const whole = await send("chat/completions", "fixture/openrouter/reasoning");
     expect([whole.status, whole.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(await whole.text()).toContain('"cost":1.5e-5');
@@ -67,7 +67,7 @@ describe("Fixtures", () => {
     expect((await send("chat/completions", "fixture/mistral/error")).status).toBe(422);
   });
 
-  test("fixtures require the provider's key", async () => {
+  test("the demo provider requires its key to replay a fixture", async () => {
     const answer = await fetch(`${origin}/v1/chat/completions`, {
       method: "POST",
       body: '{"model":"fixture/xai/plain"}',
@@ -77,7 +77,7 @@ describe("Fixtures", () => {
 });
 
 describe("Chat", () => {
-  test("chat responses are marked as a demo, always the same, and counted by the documented rule", async () => {
+  test("chat responses are marked as a demo and are deterministic, and their tokens are counted by the documented rule", async () => {
     const [first, second] = [await chat("demo-chat"), await chat("demo-chat")];
     const text = first.choices[0]?.message.content ?? "";
     expect(text).toContain("[demo]");
@@ -100,7 +100,7 @@ describe("Chat", () => {
     expect(chunks.at(-1)?.choices).toEqual([]);
   });
 
-  test("reports usage in no chunk without include_usage", async () => {
+  test("a streamed chat reports no usage without include_usage", async () => {
     const stream = await client.chat.completions.create({
       model: "demo-chat",
       messages: [{ role: "user", content: prompt }],
@@ -118,7 +118,7 @@ describe("Chat", () => {
     expect(short.usage?.completion_tokens).toBe(fits - 1);
   });
 
-  test("calls tools if the prompt, the tool choice or the model requires it, but not after their result", async () => {
+  test("a chat calls tools if the prompt, the tool choice or the model requires it, but not after a tool result", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather", parameters } }];
     const idle = await chat("demo-chat", { tools });
@@ -145,7 +145,7 @@ describe("Chat", () => {
     expect((await stream.finalMessage()).tool_calls).toMatchObject([{ function: { arguments: '{"city":"demo"}' } }]);
   });
 
-  test("a chat follows a JSON schema, except with the model that is made to break it", async () => {
+  test("a chat follows the requested JSON schema, except with the model that deliberately breaks it", async () => {
     const schema = { type: "object", properties: { sum: { type: "integer" } }, required: ["sum"] };
     const response_format = { type: "json_schema", json_schema: { name: "sum", schema } } as const;
     const kept = await chat("demo-chat", { response_format });
@@ -182,7 +182,7 @@ describe("Chat", () => {
     await expect(ask([], [])).rejects.toMatchObject({ status: 400, param: "messages" });
   });
 
-  test("reports cached and reasoning tokens as part of the total", async () => {
+  test("cached and reasoning tokens are included in the total", async () => {
     expect((await chat("demo-cached")).usage).toMatchObject({
       prompt_tokens: countTokens(prompt) + 3,
       prompt_tokens_details: { cached_tokens: Math.floor((countTokens(prompt) + 3) / 2) },
@@ -197,7 +197,7 @@ describe("Responses", () => {
   const ask = (extra: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {}) =>
     client.responses.create({ model: "demo-chat", input: prompt, ...extra });
 
-  test("a response has the same content and cost as the same chat, streamed or not", async () => {
+  test("the Responses API returns the same content and cost as a chat, streamed or not", async () => {
     const [whole, same] = [await ask(), await chat("demo-chat")];
     expect(whole.output_text).toBe(same.choices[0]?.message.content);
     expect(whole.usage).toMatchObject({
@@ -241,7 +241,7 @@ describe("Responses", () => {
     expect(JSON.parse(text)).toEqual({ sum: 1 });
   });
 
-  test("responses fail as chats do, and appear in the truth log", async () => {
+  test("the Responses API fails with the same errors as a chat, and its calls appear in the truth log", async () => {
     await expect(ask({ model: "demo-error-500" })).rejects.toMatchObject({ status: 500 });
     await expect(ask({ input: "" })).rejects.toMatchObject({ status: 400, param: "input" });
     expect((await ask({ model: "demo-no-usage" })).usage).toBeNull();
@@ -278,7 +278,7 @@ describe("Simulated failures", () => {
     },
   );
 
-  test("the truth log contains the usage even if it is reported to the client as zero, twice or not at all", async () => {
+  test("the truth log contains the actual usage even if the client receives zero usage, two reports or none", async () => {
     expect((await streamed("demo-no-usage")).usage).toBeUndefined();
     expect((await streamed("demo-zero-usage")).usage).toMatchObject({ total_tokens: 0 });
     expect((await streamed("demo-usage-twice")).chunks.filter(({ usage }) => usage)).toHaveLength(2);
@@ -290,7 +290,7 @@ describe("Simulated failures", () => {
 });
 
 describe("Truth log", () => {
-  test("the truth log lists a call by its request id, with the usage when the client disconnected", async () => {
+  test("the truth log records a disconnected client, and only the tokens produced until then", async () => {
     const signal = new AbortController();
     expect((await streamed("demo-paced", { signal, leaveAfter: 10 })).chunks).toHaveLength(10);
     await vi.waitFor(async () => expect((await truth())[0]?.endedAt).not.toBeNull());
@@ -306,7 +306,7 @@ describe("Truth log", () => {
     await vi.waitFor(async () => expect((await truth())[0]).toMatchObject({ aborted: false, status: 200 }));
   });
 
-  test("the truth log can be queried for one request", async () => {
+  test("the truth log can be filtered by request id", async () => {
     await client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: prompt }] },
       { headers: { "x-request-id": "mine" } },
@@ -355,7 +355,7 @@ describe("Simulated outages", () => {
   test.each([
     [{ failure: 500 }, { status: 500 }],
     [{ failure: "reset" }, { name: "Error" }],
-  ])("an outage of %j affects every call until it ends, and appears in the truth log", async (how, error) => {
+  ])("an outage of %j affects every call until the outage ends, and appears in the truth log", async (how, error) => {
     expect((await outage({ method: "PUT", body: JSON.stringify(how) })).status).toBe(204);
     await expect(chat("demo-chat")).rejects.toMatchObject(error);
     await outage({ method: "DELETE" });
@@ -375,7 +375,7 @@ describe("Simulated outages", () => {
   });
 });
 
-test("the truth log can be read from after a given call", async () => {
+test("the truth log can be read starting after a given call", async () => {
   await chat("demo-chat");
   const [first] = await truth();
   await client.embeddings.create({ model: "demo-embedding", input: "hello" });

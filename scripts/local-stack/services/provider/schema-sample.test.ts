@@ -13,11 +13,11 @@ test.each([
   ["items", { type: "array", minItems: 2, items: { type: "boolean" } }, [true, true]],
   ["an `allOf`", { allOf: [{ type: "object", properties: { a: { type: "null" } } }] }, { a: null }],
   ["properties but no type", { properties: { a: { items: { const: 1 } } } }, { a: [1] }],
-])("creates a sample of a schema with %s", (_, schema, value) => {
+])("creates a sample value for a schema with %s", (_, schema, value) => {
   expect(sampleOf(schema)).toEqual(value);
 });
 
-test("creates a finite sample of a recursive schema", () => {
+test("creates a finite sample value for a recursive schema", () => {
   const node = {
     type: "object",
     properties: { next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] } },

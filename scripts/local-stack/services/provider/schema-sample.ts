@@ -1,7 +1,9 @@
 type Schema = Record<string, unknown>;
 type Context = { root: Schema; depth: number };
 
-/** Deeper than this, optional properties and array items are left out, so that recursive schemas end. */
+/**
+ * Beyond this depth, optional properties and array items are left out, so that samples of recursive schemas are finite.
+ */
 const maxDepth = 4;
 
 /**

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 
-/** 24 kHz, mono, 16 bits little endian. */
+/** Samples per second. A sample is mono with 16 bits, little endian. */
 export const sampleRate = 24_000;
 const secondsPerCharacter = 0.05;
 const amplitude = 0.2 * 0x7fff;

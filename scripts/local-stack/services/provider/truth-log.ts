@@ -1,7 +1,7 @@
 import { billUsd } from "./messages-bill.ts";
 import type { Usage } from "./usage.ts";
 
-/** What actually happened in a call, to compare with what the gateway recorded. */
+/** A record of what actually happened in a call, for comparison with the gateway's records. */
 export type Truth = {
   /** Counts up from 1 while the provider runs. */
   call: number;
@@ -14,7 +14,7 @@ export type Truth = {
   endedAt: string | null;
   /** The HTTP status that was sent; null if the call ended without one. */
   status: number | null;
-  /** Usage so far: at the end, or when the client disconnected or the response was cut. */
+  /** The usage so far. Final once the response has ended or was cut, or the client has disconnected. */
   usage: Usage;
   /** What a call of the Messages API costs at the provider, in USD; null if nothing is billed. */
   billedUsd: string | null;
@@ -23,7 +23,7 @@ export type Truth = {
   aborted: boolean;
 };
 
-/** The oldest entries are dropped beyond this number. */
+/** Maximum number of entries. Older entries are dropped. */
 const capacity = 10_000;
 
 export type TruthLog = {

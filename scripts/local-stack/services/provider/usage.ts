@@ -1,7 +1,7 @@
 import { type ChatRequest, textOf } from "./chat-request.ts";
 import type { MessageUse } from "./messages-bill.ts";
 
-/** What a call has used, even if its answer reports something else. `billed` is set only for the Messages API. */
+/** A call's actual usage, even if the answer reports something else. `billed` is set only for the Messages API. */
 export type Usage = { input: number; cachedInput: number; output: number; reasoning: number; billed?: MessageUse };
 
 export const noUsage: Usage = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
@@ -16,8 +16,8 @@ export function countTokens(text: string): number {
 }
 
 /**
- * Counts a chat's input tokens: its text, 3 for each message, 85 for each image and 100 for each audio part; tools and
- * tool calls count as their JSON.
+ * Counts a chat's input tokens: the tokens of its text, 3 for each message, 85 for each image and 100 for each audio
+ * part. Tools and tool calls count as their JSON.
  */
 export function inputTokens({ messages, tools }: ChatRequest): number {
   const ofMessages = messages.map((message) => {
@@ -42,7 +42,7 @@ export function completionUsage({ input, cachedInput, output, reasoning }: Usage
   };
 }
 
-/** Formats usage as in responses. */
+/** Formats usage as in the Responses API. */
 export function responseUsage({ input, cachedInput, output, reasoning }: Usage) {
   return {
     input_tokens: input,

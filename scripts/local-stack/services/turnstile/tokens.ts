@@ -10,7 +10,7 @@ export interface IssuedToken {
 
 export type Redemption = { status: "good"; token: IssuedToken } | { status: "unknown" } | { status: "used-or-old" };
 
-/** Stores tokens of visitors who passed, each valid for one verification. */
+/** Issues tokens to visitors who passed. Each token is valid for one verification. */
 export function createTokens(clock: () => Date = () => new Date()) {
   const issued = new Map<string, IssuedToken & { used: boolean }>();
   return {

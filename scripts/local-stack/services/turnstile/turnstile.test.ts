@@ -26,7 +26,7 @@ function start() {
 
 const passed = { siteKey: "site", hostname: "localhost" };
 
-test("a token can be verified once, and its verification names the site it was issued for", async () => {
+test("a Turnstile token can be verified only once, and its verification names the site", async () => {
   const { challenge, verify } = start();
   const response = String((await challenge(passed)).token);
   expect(await verify({ secret: "secret", response })).toMatchObject({ success: true, hostname: "localhost" });
@@ -37,7 +37,7 @@ test("a token can be verified once, and its verification names the site it was i
   });
 });
 
-test("a token is valid for five minutes", async () => {
+test("a Turnstile token is valid for five minutes", async () => {
   const { age, challenge, verify } = start();
   const [first, second] = [await challenge(passed), await challenge(passed)].map(({ token }) => String(token));
   age(300);
@@ -51,21 +51,21 @@ test.each([
   ["a wrong secret", { secret: "other", response: "x" }, "invalid-input-secret"],
   ["a missing token", { secret: "secret" }, "missing-input-response"],
   ["a made-up token", { secret: "secret", response: "x" }, "invalid-input-response"],
-])("verification refuses %s", async (_, fields, code) => {
+])("the Turnstile verification refuses %s", async (_, fields, code) => {
   expect(await start().verify(fields as Record<string, string>)).toMatchObject({
     success: false,
     "error-codes": [code],
   });
 });
 
-test("verification also accepts JSON, and reports an invalid request", async () => {
+test("the Turnstile verification also accepts JSON, and reports an invalid request", async () => {
   const { challenge, verifyJson } = start();
   const { token } = await challenge(passed);
   expect(await verifyJson(JSON.stringify({ secret: "secret", response: token }))).toMatchObject({ success: true });
   expect(await verifyJson("{")).toMatchObject({ success: false, "error-codes": ["bad-request"] });
 });
 
-test("an unregistered site or another site key gets an error code and no token", async () => {
+test("an unregistered hostname or an unknown site key gets an error code and no Turnstile token", async () => {
   const { challenge } = start();
   expect(await challenge({ ...passed, hostname: "127.0.0.1" })).toEqual({ error: "110200" });
   expect(await challenge({ ...passed, siteKey: "other" })).toEqual({ error: "110100" });

@@ -13,10 +13,10 @@ const call = {
 };
 
 /**
- * Sets up calls whose answers never arrive, and records each look for their runs.
- * @param options.undecidedLooks how many looks find nothing decided
- * @param options.unansweredLooks how many looks before these get no answer from the database
- * @param options.givenUpAtMs when the calls fail
+ * Sets up calls whose answers never arrive, and records each lookup of their runs.
+ * @param options.undecidedLooks how many lookups leave the runs undecided
+ * @param options.unansweredLooks how many lookups before these get no answer from the database
+ * @param options.givenUpAtMs when the calls fail, in milliseconds from the start
  */
 function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {}) {
   const looks: { at: number; tails: readonly string[]; askedMsAgo: number }[] = [];
@@ -48,7 +48,7 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
   };
 }
 
-describe("Runs that may have begun without an answer", () => {
+describe("Runs whose begin request was not answered", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -58,7 +58,7 @@ describe("Runs that may have begun without an answer", () => {
     { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
     { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
   ])(
-    "an undecided run is looked up at $times ms if it stays undecided for $undecidedLooks lookups",
+    "looks an undecided run up at $times ms if $undecidedLooks lookups leave it undecided",
     async ({ undecidedLooks, times }) => {
       const { begin, looks } = open({ undecidedLooks });
       await begin();
@@ -84,7 +84,7 @@ describe("Runs that may have begun without an answer", () => {
     expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
-  test("an undecided run is looked up soon, even after thousands of runs were found not to exist", async () => {
+  test("a new undecided run is looked up within 300 ms, even after thousands of runs were found not to exist", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 3_000 }, begin));
     await vi.advanceTimersByTimeAsync(2_000);
@@ -94,7 +94,7 @@ describe("Runs that may have begun without an answer", () => {
     expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
   });
 
-  test("an undecided run is looked up every second while the database is unavailable, then at the usual intervals", async () => {
+  test("an undecided run is looked up every second while the database is unavailable, and then at the usual intervals", async () => {
     const { begin, looks } = open({ unansweredLooks: 3 });
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);

@@ -1,11 +1,13 @@
 import { isUnanswered } from "../connections.ts";
 import type { GatewayDatabase, KeptAnswer, Run, RunRequest } from "../database.ts";
 
-/** Delay before each look for a run whose begin was never answered. After the last look, the sweeper takes over. */
+/** Delay before each lookup of a run whose start got no answer. After the last lookup, the sweeper takes over. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
-/** Minimum number of looks, even for a run not found: a stalled server may still begin it later. */
+/**
+ * Minimum number of lookups, even for a run that is not found, since a stalled server may still begin the run later.
+ */
 const leastLooks = 4;
-/** Delay before the next look if the database did not answer, which does not count as a look. */
+/** Delay before the next lookup if the database did not answer. Such a lookup does not count. */
 const againMs = 1_000;
 /** How long to keep looking while the database does not answer. */
 const longestMs = 60_000;
@@ -16,8 +18,8 @@ const maxLooked = 100;
 type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number; dueAt: number };
 
 /**
- * Begins runs. If a begin is never answered, the caller is refused and the run is looked for in the background and
- * ended at no cost: a call that reached no provider holds neither money nor an idempotency key.
+ * Begins runs. If the database never answers, the caller is refused. The run is then looked up in the background and
+ * ended at no cost, since a call that reached no provider must hold neither money nor an idempotency key.
  */
 export function createBegin(options: {
   database: Pick<GatewayDatabase, "beginRun" | "releaseOrphanedRuns">;
@@ -26,7 +28,7 @@ export function createBegin(options: {
   let unheard: Unheard[] = [];
   let isLooking = false;
 
-  /** Looks for each run when its next look is due, one statement at a time. */
+  /** Looks up each run when its next lookup is due, one statement at a time. */
   async function look(): Promise<void> {
     while (unheard.length > 0) {
       // Sleeps no longer than this, because a run added meanwhile may be due earlier.

@@ -3,17 +3,19 @@ import { isIP } from "node:net";
 import { withoutPort } from "../../_shared/forwarded-for.ts";
 
 export type AddressOptions = {
-  /** Number of proxies in front; functions always have one, the platform's own. */
+  /**
+   * Number of trusted proxies in front of the server. Functions always have one, which belongs to the hosting platform.
+   */
   trustedHops: number;
-  /** The project's secret keys. Our own web server proves itself with any of them. */
+  /** The project's secret keys. Our own web server authenticates with any of them. */
   secretKeys: readonly string[];
 };
 
 /**
- * Returns the caller's address: the entry of `X-Forwarded-For` added by the outermost trusted proxy. Entries before it
- * are never used, because any client can write them. For a call that our own web server passes on, returns what that
- * server states; if a call only claims to be one, returns undefined.
- * @returns undefined if the address is unknown
+ * Returns the caller's address: the entry of `X-Forwarded-For` that the outermost trusted proxy added. Earlier entries
+ * are never used, because any client can write them. For a call that our own web server forwards, returns the address
+ * that the web server states.
+ * @returns undefined if the address is unknown, or if a call states an address without one of the secret keys
  */
 export function callerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
   const told = headers.get("x-platform-forwarded-for");

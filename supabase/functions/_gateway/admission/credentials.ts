@@ -4,8 +4,9 @@ import { approvalProofHeader, type Claims, type ClaimsVerifier } from "../../_sh
 import { GatewayError } from "../http/errors.ts";
 
 /**
- * A credential as passed to the database: its source and the SHA-256 of its text, in hex. For a person's own session:
- * the claims of a verified token, with the proof of its mobile approval if our web server sent one.
+ * A credential as passed to the database. A key or an app's token has its source and the SHA-256 of its text, in hex. A
+ * person's own session has the claims of a verified token, and the proof of its mobile approval if our web server sent
+ * one.
  */
 export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
 
@@ -28,7 +29,7 @@ export function createCredentialReader(
   return async ({ headers }, keyHeader) => {
     const text = shownCredential(headers, keyHeader);
     const kind = aiCredentialKind(text);
-    // Not WebCrypto: it hands the work to another thread, which takes longer than the hash itself.
+    // WebCrypto would hand the work to another thread, which takes longer than the hash itself.
     if (kind) return { source: kind, hash: createHash("sha256").update(text).digest("hex") };
     if (!tokenShape.test(text)) throw new GatewayError("invalid_api_key");
     const result = await verify(text, { identityHeaders });

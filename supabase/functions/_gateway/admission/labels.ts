@@ -27,7 +27,7 @@ export function readLabels({ headers }: Request): CallLabels {
 
 /**
  * Reads the caller of a request: credential, workspace header, and address.
- * @param keyHeader may carry the credential in place of `Authorization`
+ * @param keyHeader a header that may carry the credential in place of `Authorization`
  * @throws GatewayError `invalid_api_key` or `AUTH_UNAVAILABLE`
  */
 export async function readCaller(

@@ -32,7 +32,7 @@ describe("Remaining calls of a rate limit", () => {
     { key: [10, 6], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 4 } },
     { key: [10, 5], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 5 } },
   ])(
-    "the smaller remainder of key and workspace is reported, and the key's if both are equal: %o",
+    "reports the smaller remainder of key and workspace, and the key's if they are equal: %o",
     ({ key, workspace, requests }) => {
       expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
     },
@@ -92,7 +92,7 @@ describe("Rate limit headers of an answer", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("rate limit headers count the tokens used instead of the reservation, for the key or workspace with less left", () => {
+  test("rate limit headers count the used tokens instead of the reserved ones, for the key or workspace with less remaining", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");
@@ -113,6 +113,9 @@ test.for([
   { counts: [null, null, 10_000, 5_000, ...none], reserved_tokens: 100, near: false },
   { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
   { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
-])("with the counts $counts, fewer than 50 more calls fit: $near", ({ counts, reserved_tokens, near }) => {
-  expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
-});
+])(
+  "with the counts $counts, a token limit has room for fewer than 50 more such calls: $near",
+  ({ counts, reserved_tokens, near }) => {
+    expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
+  },
+);

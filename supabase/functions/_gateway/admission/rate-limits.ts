@@ -3,8 +3,8 @@ import type { TokenCounts } from "../../_shared/money.ts";
 
 /**
  * A call's limits as reported by the database: the start of the window, then limit and count for the key's requests,
- * the key's tokens, the workspace's requests and the workspace's tokens. Counts include this call. Null means no limit,
- * or not checked.
+ * the key's tokens, the workspace's requests and the workspace's tokens. Counts include this call. A limit that does
+ * not exist or was not checked is null.
  */
 export const toldLimits = z.object({ minute: z.string().nullable(), counts: z.array(z.number().nullable()).length(8) });
 export type ToldLimits = z.infer<typeof toldLimits>;
@@ -31,7 +31,7 @@ export function readRateLimits({ minute, counts }: ToldLimits, at: string): Rate
   };
 }
 
-/** Returns the limit with less left. */
+/** Returns the limit with less remaining. */
 function tighter(ofKey: Room | undefined, ofWorkspace: Room | undefined): Room | undefined {
   if (!ofKey || !ofWorkspace) return ofKey ?? ofWorkspace;
   return ofKey.remaining <= ofWorkspace.remaining ? ofKey : ofWorkspace;
@@ -51,16 +51,16 @@ export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits)
   return headers;
 }
 
-/** A run as it was admitted. */
+/** The limits and the reserved tokens of a run, as of its admission. */
 type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: number | null };
 
 const tokenPlaces: readonly number[] = [3, 7];
-/** More than the number of calls that settle while a batch waits. */
+/** More than the number of calls that can end while a settlement batch waits. */
 const callsNearLimit = 50;
 
 /**
- * Returns the rate limit headers of a run's answer. They count what the run reserved, or what it used once that is
- * known, as its settlement does.
+ * Returns the rate limit headers of a run's answer. The headers count the reserved tokens, or the used tokens once the
+ * usage is known.
  */
 export function runLimitHeaders(
   { limits, created_at, reserved_tokens }: LimitedRun,
@@ -76,8 +76,8 @@ export function runLimitHeaders(
 }
 
 /**
- * Returns whether fewer than 50 more calls of a run's size fit its token limits, so that the next calls need the tokens
- * it returns.
+ * Returns whether fewer than 50 more calls of a run's size fit into its token limits. If so, the next calls need the
+ * tokens that the run returns.
  */
 export function isNearTokenLimit({ limits, created_at, reserved_tokens }: LimitedRun): boolean {
   const { tokens } = readRateLimits(limits, created_at);

@@ -5,7 +5,7 @@ describe("Calls larger than an entire token limit", () => {
   const refused = (token_limit: object) => ({ refused: "invalid_request", token_limit });
   const stated = { input: "messages", output: "max_completion_tokens" };
 
-  test("a call larger than a token limit is advised to lower the stated output limit, never to wait", () => {
+  test("a call that exceeds a token limit is advised to lower its output limit, never to wait", () => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input: 12, counted: 3_012 }), stated);
     expect(error).toMatchObject({ code: "invalid_request", status: 400 });
     expect(error.message).toBe(
@@ -25,7 +25,7 @@ describe("Calls larger than an entire token limit", () => {
     expect(error.message).toContain(`${advice} or raise the limit.`);
   });
 
-  test("a call larger than a token limit, without a stated output limit, is advised to shorten its input", () => {
+  test("a call that exceeds a token limit and states no output limit is advised to shorten its input", () => {
     const error = refusalError(refused({ scope: "workspace", limit: 10, input: 11, counted: 11 }), { input: "prompt" });
     expect(error.message).toBe(
       "This call counts 11 tokens, more than the workspace's limit of 10 tokens per minute. Shorten prompt or raise the limit.",
@@ -51,7 +51,7 @@ describe("Calls that must wait for a limit", () => {
     );
   });
 
-  test("names the tokens left and what to lower instead of waiting", () => {
+  test("names the tokens left, and advises to wait or to lower max_completion_tokens", () => {
     const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
     expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",
@@ -72,7 +72,7 @@ describe("Calls that must wait for a limit", () => {
 
 describe("Calls above the model's output limit", () => {
   test.for(["max_completion_tokens", "max_tokens", "max_output_tokens"])(
-    "names the model's output limit and advises to lower %s",
+    "names the model's output limit, and advises the caller to lower %s",
     (output) => {
       const refused = { refused: "invalid_request", model_output_limit: 4_096 };
       const error = refusalError(refused, { input: "messages", output });
@@ -101,7 +101,7 @@ describe("Headers of a refusal", () => {
   });
 
   test.for(["budget_exceeded", "insufficient_credits"])(
-    "the headers for %s state every limit and no retry time",
+    "the headers of the refusal %s state every limit and no retry time",
     (code) => {
       expect(headersOf(code)).toEqual(applying);
     },

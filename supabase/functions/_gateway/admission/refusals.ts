@@ -3,7 +3,10 @@ import { GatewayError, isErrorCode } from "../http/errors.ts";
 import type { SizeFields } from "../surface.ts";
 import { type RateLimits, rateLimitHeaders, readRateLimits, toldLimits } from "./rate-limits.ts";
 
-/** A refusal by the database. If a limit was reached, it includes what is left and the time of that count. */
+/**
+ * A refusal by the database. If a limit was reached, the refusal includes what is left of the limits and when they were
+ * read.
+ */
 const refusal = z.looseObject({
   refused: z.string(),
   param: z.string().optional(),
@@ -74,7 +77,8 @@ function refusalHeaders(code: string, rate: RateLimits): Record<string, string> 
 }
 
 /**
- * Names the limit that has no room for the call, and what to do; undefined if the database didn't report the limits.
+ * Returns a message that names the limit without room for the call, and what to do; undefined if the database didn't
+ * report the limits.
  */
 function reachedLimit({ requests, tokens, resetSeconds }: RateLimits, fields?: SizeFields): string | undefined {
   if (resetSeconds === undefined) return undefined;
@@ -95,7 +99,10 @@ function aboveOutputLimit(limit: number, fields?: SizeFields): { param?: string;
 
 type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;
 
-/** Names the limit, what the call counts, and the field to change: the input if it alone is too large. */
+/**
+ * Returns a message with the limit, the tokens that the call counts, and the field to change. This field is the input
+ * if the input alone exceeds the limit.
+ */
 function aboveTokenLimit(
   { scope, limit, input, counted }: TokenLimit,
   fields: SizeFields = { input: "input" },

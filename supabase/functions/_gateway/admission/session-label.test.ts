@@ -3,7 +3,7 @@ import { sessionLabel, sessionOfUser } from "./session-label.ts";
 
 const id = "5f0f9f4e-9d3c-4b0e-8a55-6a1f6f7c2f11";
 
-describe("Sessions of agents", () => {
+describe("Sessions of coding agents", () => {
   test.for<[string, Record<string, string>, string]>([
     // https://code.claude.com/docs/en/llm-gateway
     ["Claude Code", { "x-claude-code-session-id": id }, `claude-code:${id}`],
@@ -26,7 +26,7 @@ describe("Sessions of agents", () => {
     expect(sessionLabel(new Headers(headers), "claude-code:x")).toBe("claude-code:x");
   });
 
-  test("reads a session from a user id that contains one, without the rest of the user id", () => {
+  test("reads the session from a user id that contains one, and drops the rest", () => {
     expect(sessionOfUser(`user_${"a".repeat(64)}_account_${id}_session_${id}`)).toBe(`claude-code:${id}`);
     expect(sessionOfUser(JSON.stringify({ device_id: "d", account_uuid: "", session_id: id }))).toBe(
       `claude-code:${id}`,

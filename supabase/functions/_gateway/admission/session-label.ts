@@ -27,7 +27,10 @@ export function sessionLabel(headers: Headers, ofBody?: string): string | undefi
   return [...ofHeaders, ...(ofBody === undefined ? [] : [ofBody])].find(isLabel);
 }
 
-/** What Claude Code sends as `metadata.user_id`: `user_<hash>_account_<uuid>_session_<uuid>`, or since 2.1 an object as JSON. */
+/**
+ * Matches the session in Claude Code's `metadata.user_id`. It is `user_<hash>_account_<uuid>_session_<uuid>`, or since
+ * 2.1 a JSON object.
+ */
 const ofText = /_session_([0-9a-f-]{36})$/;
 const ofJson = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
 

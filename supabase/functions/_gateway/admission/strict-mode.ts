@@ -15,7 +15,7 @@ export function strictModeRefusal(
 ): GatewayError | undefined {
   if (!strict) return undefined;
   const names = new Set(routes.flatMap(({ provider }) => ignoredNames(asked, providers.get(provider))));
-  // Codex always sends this member to describe itself.
+  // Codex always sends this member to describe itself, so leaving it out is not refused.
   names.delete("client_metadata");
   const [param] = names;
   if (param === undefined) return undefined;

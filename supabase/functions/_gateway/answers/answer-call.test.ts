@@ -39,9 +39,12 @@ describe("A failed call may be retried only if nothing was charged", () => {
     ["no capacity between two calls", busy, { dispatched: false, charged: true }, 503, "false", true],
     ["a defect before the provider is called", defect, { dispatched: false }, 500, "true", true],
     ["a defect after the provider is called", defect, { dispatched: true }, 500, "false", false],
-  ])("the retry headers are correct after a failure: %s", ([, error, call, status, again, keyUnused]) => {
-    expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
-  });
+  ])(
+    "the status, the retry header and the reuse of the idempotency key are correct: %s",
+    ([, error, call, status, again, keyUnused]) => {
+      expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
+    },
+  );
 
   test("reports a defect as internal_error and keeps its cause for the log", () => {
     const { told } = failed(defect, { dispatched: true });

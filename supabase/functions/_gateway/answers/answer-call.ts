@@ -11,7 +11,7 @@ import { holdFirstEvent } from "./first-event.ts";
 import { type AskedStream, relayStream, type StreamStep } from "./relay.ts";
 import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
 
-/** Answers a call with one provider call, streamed or whole. The run is settled however the call ends. */
+/** Answers a client's call with one provider call, streamed or whole. The run is settled however the call ends. */
 export async function answerCall<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
@@ -91,8 +91,8 @@ export async function askWhole<Request extends Asked, Read>(
 }
 
 /**
- * Requests a stream from the run's routes. If something else arrives instead, only the usage it states is read, because
- * the provider will charge for it; the client never sees it.
+ * Requests a stream from the run's routes. If a provider sends something else, only the usage in its answer is read,
+ * because the provider will charge for it. The client never sees that answer.
  * @throws ProviderFailure or ClientLeft
  */
 export function askForStream<Request extends Asked>(
@@ -125,8 +125,8 @@ function streamed<Request extends Asked>(
 
 /**
  * Settles a run whose last answer was read in full.
- * @param end what the last call used, and what the client gets
- * @returns its `platform` metadata
+ * @param end the last call's usage, and the client's answer
+ * @returns the run's `platform` metadata
  */
 export function endWhole<Request extends Asked>(
   { open, request }: AdmittedCall<Request>,
@@ -167,7 +167,7 @@ export function streamedResponse<Request extends Asked>(
   );
 }
 
-/** Returns the estimated usage of the current call; undefined if it wasn't made. */
+/** Returns the estimated usage of the current provider call; undefined if no call was sent. */
 export function guessedUse<Request extends Asked>({ open, inputEstimate }: AdmittedCall<Request>) {
   const route = open.progress.route;
   if (!open.dispatched || route === undefined) return undefined;

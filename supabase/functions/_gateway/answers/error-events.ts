@@ -8,7 +8,7 @@ const texts = ["message", "msg", "detail"];
 
 /**
  * Returns whether an event outside the surface's protocol reports an error, in any format. All other such events only
- * keep the connection open or extend the protocol; standard clients fail on many of them.
+ * keep the connection open or extend the protocol, and standard clients fail on many of them.
  * @param event parsed, or its text if it isn't JSON
  */
 export function tellsError(event: unknown): boolean {

@@ -12,16 +12,16 @@ export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.in_progress",
 ]);
 /**
- * If only begin events or comments have arrived after this time, the stream is passed on at the next one, so that its
- * caller sees that it is alive.
+ * If only begin events or comments have arrived after this time, the stream is passed on when the next one arrives, so
+ * that the caller sees that the stream is alive.
  */
 const commentsForMs = 2_000;
 /** A larger first event isn't held: it is content, not an error. */
 const mostHeldBytes = 64 * 1024;
 
 /**
- * Reads an answer up to its first event and puts it back. Until then, another route can still be called.
- * @returns whether it is a stream, judged by its bytes or its content type
+ * Reads an answer up to its first event and puts the bytes back. Until then, another route can still be called.
+ * @returns whether the answer is a stream, judged by its bytes or its content type
  * @throws ProviderFailure if an error arrives instead of the first event, or the stream ends without one
  */
 export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gateway, "now">): Promise<boolean> {
@@ -83,7 +83,7 @@ async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
 
 /**
  * Returns whether an event belongs to an answer. All other events only keep the connection open.
- * @throws ProviderFailure if it is an error that states no usage, or ends a stream without output
+ * @throws ProviderFailure if the event is an error that states no usage, or ends the stream without output
  */
 function isContent(event: string): boolean {
   const data = dataOf(event).trim() || strayLinesOf(event);
@@ -105,7 +105,7 @@ function isOfResponse({ type }: Record<string, unknown>): boolean {
   return typeof type === "string" && type.startsWith("response.");
 }
 
-/** Returns whether an event belongs to Anthropic's streams; their first event states what the input costs. */
+/** Returns whether an event belongs to Anthropic's streams, whose first event states the usage of the input. */
 function isOfMessage({ type }: Record<string, unknown>): boolean {
   return typeof type === "string" && /^(?:message|content_block)_/.test(type);
 }
@@ -114,7 +114,7 @@ function isCharged({ usage, response }: Record<string, unknown>): boolean {
   return Boolean(usage) || (isObject(response) && Boolean(response.usage));
 }
 
-/** @throws ProviderFailure if JSON or a web page that arrived instead of a stream is an error that states no usage */
+/** @throws ProviderFailure if the text arrived instead of a stream and is an error that states no usage */
 function refuseError(text: string): void {
   const value = parse(text);
   const isPage = text.trimStart().startsWith("<");

@@ -22,8 +22,8 @@ export type Messages = Asked & { request: MessagesRequest; headers: Record<strin
 export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
 
 /**
- * An image has at most 4,784 tokens (https://platform.claude.com/docs/en/build-with-claude/vision), but admission
- * reserves 1,500 per image.
+ * An image has at most 4,784 tokens (https://platform.claude.com/docs/en/build-with-claude/vision). Admission reserves
+ * 1,500 for an image, so each one counts as four.
  */
 const imagesEach = 4;
 /** How many bytes admission reserves as one token. */

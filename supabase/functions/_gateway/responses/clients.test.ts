@@ -22,7 +22,7 @@ const add = { type: "function", name: "add", parameters: { type: "object" } };
 
 describe("Requests that could change the bill", () => {
   // "processed with the service tier configured in the Project settings": openai-node, responses.ts, `service_tier`.
-  test("a response gets OpenAI's default tier if the client leaves the tier to the project", () => {
+  test("a response names OpenAI's default service tier if the request leaves the tier open", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
 

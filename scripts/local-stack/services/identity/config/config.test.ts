@@ -21,7 +21,7 @@ test.each([
   "GOTRUE_HOOK_CUSTOM_ACCESS_TOKEN_ENABLED",
   "GOTRUE_HOOK_SEND_SMS_ENABLED",
   "GOTRUE_PASSWORD_HIBP_ENABLED",
-])("refuses the setting %s by name if it enables something", (name) => {
+])("refuses to start if the unsupported setting %s is enabled, and names it", (name) => {
   for (const on of ["true", "1", " T "]) expect(() => readConfig({ ...needed, [name]: on })).toThrow(`\n  ${name}\n`);
   for (const off of ["false", "0", ""]) expect(() => readConfig({ ...needed, [name]: off })).not.toThrow();
 });
@@ -32,6 +32,6 @@ test.each([
   { GOTRUE_EXTERNAL_OWN_ENABLED: "true", GOTRUE_EXTERNAL_OWN_CLIENT_ID: "id" },
   { GOTRUE_MFA_TOTP_ENROLL_ENABLED: "true" },
   { GOTRUE_PASSKEY_ENABLED: "true" },
-])("supports the configuration %o", (settings) => {
+])("accepts the settings %o", (settings) => {
   expect(() => readConfig({ ...needed, ...settings })).not.toThrow();
 });

@@ -3,7 +3,7 @@ import { readMailTexts } from "./mail-texts.ts";
 import { isKnownProvider, readProviders } from "./providers.ts";
 import { characterSets, count, duration, flag, list, optionalDuration, rate, required, str } from "./values.ts";
 
-/** Minimum durations and limits that Supabase Auth enforces. */
+/** The minimum values that Supabase Auth enforces for these settings. */
 const floors = { passwordLength: 6, challengeS: 300, factorMs: 300_000, flowStateMs: 300_000 };
 
 const environment = z.object({
@@ -56,7 +56,7 @@ const environment = z.object({
   GOTRUE_SECURITY_CAPTCHA_PROVIDER: str("hcaptcha").pipe(z.enum(["hcaptcha", "turnstile"])),
   GOTRUE_SECURITY_CAPTCHA_SECRET: str(),
   GOTRUE_SECURITY_CAPTCHA_TIMEOUT: duration(10_000),
-  /** Our own setting: replaces the provider's URL, for tests and for machines without internet access. */
+  /** Our own setting: the URL of the CAPTCHA verifier, for tests and for machines without internet access. */
   GOTRUE_SECURITY_CAPTCHA_VERIFIER_URL: str(),
   GOTRUE_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION: count(1),
   GOTRUE_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED: flag(true),
@@ -100,7 +100,7 @@ const environment = z.object({
 });
 
 /**
- * Parses the settings, which have the same variables as Supabase Auth's own binary.
+ * Parses the settings. The environment variables have the same names as Supabase Auth's.
  * @throws Error naming every variable that is missing, malformed, or enables a feature that this server lacks
  */
 export function readConfig(env: NodeJS.ProcessEnv) {

@@ -5,9 +5,9 @@ export type MailKind = (typeof mailKinds)[number];
 export type MailText = {
   /** Template of the subject line. */
   subject: string;
-  /** URL of the body's template, relative to the site's. Empty: the built-in body. */
+  /** URL of the body's template, relative to the site's URL. If empty, the built-in body is used. */
   bodyUrl: string;
-  /** Path of the link in `{{ .ConfirmationURL }}`; replaces the path of API_EXTERNAL_URL. */
+  /** Path of the link in `{{ .ConfirmationURL }}`. It replaces the path of API_EXTERNAL_URL. */
   linkPath: string;
 };
 

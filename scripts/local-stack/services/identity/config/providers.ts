@@ -1,4 +1,4 @@
-/** Providers that Supabase Auth has by name and lists in `GET /settings`. */
+/** Providers that Supabase Auth supports by name and lists in `GET /settings`. */
 export const listedProviders = [
   "apple",
   "azure",
@@ -33,14 +33,14 @@ export type ProviderConfig = {
   clientId: string;
   secret: string;
   redirectUri: string;
-  /** Base of a provider's URLs, without a trailing slash; empty for the provider's own. */
+  /** Base URL of the provider, without a trailing slash. If empty, the provider's public URL is used. */
   url: string;
   emailOptional: boolean;
 };
 
 /**
- * Returns whether Supabase Auth knows the provider by name. Any other name is our own feature: an OpenID provider named
- * in the configuration.
+ * Returns whether Supabase Auth supports a provider of this name. Any other name is an OpenID provider from the
+ * configuration, which only this server supports.
  */
 export function isKnownProvider(name: string): boolean {
   return [...listedProviders, ...unlistedProviders].some((known) => known === name);

@@ -16,7 +16,7 @@ export function required() {
   return text.pipe(z.string({ error: "must be set" }));
 }
 
-/** Parses `true`, `1` or `t`, or their opposites. */
+/** Parses a boolean: `true`, `t` or `1`, `false`, `f` or `0`. */
 export function flag(fallback: boolean) {
   return text.transform((value, context) => {
     if (value === undefined) return fallback;

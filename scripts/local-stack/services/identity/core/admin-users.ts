@@ -42,7 +42,7 @@ function parseBan(duration: string, now: Date): Date | null | undefined {
 }
 
 /**
- * Adds an account. Does not check the password's strength; without a password, the account gets a random one.
+ * Adds an account without checking the password's strength. If no password is given, the account gets a random one.
  * @throws AuthError 422 email_exists; 400 validation_failed
  */
 export async function createUserAsAdmin(deps: Deps, given: AdminUser & { requestAud: string }): Promise<User> {
@@ -91,7 +91,7 @@ export async function createUserAsAdmin(deps: Deps, given: AdminUser & { request
         });
       }
       if (!given.emailConfirm) return current;
-      // Like Supabase Auth's response, this one leaves out what the database derives from the confirmation.
+      // Supabase Auth's response omits confirmed_at, which the database derives from the confirmation.
       return { ...(await confirmUser(tx, deps, current)), confirmed_at: null };
     });
   } catch (error) {
@@ -104,8 +104,8 @@ function emailExists(): AuthError {
 }
 
 /**
- * Changes an account. A new password ends all its sessions. Metadata is merged into values that were read without a
- * lock.
+ * Changes an account. A new password ends all sessions of the account. Metadata is merged into values that were read
+ * without a lock.
  * @throws AuthError 422 weak_password; 400 validation_failed; 500 if another account has the email
  */
 export async function updateUserAsAdmin(deps: Deps, user: User, given: AdminUser): Promise<User> {

@@ -14,7 +14,6 @@ export type Deps = {
   mailer: Mailer;
   /** Limits all emails of this server together. */
   mailLimit: RateWindow;
-  /** Discovers OpenID providers. */
   discover: Discover;
   clock: () => Date;
   random: Random;
@@ -22,5 +21,5 @@ export type Deps = {
   log: (line: string) => void;
 };
 
-/** Where a request came from, as sessions and challenges record it. */
+/** The IP address and the user agent of a request, which are recorded in sessions and challenges. */
 export type Caller = { ip: string; userAgent: string };

@@ -30,7 +30,7 @@ export async function verifyFactor(deps: Deps, attempt: FactorAttempt): Promise<
   await mfaHook(deps, { userId: factor.user_id, factorId: factor.id, factorType: factor.factor_type, valid, caller });
   if (!valid) throw new AuthError(422, "mfa_verification_failed", "Invalid TOTP code entered");
   return transaction(deps.db, async (tx) => {
-    // Locks the user, so that the first of concurrent requests with one challenge uses it up.
+    // Locks the user, so that only the first of concurrent requests can use the challenge.
     await getUserById(tx, { id: factor.user_id, lock: true });
     await requireChallenge(tx, { deps, factor, challengeId, caller });
     return raise(tx, { deps, factor, sessionId: session.id, challengeId });
@@ -99,8 +99,8 @@ async function raise(
 }
 
 /**
- * Returns the session's next refresh token. With version 2 tokens, the counter skips one number, so that the previous
- * token cannot reach aal2.
+ * Returns the session's next refresh token. With version 2 tokens, the counter skips one number. Otherwise, the
+ * previous token would be only one step behind and could be exchanged for a token at aal2.
  */
 async function nextRefreshToken(tx: Sql, { deps, session }: { deps: Deps; session: Session }): Promise<string> {
   if (session.refresh_token_hmac_key && session.refresh_token_counter !== null) {

@@ -84,7 +84,7 @@ async function requireMayEnroll(
   }
 }
 
-/** Creates a challenge bound to the requester's IP address. Times of challenges are unique over all factors. */
+/** Creates a challenge bound to the requester's IP address. */
 export async function challengeFactor(deps: Deps, { factor, caller }: { factor: Factor; caller: Caller }) {
   requireTotp(factor);
   if (!deps.config.GOTRUE_MFA_TOTP_VERIFY_ENABLED) {
@@ -93,8 +93,8 @@ export async function challengeFactor(deps: Deps, { factor, caller }: { factor: 
   const id = deps.random.uuid();
   const now = deps.clock();
   await transaction(deps.db, async (tx) => {
-    // Must come first, since it locks the factor: concurrent challenges would otherwise deadlock. Adds a fraction,
-    // since the clock's milliseconds alone do not make concurrent times unique.
+    // This update comes first because it locks the factor. Otherwise, concurrent challenges could deadlock. It adds a
+    // random fraction, since last_challenged_at is unique and the clock has only milliseconds.
     await tx.query(
       "update auth.mfa_factors set last_challenged_at = $2::timestamptz + make_interval(secs => $3), updated_at = $2 where id = $1",
       [factor.id, now, deps.random.integer(1_000_000) / 1e9],
@@ -120,7 +120,7 @@ export function requireTotp(factor: Factor): void {
 }
 
 /**
- * Removes one's own factor. Sessions that it raised drop to aal1.
+ * Removes one of the user's own factors. Sessions raised by the factor drop to aal1.
  * @throws AuthError 422 insufficient_aal for a verified factor at aal1
  */
 export async function unenroll(deps: Deps, { factor, session }: { factor: Factor; session: Session }): Promise<void> {

@@ -24,8 +24,8 @@ export type GenerateLink = {
 };
 
 /**
- * Creates the token of an email without sending the email, and without a pause between two. Replaces a token that was
- * already emailed to the user. With `magiclink`, an unknown email is signed up.
+ * Creates an email's token without sending the email, and without a minimum interval. Replaces a token that was already
+ * emailed to the user. With `magiclink`, an unknown email is signed up.
  * @throws AuthError 404 user_not_found; 422 email_exists, weak_password; 400 validation_failed
  */
 export async function generateLink(deps: Deps, request: GenerateLink) {
@@ -114,6 +114,6 @@ async function issueEmailChange(tx: Sql, { deps, type, user, request }: Issue) {
   });
   const relatesTo = toNew ? newEmail : (user.email ?? "");
   await storeOneTimeToken(tx, { deps, userId: user.id, type: tokenType, hash, relatesTo });
-  // Like Supabase Auth, hashes the current email with the code, regardless of which mailbox the link is for.
+  // Like Supabase Auth, hashes the code with the current email, even if the link is for the new mailbox.
   return { user: changed, code, hash, answeredHash: hashToken(request.email, code) };
 }

@@ -43,7 +43,10 @@ async function callHook(
   return answer;
 }
 
-/** Reports a password attempt to the configured function. @throws AuthError 400 invalid_credentials if it rejects */
+/**
+ * Reports a password attempt to the configured function.
+ * @throws AuthError 400 invalid_credentials if the function rejects the attempt
+ */
 export async function passwordHook(
   deps: Deps,
   { userId, valid, caller }: { userId: string; valid: boolean; caller: Caller },

@@ -50,7 +50,7 @@ export async function insertIdentity(
   return row;
 }
 
-/** Merges keys into the provider's data. */
+/** Merges keys into an identity's data. */
 export async function mergeIdentityData(sql: Sql, identity: Identity, updates: Metadata): Promise<void> {
   await sql.query("update auth.identities set identity_data = $2 where id = $1", [
     identity.id,
@@ -75,8 +75,8 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
 }
 
 /**
- * Removes from an unconfirmed account everything but one identity and its data. Other identities were created without
- * proof of owning the email, and so was the password, unless the remaining identity is the email's own.
+ * Removes everything but one identity and its data from an unconfirmed account. The other identities were created
+ * without proof of owning the email. So was the password, unless the remaining identity is the email identity.
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,

@@ -8,8 +8,8 @@ import { findUserByEmail, type Metadata } from "./users.ts";
 import { loadWireUser, type WireUser } from "./wire-user.ts";
 
 /**
- * Invites an email. Its account has no password until the invitation is accepted.
- * @throws AuthError 422 email_exists if it is confirmed; 400 validation_failed; 429 over_email_send_rate_limit
+ * Invites an email address. The new account has no password until the invitation is accepted.
+ * @throws AuthError 422 email_exists if the account is confirmed; 400 validation_failed; 429 over_email_send_rate_limit
  */
 export async function invite(
   deps: Deps,

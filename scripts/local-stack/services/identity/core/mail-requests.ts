@@ -16,7 +16,7 @@ export type MailRequest = {
   redirectTo: string;
 };
 
-/** Runs `work` with the account locked, if it exists. Unknown and known emails get the same response. */
+/** Locks the account, if it exists, and runs `work`. Unknown and known emails get the same response. */
 async function withAccount(
   deps: Deps,
   { email, aud }: { email: string; aud: string },

@@ -26,14 +26,14 @@ test("empties a link that starts with a script URL", () => {
   expect(render('<a href="{{ .Data.url }}">x</a>', { Data: { url: "javascript:alert(1)" } })).toBe('<a href="#">x</a>');
 });
 
-test("renders one branch of an if/else, including nested ones", () => {
+test("renders one branch of each if/else, even if they are nested", () => {
   const template = "{{ if .A }}a{{ if .B }}b{{ else }}c{{ end }}{{ else }}d{{ end }}e";
   expect(render(template, { A: true, B: true })).toBe("abe");
   expect(render(template, { A: true })).toBe("ace");
   expect(render(template, {})).toBe("de");
 });
 
-test("a template does not look up inherited properties", () => {
+test("an email template cannot read inherited properties", () => {
   expect(render("{{ .Data.constructor }}", { Data: {} })).toBe("");
 });
 

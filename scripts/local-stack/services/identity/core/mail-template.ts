@@ -1,4 +1,4 @@
-/** Values that a template can name; nested ones as `.Data.name`. */
+/** The values that a template can name. Nested values have names like `.Data.name`. */
 export type TemplateData = { [name: string]: unknown };
 
 type Node =
@@ -12,7 +12,7 @@ type Quote = (value: string, before: string) => string;
 /**
  * Renders the part of Go's template language that emails use: `{{ .Name }}`, `{{ .Data.key }}`, `{{ if .Name }}…{{ else
  * }}…{{ end }}`, and `-` at the braces.
- * @throws Error naming what it does not support
+ * @throws Error naming the unsupported syntax
  */
 export function renderTemplate(template: string, data: TemplateData, quote: Quote): string {
   const trimmed = template.replace(/\s*\{\{-\s/g, "{{ ").replace(/\s-\}\}\s*/g, " }}");

@@ -12,12 +12,12 @@ const templateMaxBytes = 1_000_000;
 
 export type Mail = { kind: MailKind; to: string; data: TemplateData };
 export type Mailer = {
-  /** @throws Error if the email could not be handed over */
+  /** @throws Error if the SMTP server does not accept the email */
   send: (mail: Mail) => Promise<void>;
   close: () => void;
 };
 
-/** Sends over SMTP. Without SMTP_HOST, accepts every email and sends none. */
+/** Creates a mailer that sends over SMTP. Without SMTP_HOST, the mailer accepts every email and sends none. */
 export function openMailer(config: Config, { log, clock }: { log: (line: string) => void; clock: () => Date }): Mailer {
   const bodies = templateSource(config, { log, clock });
   const render = async ({ kind, to, data }: Mail) => ({

@@ -41,7 +41,7 @@ function failed(cause?: unknown): AuthError {
   return new AuthError(400, "webauthn_verification_failed", "Credential verification failed", { cause });
 }
 
-/** What both ceremonies expect from the browser. */
+/** Returns the values that registration and sign-in must find in the browser's response. */
 function expectations({ config }: Deps, expectedChallenge: string) {
   return {
     expectedChallenge,
@@ -101,7 +101,7 @@ export async function registerPasskey(
     });
   } catch (error) {
     if (!isUniqueViolation(error)) throw error;
-    // Matches Supabase Auth, which intends to return 422 webauthn_credential_exists.
+    // Supabase Auth also returns 500 here, although its code intends 422 webauthn_credential_exists.
     throw unexpected("Database error creating passkey", error);
   }
 }

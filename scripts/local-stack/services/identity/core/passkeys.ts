@@ -6,7 +6,7 @@ import type { Session } from "./sessions.ts";
 import { hasSecondFactor } from "./tokens.ts";
 import { many, type User } from "./users.ts";
 
-/** COSE algorithms on offer, in order of preference. */
+/** The offered COSE algorithms, in order of preference. */
 export const algorithms = [-7, -35, -36, -257, -258, -259, -37, -38, -39, -8];
 const challengeBytes = 32;
 const maxNameBytes = 120;
@@ -148,7 +148,7 @@ function absent(): AuthError {
   return new AuthError(404, "validation_failed", "Passkey not found");
 }
 
-/** Requires an id that may name a passkey. @throws AuthError 404 validation_failed */
+/** Requires a well-formed passkey id. @throws AuthError 404 validation_failed */
 export function requirePasskeyId(id: string): void {
   if (!isUuid(id)) throw absent();
 }
@@ -188,7 +188,7 @@ export async function deletePasskey(deps: Deps, { id, userId }: Owned): Promise<
   if (!rowCount) throw absent();
 }
 
-/** Records a use. Ignores a counter that went backwards, since synchronized passkeys have none. */
+/** Records a use. Ignores a counter that went backwards, since synchronized passkeys have no counter. */
 export async function recordUse(sql: Sql, { deps, id, counter }: { deps: Deps; id: string; counter: number }) {
   const { rowCount } = await sql.query(
     `update auth.webauthn_credentials set sign_count = greatest(sign_count, $2), last_used_at = $3, updated_at = $3

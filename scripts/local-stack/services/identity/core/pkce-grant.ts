@@ -6,7 +6,8 @@ import { type SignedIn, signIn } from "./tokens.ts";
 import { getUserById } from "./users.ts";
 
 /**
- * Exchanges a flow's code, once. A wrong verifier keeps the code valid. Ignores bans, as Supabase Auth does.
+ * Exchanges a flow's code, which is valid once. A wrong verifier does not use up the code. Ignores bans, as Supabase
+ * Auth does.
  * @throws AuthError 404 flow_state_not_found; 422 flow_state_expired; 400 bad_code_verifier, validation_failed
  */
 export async function exchangeCode(

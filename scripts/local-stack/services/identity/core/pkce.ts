@@ -86,7 +86,10 @@ export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<s
   return id;
 }
 
-/** Returns whether a flow has expired. Its lifetime begins when the flow starts, or for a magic link with the click. */
+/**
+ * Returns whether a flow has expired. A flow's lifetime begins when the flow starts, or for a magic link when the link
+ * is clicked.
+ */
 export function isFlowExpired(flow: FlowState, { clock, config }: Deps): boolean {
   const start =
     flow.authentication_method === "magiclink" ? (flow.auth_code_issued_at ?? flow.created_at) : flow.created_at;

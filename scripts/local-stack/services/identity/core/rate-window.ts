@@ -1,7 +1,9 @@
-/** Counts events in windows of a fixed length. Kept in memory, since it limits only this process. */
+/** A counter of events in windows of a fixed length. It is kept in memory, since it limits only this process. */
 export type RateWindow = { take: () => boolean };
 
-/** Allows at most `events` in each window of `perMs`, which starts with its first event. */
+/**
+ * Creates a counter that allows at most `events` per window. A window starts with its first event and lasts `perMs`.
+ */
 export function rateWindow({ events, perMs }: { events: number; perMs: number }, clock: () => Date): RateWindow {
   let windowEndMs = 0;
   let left = 0;
@@ -21,7 +23,10 @@ export function rateWindow({ events, perMs }: { events: number; perMs: number },
 
 export type TokenBuckets = { take: (key: string) => boolean };
 
-/** Keeps one token bucket per key: a burst of `burst`, refilled by `perSecond`. Full buckets are dropped. */
+/**
+ * Keeps one token bucket per key. A bucket holds `burst` tokens and is refilled by `perSecond`. Full buckets are
+ * dropped.
+ */
 export function tokenBuckets(
   { burst, perSecond }: { burst: number; perSecond: number },
   clock: () => Date,

@@ -4,7 +4,9 @@ import { parseRedirectUrl } from "./redirect-url.ts";
 
 type Settings = Pick<Config, "GOTRUE_SITE_URL" | "GOTRUE_URI_ALLOW_LIST">;
 
-/** Returns whether a flow may end at this URL: on the site, on a loopback address, or as the allow-list permits. */
+/**
+ * Returns whether a flow may end at this URL. The URL must be on the site, on a loopback address, or in the allow-list.
+ */
 export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_ALLOW_LIST }: Settings): boolean {
   const site = parseRedirectUrl(GOTRUE_SITE_URL);
   const given = parseRedirectUrl(target);

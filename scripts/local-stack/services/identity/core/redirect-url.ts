@@ -104,7 +104,7 @@ function beforeQuery(target: string): string {
   return `${scheme}://${escapeBytes(authority, /[\x21-\x7e]/)}${escapeAnew(path)}`;
 }
 
-/** Returns a path or fragment unchanged or, if it contains an invalid character, escaped again. */
+/** Returns a path or fragment unchanged, or decodes and re-encodes it if it contains an invalid character. */
 function escapeAnew(part: string): string {
   const belongs = /^(?:[\w.~!$&'()*+,;=:@[\]/?-]|%[0-9a-fA-F]{2})*$/.test(part);
   return belongs ? part : escapeBytes(unescapeBytes(part), /[\w.~$&+,/:;=?@-]/);

@@ -89,7 +89,7 @@ async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Pr
   return answer;
 }
 
-/** Accepts a revoked token: returns the token that replaced it or, within the reuse interval, a further token. */
+/** Accepts a revoked token. Returns the token that replaced it or, within the reuse interval, a new token. */
 async function reuse(
   tx: Sql,
   { deps, token, session }: { deps: Deps; token: RefreshToken; session: Session },
@@ -139,8 +139,8 @@ async function refreshSigned(
 }
 
 /**
- * Returns whether an outdated token may be reused. Allowed if it is one step behind, since the client may have lost the
- * response, or shortly after a refresh, since several tabs may have refreshed concurrently.
+ * Returns whether an outdated token may be reused. A token that is one step behind may be reused, since the client may
+ * have lost the response. Any token may be reused shortly after a refresh, since several tabs may refresh concurrently.
  */
 function maySignedReuse(behind: bigint, session: Session, deps: Deps): boolean {
   const { GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: intervalS, GOTRUE_SECURITY_REFRESH_TOKEN_ALLOW_REUSE } =

@@ -5,7 +5,7 @@ import { many } from "./users.ts";
 
 export type Aal = "aal1" | "aal2" | "aal3";
 
-/** Names of methods in a session's amr. */
+/** The names of authentication methods in a session's amr. */
 export type AuthMethod =
   | "oauth"
   | "password"
@@ -76,7 +76,7 @@ export async function insertSession(
   return session;
 }
 
-/** Records a refresh of the session and where it came from. */
+/** Records a refresh of the session, with the client's address and user agent. */
 export async function touchSession(
   sql: Sql,
   { deps, id, caller }: { deps: Deps; id: string; caller: Caller },
@@ -138,7 +138,10 @@ export function lastRefreshedAt(session: Session, tokenUsedAt?: Date): Date {
   return tokenUsedAt && tokenUsedAt > session.created_at ? tokenUsedAt : session.created_at;
 }
 
-/** Returns why a session has expired, or undefined. Checked at refresh, and for administrators' own sessions. */
+/**
+ * Returns why a session has expired, or undefined. Expiry is checked at refresh, and when an administrator's token
+ * names a session.
+ */
 export function sessionExpiry(
   session: Session,
   { deps, tokenUsedAt, hasSecondFactor }: { deps: Deps; tokenUsedAt?: Date; hasSecondFactor: boolean },

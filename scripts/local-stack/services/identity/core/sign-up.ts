@@ -93,7 +93,9 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
   return { user: user.invited_at ? { ...wire, user_metadata: {}, identities: [] } : wire };
 }
 
-/** Adds an account with an email identity, as administrators do: user_metadata does not get the identity's claims. */
+/**
+ * Adds an account with an email identity, as administrators do. The identity's claims are not copied to user_metadata.
+ */
 export async function createEmailUser(
   tx: Sql,
   {
@@ -108,7 +110,10 @@ export async function createEmailUser(
   return getUserById(tx, { id, lock: true });
 }
 
-/** Adds an account that signed up: its data is copied to the identity, and the identity's claims to user_metadata. */
+/**
+ * Adds an account that signed up. The request's data is copied to the identity, and the identity's claims to
+ * user_metadata.
+ */
 async function createSignedUpUser(tx: Sql, { deps, request, passwordHash }: Attempt): Promise<User> {
   const { email, aud, data } = request;
   const { id } = await createUser(tx, { deps, email, aud, passwordHash, provider: "email", userMetadata: data });
@@ -186,8 +191,8 @@ export async function findEmailOwner(
 }
 
 /**
- * Returns a made-up user in place of the email's owner. Like Supabase Auth's, it omits the owner's id, but it does have
- * the owner's ban, second factors, and times of some emails.
+ * Returns a made-up user in place of the email's owner. Like Supabase Auth's made-up user, this one omits the owner's
+ * id, but has the owner's ban, second factors, and times of some emails.
  */
 function madeUpUser(
   deps: Deps,

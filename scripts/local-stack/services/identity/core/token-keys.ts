@@ -11,7 +11,7 @@ const keyShape = z.looseObject({
 });
 type Key = z.infer<typeof keyShape>;
 
-/** The claims that this server reads from a token. A claim of another type is never converted. */
+/** The claims that this server reads from a token. A claim of the wrong type is not converted. */
 const claimShapes = z.looseObject({
   sub: z.string().nullish(),
   aud: z.union([z.string(), z.array(z.string())]).nullish(),
@@ -112,7 +112,10 @@ function parseKeys(config: Settings): Key[] {
   return parsed.data;
 }
 
-/** Returns the key with the one operation that WebCrypto should allow. A private key cannot be imported to verify. */
+/**
+ * Returns the key with the one operation that WebCrypto should allow. To verify, only the public part of a key pair can
+ * be imported.
+ */
 function forUse(key: Key, use: "sign" | "verify"): JWK {
   if (use === "sign") return { ...key, key_ops: ["sign"] };
   return key.kty === "oct" ? { ...key, key_ops: ["verify"] } : publicPart(key);

@@ -110,7 +110,7 @@ async function hasProvenMailbox({ deps, session }: Context): Promise<boolean> {
   return amr.some(({ method }) => mailboxMethods.includes(method));
 }
 
-/** Redeems the emailed code, once, even if the change itself then fails. */
+/** Redeems the emailed code. The code is used up even if the change itself then fails. */
 async function requireReauthentication({ deps, user }: Context, nonce: string): Promise<void> {
   if (!nonce) throw new AuthError(400, "reauthentication_needed", "Password update requires reauthentication");
   await transaction(deps.db, async (tx) => {

@@ -119,7 +119,7 @@ export async function findUserById(sql: Sql, { id, lock }: { id: string } & Lock
   return readable(await one<User>(sql, text, [instanceId, id]));
 }
 
-/** Returns the account like `findUserById`, for an id that a row refers to. */
+/** Returns the account like `findUserById`. @throws AuthError 500 if it does not exist */
 export async function getUserById(sql: Sql, options: { id: string } & Lock): Promise<User> {
   const user = await findUserById(sql, options);
   if (!user) throw unexpected("Database error finding user");

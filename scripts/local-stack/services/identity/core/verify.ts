@@ -22,7 +22,7 @@ import { findUserByEmail, findUserById, isBanned, type User, updateUser } from "
 export type VerifyType = "signup" | "invite" | "recovery" | "magiclink" | "email_change" | "email";
 type ResolvedType = Exclude<VerifyType, "email">;
 
-/** What can be redeemed: the token of a link, or a code with the email it was sent to. */
+/** A credential to redeem: the token of a link, or a code with the email it was sent to. */
 export type Credential = { hash: string } | { email: string; code: string };
 
 export type Redeemed =
@@ -56,8 +56,9 @@ export function isVerifyType(type: string): type is VerifyType {
 export type Verification = { type: VerifyType; credential: Credential; aud: string; caller: Caller };
 
 /**
- * Redeems an emailed token, once. `yields` is a session, or the code of the flow that requested the email.
- * @throws AuthError 403 otp_expired (wrong, used, expired, unknown alike), user_banned; 400 flow_state_not_found
+ * Redeems an emailed token, which is valid once. `yields` is a session, or the code of the flow that requested the
+ * email.
+ * @throws AuthError 403 otp_expired for a wrong, used, expired or unknown token, user_banned; 400 flow_state_not_found
  */
 export async function verify(
   deps: Deps,
@@ -157,7 +158,7 @@ export function isSameHash(stored: string, hash: string): boolean {
   return bare.length === hash.length && timingSafeEqual(Buffer.from(bare), Buffer.from(hash));
 }
 
-/** Performs the action of a token. @returns undefined after the first half of an email change */
+/** Performs the action of a token. @returns undefined if the other mailbox must still confirm an email change */
 async function redeem(tx: Sql, { deps, user, type, hash }: Found & { deps: Deps }): Promise<User | undefined> {
   switch (type) {
     case "signup":

@@ -84,7 +84,7 @@ export type WireUser = ReturnType<typeof wireUser>;
 
 /**
  * Loads the user with everything that responses contain.
- * @param options.shown identities that are shown as given here, regardless of later changes
+ * @param options.shown identities to return instead of the stored ones
  */
 export async function loadWireUser(
   sql: Sql,

@@ -9,7 +9,7 @@ import type { Request } from "./context.ts";
 
 const nil = "00000000-0000-0000-0000-000000000000";
 
-/** The user that a request's token authenticates. Hand-made tokens may name no session. */
+/** The user that a request's token authenticates. The session is undefined if the token names none. */
 export type Authenticated = { claims: JWTPayload; user: User; session: Session | undefined; aud: string };
 
 async function readToken(c: Request, deps: Deps): Promise<JWTPayload> {
@@ -46,8 +46,8 @@ async function loadSubject(claims: JWTPayload, deps: Deps): Promise<Omit<Authent
 }
 
 /**
- * Returns a request's audience: from its header, else from its token unless that is an administrator's, else the
- * configured one.
+ * Returns a request's audience: the one in its header, else the one in its token unless the token is an
+ * administrator's, else the configured one.
  */
 function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
   const named = c.req.header("x-jwt-aud");

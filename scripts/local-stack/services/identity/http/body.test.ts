@@ -8,7 +8,7 @@ import { asAuthError } from "./error-response.ts";
 const schema = z.looseObject({});
 
 test.each([readJson, readOptionalJson])(
-  "%o does not report a client disconnecting during the body as a server error",
+  "%o answers 400 and logs nothing if the client disconnects while sending the body",
   async (read) => {
     const logged: string[] = [];
     const app = new Hono<Env>();

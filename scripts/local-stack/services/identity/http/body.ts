@@ -3,7 +3,7 @@ import { AuthError } from "../core/errors.ts";
 import type { Request } from "./context.ts";
 
 const maxBodyBytes = 1_048_576;
-/** Deeper than any real client nests, and shallow enough for every later parser. */
+/** More than any real client needs, and few enough for every later parser. */
 const maxDepth = 500;
 
 /**
@@ -19,7 +19,7 @@ async function readBody(c: Request): Promise<unknown> {
   return body;
 }
 
-/** Reads the body like `readJson`; undefined if there is none. */
+/** Reads the body like `readJson`, but returns undefined if there is none. */
 export async function readOptionalJson<Schema extends z.ZodType>(
   c: Request,
   schema: Schema,
@@ -46,7 +46,7 @@ export async function readForm(c: Request): Promise<Record<string, string>> {
   return Object.fromEntries(new URLSearchParams(await readText(c)));
 }
 
-/** Reads names as Go does: in any case, and the last duplicate wins. */
+/** Reads field names as Go does. Names are case-insensitive, and the last duplicate wins. */
 function withFoldedNames(body: unknown): unknown {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return body;
   return Object.fromEntries(Object.entries(body).map(([name, value]) => [name.toLowerCase(), value]));
@@ -112,7 +112,7 @@ function depthOf(text: string): number {
   return deepest;
 }
 
-/** A text; absent and null count as empty. */
+/** A string. Absent and null count as empty. */
 export const text = z
   .string()
   .nullish()
@@ -124,13 +124,13 @@ export const optionalText = z
   .nullish()
   .transform((value) => value ?? undefined);
 
-/** A boolean; absent and null count as false. */
+/** A boolean. Absent and null count as false. */
 export const flag = z
   .boolean()
   .nullish()
   .transform((value) => value ?? false);
 
-/** An object with any values; absent and null become undefined. */
+/** An object with any values. Absent and null become undefined. */
 export const metadata = z
   .record(z.string(), z.unknown())
   .nullish()

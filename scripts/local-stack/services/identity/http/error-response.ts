@@ -17,7 +17,7 @@ function isDate(text: string): boolean {
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
 }
 
-/** Converts any error to an AuthError. Errors of other kinds are logged, and their text is not passed on. */
+/** Converts any error to an AuthError. Other errors are logged, and clients do not see their text. */
 export function asAuthError(error: unknown, c: Request, log: (line: string) => void): AuthError {
   const message = "Unexpected failure, please check server logs for more information";
   const known =

@@ -10,14 +10,14 @@ const oauthErrors: Record<number, string> = {
 };
 
 /**
- * Returns where a failed email link redirects: with the error in the fragment and, if a server must see it, in the
- * query.
+ * Returns the URL to which a failed email link redirects. The error is in the fragment and, if a server must see it,
+ * also in the query.
  */
 export function errorTarget(target: string, error: unknown, { inQuery }: { inQuery: boolean }): string {
   return failureTarget(target, describe(error), { inQuery });
 }
 
-/** Returns where a failed provider sign-in redirects. */
+/** Returns the URL to which a failed provider sign-in redirects. */
 export function oauthErrorTarget(target: string, error: unknown): string {
   return failureTarget(target, oauthErrorQuery(error), { inQuery: true });
 }
@@ -27,7 +27,7 @@ function failureTarget(target: string, fields: Record<string, string>, { inQuery
   return withFragment(inQuery ? withQuery(target, fields) : target, { ...Object.fromEntries(said), sb: "" });
 }
 
-/** Returns where an unfinished flow redirects. */
+/** Returns the URL to which an unfinished flow redirects, with a message for the user. */
 export function messageTarget(target: string, message: string, { inQuery }: { inQuery: boolean }): string {
   return withFragment(withQuery(target, inQuery ? { message } : {}), { message, sb: "" });
 }

@@ -3,8 +3,8 @@ import { isAllowedRedirect } from "../core/redirect-target.ts";
 import type { Request } from "./context.ts";
 
 /**
- * Returns where a flow ends: the requested URL, or else the referrer, or else the site. URLs that are not allowed are
- * skipped.
+ * Returns the URL at which a flow ends: the requested URL, otherwise the referrer, otherwise the site. URLs that are
+ * not allowed are skipped.
  */
 export function redirectTarget(c: Request, { config }: Deps): string {
   const named = c.req.header("redirect_to") || c.req.query("redirect_to") || "";

@@ -2,7 +2,7 @@ import { encodeQuery } from "../core/redirect-url.ts";
 import type { SignedIn } from "../core/tokens.ts";
 import type { Request } from "./context.ts";
 
-/** Names user and session in headers, for the gateway's log. */
+/** Adds the ids of the user and the session to the headers, for the gateway's log. */
 export function announce(c: Request, { userId, sessionId, body }: SignedIn): void {
   c.header("sb-auth-user-id", userId);
   c.header("sb-auth-session-id", sessionId);
@@ -15,7 +15,7 @@ export function tokenAnswer(c: Request, signedIn: SignedIn): Response {
   return c.json(signedIn.body);
 }
 
-/** Returns where an implicit flow ends, with the tokens in the fragment, which no server sees. */
+/** Returns the URL at which an implicit flow ends. The tokens are in the fragment, which no server sees. */
 export function fragmentUrl(target: string, { body }: SignedIn, extra: Record<string, string>): string {
   const fields = {
     ...extra,

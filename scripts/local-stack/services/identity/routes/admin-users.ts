@@ -59,7 +59,7 @@ const linkBody = z.looseObject({
   redirect_to: text,
 });
 
-/** Returns the account in a path. @throws AuthError 404 user_not_found, validation_failed */
+/** Returns the account that a path names. @throws AuthError 404 user_not_found, validation_failed */
 export async function requirePathUser(deps: Deps, id: string): Promise<User> {
   if (!isUuid(id)) throw new AuthError(404, "validation_failed", "user_id must be an UUID");
   const user = await findUserById(deps.db, { id });
@@ -102,7 +102,7 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
       const user = await requirePathUser(deps, c.req.param("userId"));
       const given = await readJson(c, userBody);
       requireNoPhone(given);
-      // Like Supabase Auth, responds with the previous identities.
+      // Like Supabase Auth, responds with the identities before the change.
       const before = await listIdentities(deps.db, user.id);
       const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given), { shown: before });
       return c.json(changed);

@@ -18,7 +18,7 @@ const paths = [
   "/.well-known/openid-configuration",
 ];
 
-/** Answers the paths that this server does not implement with 501, for any method. */
+/** Answers 501 for the paths that this server does not implement, for any method. */
 export function notImplementedRoutes(): Hono<Env> {
   const routes = new Hono<Env>();
   for (const path of paths) {

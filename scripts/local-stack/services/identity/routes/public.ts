@@ -7,7 +7,7 @@ import { supabaseAuthVersion } from "../supabase-auth-routes.ts";
 
 const version = `${supabaseAuthVersion}-gatehouse`;
 
-/** Serves public information. */
+/** Serves information that requires no token. */
 export function publicRoutes({ config }: Deps): Hono<Env> {
   const own = [...config.providers.keys()].filter((name) => !isKnownProvider(name));
   const external = {

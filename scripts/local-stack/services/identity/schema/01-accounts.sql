@@ -43,7 +43,7 @@ create table auth.users (
   deleted_at timestamptz,
   is_anonymous boolean not null default false
 );
-comment on table auth.users is 'One row per account; passwords as bcrypt, emailed tokens as hashes.';
+comment on table auth.users is 'One row per account. Passwords are bcrypt hashes, and emailed tokens are hashes, too.';
 comment on column auth.users.is_sso_user is 'An SSO account may share its email with another account.';
 
 create unique index users_email_partial_key on auth.users (email) where not is_sso_user;
@@ -72,7 +72,7 @@ create table auth.identities (
   id uuid primary key default gen_random_uuid(),
   constraint identities_provider_id_provider_unique unique (provider_id, provider)
 );
-comment on table auth.identities is 'How an account may sign in: one row per provider''s subject.';
+comment on table auth.identities is 'The identities with which accounts can sign in, one row per subject of a provider.';
 create index identities_user_id_idx on auth.identities (user_id);
 create index identities_email_idx on auth.identities (email text_pattern_ops);
 

@@ -24,7 +24,7 @@ create table auth.sessions (
 );
 comment on table auth.sessions is 'One row per sign-in. Deleting it ends the session and its refresh tokens.';
 comment on column auth.sessions.factor_id is 'The factor that raised the session to aal2; no foreign key, since the factor may be deleted first.';
-comment on column auth.sessions.refresh_token_counter is 'Version 2 refresh tokens: how many were issued; the key is in refresh_token_hmac_key.';
+comment on column auth.sessions.refresh_token_counter is 'The number of version 2 refresh tokens that were issued. Their key is in refresh_token_hmac_key.';
 create index sessions_user_id_idx on auth.sessions (user_id);
 create index user_id_created_at_idx on auth.sessions (user_id, created_at);
 create index sessions_not_after_idx on auth.sessions (not_after desc);

@@ -19,7 +19,8 @@ $$;
 grant all on auth.webauthn_credentials, auth.webauthn_challenges, auth.oauth_client_states to postgres;
 grant all on sequence auth.refresh_tokens_id_seq to postgres;
 
--- The claims of the request's token: one setting with all of them, or (older) one setting for each claim.
+-- Returns the claims of the request's token. PostgREST stores all claims in one setting; older versions use one setting
+-- per claim.
 create function auth.uid() returns uuid language sql stable as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.sub', true), ''),

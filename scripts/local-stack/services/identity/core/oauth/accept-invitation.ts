@@ -14,7 +14,7 @@ export async function findInvited(sql: Sql, token: string): Promise<string | und
 
 /**
  * Accepts an invitation with an identity that has the invited email, and confirms the account.
- * @throws AuthError 404 invite_not_found; 400 validation_failed if the identity has other emails
+ * @throws AuthError 404 invite_not_found; 400 validation_failed if the identity lacks the invited email
  */
 export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token: string }): Promise<User> {
   const { deps, provider, profile, token } = given;
@@ -28,7 +28,7 @@ export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token:
   const identity = await insertIdentity(tx, { deps, userId, provider, data });
   const raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, data);
   const updated = await updateUser(tx, { id: userId, now: deps.clock(), changes: { raw_user_meta_data } });
-  // Somebody else may have started this account without proof that they own the email.
+  // Somebody else may have created this account without owning the email, so all other identities are removed.
   return confirmUser(
     tx,
     deps,

@@ -33,7 +33,7 @@ export type Authorization = {
 };
 
 /**
- * Starts a flow.
+ * Starts a flow that signs in with a provider or links an identity.
  * @returns the provider's URL for the browser (RFC 6749 section 4.1.1), with the flow's id as state
  * @throws AuthError 400 validation_failed; 404 user_not_found for an invalid invitation; 501 not_implemented
  */

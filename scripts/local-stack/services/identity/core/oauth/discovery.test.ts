@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => new Promise((resolve) => server.close(resolve)));
 
-test("fetches a provider's discovery document once for 50 concurrent requests and for all requests of the next hour", async () => {
+test("fetches a provider's discovery document at most once an hour, even for 50 concurrent requests", async () => {
   let now = 0;
   const discover = openDiscovery(() => new Date(now));
   await Promise.all(Array.from({ length: 50 }, () => discover(issuer)));
@@ -33,7 +33,7 @@ test("fetches a provider's discovery document once for 50 concurrent requests an
   expect(asked).toBe(2);
 });
 
-test("queries a provider that is down again with the next request", async () => {
+test("retries a failed discovery on the next request", async () => {
   const discover = openDiscovery(() => new Date(0));
   isUp = false;
   await expect(discover(issuer)).rejects.toThrow();

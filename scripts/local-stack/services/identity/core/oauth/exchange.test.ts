@@ -29,7 +29,9 @@ function configured(name: string, url: string, changes: Record<string, string> =
   return requireProvider({ config: { providers } }, name);
 }
 
-/** Signs a person in at a stand-in. @returns the response with which it redirects the browser back */
+/**
+ * Signs a person in at a simulated provider. @returns the response with which the provider redirects the browser back
+ */
 async function answerOf(at: "google" | "azure", person = "verified") {
   const path = at === "google" ? "/google/auth" : `${standInPath("azure")}/oauth2/v2.0/authorize`;
   const open = openBrowser(server.origin);
@@ -46,7 +48,7 @@ async function answerOf(at: "google" | "azure", person = "verified") {
   return { code, state, issuer: iss };
 }
 
-describe("OpenID providers with a custom name", () => {
+describe("Custom OpenID providers", () => {
   test("discovers a custom provider at its URL, and identifies the user by its ID token", async () => {
     const okta = configured("okta", `${server.origin}/google/`);
     const { authorization_endpoint: endpoint } = await authorizationServer(parts(), okta.provider);
@@ -71,7 +73,7 @@ describe("OpenID providers with a custom name", () => {
   });
 });
 
-describe("Responses that name their issuer (RFC 9207)", () => {
+describe("The issuer in a provider's response (RFC 9207)", () => {
   test("accepts a response that names the requested provider as its issuer", async () => {
     const google = configured("google", `${server.origin}/google`);
     const answer = await answerOf("google");
@@ -79,7 +81,7 @@ describe("Responses that name their issuer (RFC 9207)", () => {
     await expect(redeemCode(parts(), google, answer)).resolves.toHaveProperty("profile");
   });
 
-  test("refuses a response that names another issuer, or none if the provider always sends one", async () => {
+  test("refuses a response that names another issuer, or names none although the provider always sends one", async () => {
     const google = configured("google", `${server.origin}/google`);
     const answer = await answerOf("google");
     for (const issuer of [`${server.origin}/azure`, undefined]) {
@@ -88,7 +90,7 @@ describe("Responses that name their issuer (RFC 9207)", () => {
   });
 });
 
-test("refuses an hour-old ID token by the injected clock", async () => {
+test("refuses an ID token that has expired by this server's clock", async () => {
   const later = () => new Date(Date.now() + 3_700_000);
   const azure = configured("azure", standInBase(server.origin, "azure"));
   const late = redeemCode({ clock: later, discover: openDiscovery(later) }, azure, await answerOf("azure"));
@@ -96,7 +98,7 @@ test("refuses an hour-old ID token by the injected clock", async () => {
 });
 
 describe("Unusable providers", () => {
-  test.each(["discord", "kakao", "x"])("answers 501 with an explanation for the provider %s", (name) => {
+  test.each(["discord", "kakao", "x"])("answers 501 for the unsupported provider %s, and names it", (name) => {
     expect(() => configured(name, "")).toThrow(
       expect.objectContaining({ status: 501, message: expect.stringContaining(name) }),
     );
@@ -107,7 +109,7 @@ describe("Unusable providers", () => {
     ["keycloak", { GOTRUE_EXTERNAL_KEYCLOAK_URL: "" }],
     ["google", { GOTRUE_EXTERNAL_GOOGLE_ENABLED: "false" }],
     ["google", { GOTRUE_EXTERNAL_GOOGLE_SECRET: "" }],
-  ])("answers 400 for the provider %s with %j", (name, changes) => {
+  ])("answers 400 for the incomplete or disabled provider %s: %j", (name, changes) => {
     expect(() => configured(name, server.origin, changes)).toThrow(expect.objectContaining({ status: 400 }));
   });
 

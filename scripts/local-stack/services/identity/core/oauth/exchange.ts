@@ -16,11 +16,11 @@ export type Answer = { code: string; state: string; issuer?: string | undefined 
 
 export type Redeemed = { tokens: ProviderTokens; profile: Profile };
 
-/** The provider did not accept a code. */
+/** Thrown if a provider does not accept a code. */
 export class ExchangeError extends Error {}
 
 /**
- * Redeems a code at the provider (RFC 6749 section 4.1.3), and reads who has signed in.
+ * Redeems a code at the provider (RFC 6749 section 4.1.3) and identifies the user.
  * @throws ExchangeError if the provider does not accept the code; Error if its response cannot be trusted
  */
 export async function redeemCode(deps: Parts, configured: ConfiguredProvider, answer: Answer): Promise<Redeemed> {
@@ -46,7 +46,7 @@ export async function redeemCode(deps: Parts, configured: ConfiguredProvider, an
   return { tokens: held(tokens), profile: provider.readProfile(claims) };
 }
 
-/** Returns a provider's endpoints, through discovery if they are not known. */
+/** Returns a provider's endpoints. Uses discovery if the endpoints are not configured. */
 export async function authorizationServer(
   { discover }: Pick<Parts, "discover">,
   provider: Provider,
@@ -97,7 +97,7 @@ async function exchange(
   }
 }
 
-/** RFC 9207: an issuer in the response must match the requested provider's issuer, if that is known. */
+/** RFC 9207: an issuer in the response must be the requested provider's issuer, if we know that issuer. */
 function callbackParameters(provider: Provider, { code, state, issuer }: Answer): URLSearchParams {
   const known = provider.kind === "openid" && !provider.endpoints;
   return new URLSearchParams({ code, state, ...(known && issuer ? { iss: issuer } : {}) });

@@ -6,8 +6,8 @@ import { requestOptions } from "./request-options.ts";
 type Given = { response: Response; tokens: oauth.TokenEndpointResponse; keys: oauth.JWKSCacheInput };
 
 /**
- * Verifies the signature of a token response's ID token, and the access token issued with it. The library has already
- * read the claims with `server`. OpenID Connect Core sections 3.1.3.7 and 3.1.3.8.
+ * Verifies the signature of a token response's ID token, and the ID token's hash of the access token (OpenID Connect
+ * Core sections 3.1.3.7 and 3.1.3.8). The library has already validated the claims.
  * @throws Error if the ID token is missing or invalid
  */
 export async function verifyIdToken(

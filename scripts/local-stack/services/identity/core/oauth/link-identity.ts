@@ -12,8 +12,8 @@ import type { ExternalSignIn } from "./resolve-account.ts";
 
 /**
  * Adds an identity to the account that requested it.
- * @throws AuthError 422 identity_already_exists, even if it is linked to the same account; email_not_confirmed if the
- * account's email becomes the identity's unverified email
+ * @throws AuthError 422 identity_already_exists, even if the identity is linked to the same account;
+ * email_not_confirmed if the account's email becomes the identity's unverified email
  */
 export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
   const { deps, provider, profile, userId, redirectTo } = given;

@@ -9,7 +9,7 @@ const only = (issuer: string) => () => ({ issuer, keysAt: issuer });
 
 const googleClaims = z.looseObject({ name: text, picture: text, email: text, email_verified: flag, hd: text });
 
-/** Configures Google or another issuer at the configured URL, which Supabase Auth does not support. */
+/** Configures Google. Unlike Supabase Auth, also supports another issuer at a configured URL. */
 export function google({ url }: ProviderConfig): OpenIdProvider {
   const issuer = url || "https://accounts.google.com";
   return {
@@ -47,8 +47,8 @@ const appleClaims = z.looseObject({
 });
 
 /**
- * Configures Apple or another issuer at the configured URL, which Supabase Auth does not support. Apple posts its
- * response, and all of its emails are verified.
+ * Configures Apple, which posts its response and verifies all emails. Unlike Supabase Auth, also supports another
+ * issuer at a configured URL.
  */
 export function apple({ url }: ProviderConfig): OpenIdProvider {
   const [issuer, other] = url ? [url, url] : appleIssuers;
@@ -122,7 +122,7 @@ const protocolClaims = [
   "ver",
 ];
 
-/** Microsoft marks an email as unverified only by xms_edov, which it writes in several ways. */
+/** Microsoft marks an email as unverified only by xms_edov, whose value can have several types. */
 function readMicrosoft(token: IDToken): Profile {
   const { name, email, preferred_username, xms_edov: edov } = microsoftClaims.parse(token);
   const { sub, name: _name, preferred_username: _username, ...rest } = token;
@@ -151,8 +151,8 @@ const linkedinClaims = z.looseObject({
 });
 
 /**
- * Configures LinkedIn, or a server with its endpoints below the configured URL. The URL is then also the issuer, which
- * Supabase Auth does not support.
+ * Configures LinkedIn, or a server with its endpoints below the configured URL. Unlike Supabase Auth, uses the
+ * configured URL as the issuer, too.
  */
 export function linkedinOidc({ url }: ProviderConfig): OpenIdProvider {
   const issuer = url || "https://www.linkedin.com/oauth";

@@ -19,7 +19,7 @@ export const flag = z
   .nullish()
   .transform((value) => value ?? false);
 
-/** Returns a person's only email; empty if the provider names none. */
+/** Returns a list with a person's only email. The list is empty if the provider names none. */
 export function onlyEmail(email: string, verified: boolean): ProviderEmail[] {
   return email ? [{ email, verified, primary: true }] : [];
 }

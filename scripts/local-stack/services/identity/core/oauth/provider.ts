@@ -12,8 +12,8 @@ type Common = {
 };
 
 /**
- * Calls a provider's API with the user's token. Both functions throw if the provider refuses the call or responds in
- * another shape.
+ * Calls a provider's API with the user's token. Both functions throw if the provider refuses the call or its response
+ * has an unexpected format.
  */
 export type ProviderApi = {
   /** Fetches the UserInfo endpoint (OpenID Connect Core section 5.3). */

@@ -19,7 +19,7 @@ const known = new Map<string, (config: ProviderConfig) => Provider>([
 
 export type ConfiguredProvider = { name: string; config: ProviderConfig; provider: Provider };
 
-/** Creates the error for an unusable provider, with the reason that clients may see. */
+/** Creates the error for an unusable provider. Clients see the reason. */
 export function unsupported(reason: string): AuthError {
   return invalid(`Unsupported provider: ${reason}`);
 }

@@ -26,9 +26,10 @@ export type ExternalSignIn = {
 type Resolved = { user: User; identity: Identity; email: { address: string; verified: boolean } };
 
 /**
- * Returns the account of an external sign-in: the identity's own, or else the account with one of its verified emails,
- * or else a new account. An unverified email never leads to an existing account.
- * @throws AuthError 403 user_banned; 422 signup_disabled, provider_email_needs_verification (after the email is sent)
+ * Returns the account of an external sign-in. This is the account that has the identity, otherwise the account with one
+ * of the profile's verified emails, otherwise a new account. An unverified email never leads to an existing account.
+ * @throws AuthError 403 user_banned; 422 signup_disabled, provider_email_needs_verification (after a confirmation email
+ * is sent)
  */
 export async function resolveAccount(tx: Sql, given: ExternalSignIn): Promise<User> {
   const { deps, provider, emailOptional } = given;
@@ -80,9 +81,7 @@ function trustedAddresses({ deps, profile }: ExternalSignIn): string[] {
     .map((entry) => entry.email.toLowerCase());
 }
 
-/**
- * Returns the one account to which a verified email of the profile leads. @throws AuthError 500 if there are several
- */
+/** Returns the account that has one of the profile's verified emails. @throws AuthError 500 if there are several */
 async function findLinkable(tx: Sql, given: ExternalSignIn): Promise<string | undefined> {
   const trusted = trustedAddresses(given);
   if (trusted.length === 0) return undefined;
@@ -111,8 +110,8 @@ async function createAccount(
   if (deps.config.GOTRUE_DISABLE_SIGNUP) {
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
-  // An email that an account already has is not given to a second account, not even unconfirmed. If the profile has no
-  // verified email, the new account gets no email; otherwise no account is created.
+  // An email that an account already has is never given to a second account, not even unconfirmed. If the profile has
+  // no verified email, the new account gets no email. Otherwise, the insert fails.
   const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
   const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);

@@ -2,7 +2,7 @@ import { query } from "../scripts/test/people.ts";
 import { confirmationLink } from "./mailbox.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
-const button = "Remove selected and confirm the rest";
+const button = "Remove selected and keep the rest";
 
 /** Links a provider account as if by a direct call to the identity backend, which bypasses our pages. */
 async function linkDirectly({ email }: Person): Promise<void> {
@@ -73,7 +73,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("Password").uncheck();
       await page.getByLabel("Google: somebody.else@mail.example").uncheck();
       await page.getByRole("button", { name: button }).click();
-      await expect(page.getByRole("status").filter({ hasText: "You reviewed and confirmed" })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "You reviewed account access" })).toBeVisible();
       await expect(page.locator("#linked-accounts")).toContainText("somebody.else@mail.example");
       await expect(page.getByText("Unconfirmed")).toHaveCount(0);
     });

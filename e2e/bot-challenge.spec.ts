@@ -44,7 +44,7 @@ async function expectPassed(page: Page): Promise<void> {
   await expect(status(page)).toBeEmpty();
 }
 
-const unregistered = "The check isn’t set up for";
+const unregistered = "The check that you’re human isn’t set up for";
 
 test("a passed bot challenge allows the sign-in, and each response comes with a fresh challenge", async ({
   page,
@@ -78,7 +78,7 @@ test("sign-up, resending its email, and resetting a password each need a passed 
   await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await expectPassed(page);
   await page.getByRole("button", { name: "Resend email" }).click();
-  await expect(page.getByText("If this address hasn’t been confirmed yet")).toBeVisible();
+  await expect(page.getByText("If this address isn’t confirmed yet")).toBeVisible();
   await page.goto("/forgot-password");
   await expectPassed(page);
   await page.getByLabel("Email").fill(person.email);
@@ -96,7 +96,7 @@ test("requesting and resending a sign-in code each need a passed bot challenge",
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Resend code" }).click();
-  await expect(page.getByText("A code from the last 3 minutes still works.")).toBeVisible();
+  await expect(page.getByText("If you got a code in the last 3 minutes, enter that one.")).toBeVisible();
   await page.getByLabel("Code").fill("0000000000");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await expect(page.getByRole("alert")).toContainText("That code is incorrect");
@@ -217,7 +217,9 @@ test("if the bot challenge widget cannot load, the page names possible blockers 
 }) => {
   await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
   await page.goto("/login");
-  await expect(status(page)).toContainText("The check couldn’t load. If something is blocking 127.0.0.1:");
+  await expect(status(page)).toContainText(
+    "We couldn’t load the check that you’re human. If your browser or network blocks 127.0.0.1:",
+  );
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.unroute("**/turnstile/v0/api.js*");

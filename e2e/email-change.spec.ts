@@ -25,14 +25,14 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("New email").fill(newcomer.email);
       await page.getByRole("button", { name: "Change email" }).click();
 
-      await expect(page.getByRole("status").filter({ hasText: "We sent a link to both addresses." })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "Email change requested." })).toBeVisible();
       const email = page.locator("#email");
       await expect(email.getByText("Not confirmed yet")).toHaveCount(2);
       await check();
 
       await page.goto(await confirmationLink(newcomer.email));
       await expect(
-        page.getByText(`Both addresses must be confirmed. This link is for ${newcomer.email}.`),
+        page.getByText(`Both addresses must be confirmed. This link confirms ${newcomer.email}.`),
       ).toBeVisible();
       await check();
       await page.getByRole("button", { name: "Confirm" }).click();

@@ -128,7 +128,7 @@ for (const javaScriptEnabled of [true, false]) {
 
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await page.getByText("Try another way").click();
-      await expect(page.getByText("No app and no recovery code? Ask your administrator")).toBeVisible();
+      await expect(page.getByText("Can’t use any of these? Ask your administrator")).toBeVisible();
       await page.getByRole("link", { name: /^Use a recovery code/ }).click();
       await expect(heading(page, "Use a recovery code")).toBeVisible();
       await expectWellMade(page);
@@ -137,7 +137,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByRole("alert")).toContainText("That code doesn’t work");
       await page.getByLabel("Recovery code").fill(code.toLowerCase());
       await page.getByRole("button", { name: "Remove authenticator apps" }).click();
-      await expect(page.getByRole("status")).toContainText("Your authenticators were removed");
+      await expect(page.getByRole("status")).toContainText("Your authenticator apps were removed");
       await expectWellMade(page);
       await enrollOnPage(page, { name: "New phone" });
       // Nine recovery codes are left, so no new ones are created.
@@ -201,7 +201,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectWellMade(page);
       await page.getByRole("radio", { name: "Phone" }).check();
       await enterCode(page, codeOf(app));
-      await expect(heading(page, "Remove Tablet?")).toBeVisible();
+      await expect(heading(page, "Remove authenticator app “Tablet”?")).toBeVisible();
       await expectWellMade(page);
       await page.getByRole("button", { name: "Remove app" }).click();
       await expect(page).toHaveURL("/settings/security");
@@ -255,7 +255,7 @@ test("the second-step challenge works with the keyboard only", async ({ page, me
   await page.keyboard.press("Enter");
   await expect(page.getByRole("link", { name: /^Use a recovery code/ })).toBeVisible();
   await page.keyboard.press("Tab");
-  await expect(page.getByRole("link", { name: /^Approve in the app/ })).toBeFocused();
+  await expect(page.getByRole("link", { name: /^Approve on your phone/ })).toBeFocused();
   await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: /^Use a recovery code/ })).toBeFocused();
   await expectAccessible(page);

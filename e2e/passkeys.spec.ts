@@ -224,7 +224,7 @@ test("two passkeys can each sign in; renaming one and deleting the other updates
   await page.goto("/settings/security");
   await expect(card(page).getByRole("listitem").nth(1)).toContainText("Last used just now");
   await card(page).getByRole("link", { name: "Delete Chrome on Linux" }).click();
-  await expect(page.getByText("will no longer sign you in")).toBeVisible();
+  await expect(page.getByText("You’ll no longer be able to sign in with the passkey")).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Delete passkey" }).click();

@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
     test("a phone signs a browser in through a QR code, with a new session", async ({ page, member, phone }) => {
       await signInOn(phone, member);
       await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
-      await expect(heading(page, "Continue with your phone")).toBeVisible();
+      await expect(heading(page, "Confirm it’s you with your phone")).toBeVisible();
       await expectWellMade(page);
       await page.getByRole("button", { name: "Show QR code" }).click();
       await expect(page.getByText("Waiting for your phone")).toBeVisible();
@@ -70,7 +70,7 @@ for (const javaScriptEnabled of [true, false]) {
       if (!javaScriptEnabled) await page.reload();
       await expect(page.getByText("The request was rejected")).toBeVisible();
       await expectWellMade(page);
-      await page.getByRole("button", { name: "Show QR code" }).click();
+      await page.getByRole("button", { name: "Show a new code" }).click();
 
       const link = await linkOn(page);
       const before = (await sessionOf(page)).sessionId;
@@ -94,8 +94,8 @@ for (const javaScriptEnabled of [true, false]) {
       await proveOn(phone, member);
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await page.getByText("Try another way").click();
-      await page.getByRole("link", { name: /^Approve in the app/ }).click();
-      await expect(heading(page, "Approve in the app")).toBeVisible();
+      await page.getByRole("link", { name: /^Approve on your phone/ }).click();
+      await expect(heading(page, "Approve on your phone")).toBeVisible();
       await expectWellMade(page);
       await page.getByRole("button", { name: "Send request to my phone" }).click();
       await expect(page.getByText("Waiting for your phone")).toBeVisible();
@@ -130,7 +130,7 @@ test("a browser that opens a QR code's link asks the person to scan the code, an
   page,
 }) => {
   await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");
-  await expect(heading(page, "Scan this code with the app")).toBeVisible();
+  await expect(heading(page, "Scan the code in the Gatehouse app")).toBeVisible();
   await expect(page).toHaveURL("/qr/open");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);

@@ -34,12 +34,12 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
       await goOn.click();
       await expect(page.getByRole("heading", { name: "Review account access" })).toBeVisible();
-      await page.getByRole("button", { name: "Remove selected and confirm the rest" }).click();
+      await page.getByRole("button", { name: "Remove selected and keep the rest" }).click();
       await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 
       await page.context().clearCookies();
       await page.goto(link);
-      await expect(page.getByRole("alert")).toContainText("This link no longer works");
+      await expect(page.getByRole("alert")).toContainText("This link has expired, was already used");
       await signIn(page, member);
       await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
     });
@@ -72,7 +72,7 @@ test("a member whose account requires MFA recovers it with a code and their auth
   if (!app) throw new Error("no app");
   await page.getByLabel("6-digit code").fill(codeOf(app, 1));
   await page.getByRole("button", { name: "Verify" }).click();
-  await page.getByRole("button", { name: "Remove selected and confirm the rest" }).click();
+  await page.getByRole("button", { name: "Remove selected and keep the rest" }).click();
   await expect(page).toHaveURL(/\/workspaces$/);
   expect(await linkOfMail(member.email, "Your Gatehouse account was recovered")).toContain("/settings/security");
 });

@@ -107,7 +107,7 @@ for (const target of [
 
 test("a sign-out that affects only this browser says so", async ({ page }) => {
   await page.goto("/login?signedOutHereOnly");
-  await expect(page.getByRole("status")).toContainText("the sign-in service didn’t respond");
+  await expect(page.getByRole("status")).toContainText("we couldn’t end the session on our servers");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });

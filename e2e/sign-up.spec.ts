@@ -86,7 +86,7 @@ test("the confirmation link is resent on request and leads to the same destinati
   await confirmationLink(newcomer.email);
   await passMailPause(newcomer.email);
   await page.getByRole("button", { name: "Resend email" }).click();
-  await expect(page.getByRole("status")).toContainText("If this address hasn’t been confirmed yet");
+  await expect(page.getByRole("status")).toContainText("If this address isn’t confirmed yet");
   await page.goto(await confirmationLink(newcomer.email, { after: 1 }));
   await page.getByRole("button", { name: "Confirm and sign in" }).click();
   await expect(page).toHaveURL("/workspaces?from=invitation");

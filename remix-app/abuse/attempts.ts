@@ -184,7 +184,7 @@ const tooMany = {
 };
 const challengeMissing =
   "We couldn’t verify that you’re human. Make sure JavaScript is on, wait for the check to finish, then try again.";
-const unavailable = "We can’t check sign-ins right now. Try again in a moment.";
+const unavailable = "Something went wrong on our side. Try again in a moment.";
 const suspiciousProgram =
   "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 

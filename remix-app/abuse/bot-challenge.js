@@ -14,13 +14,13 @@ const host = new URL(root.dataset.script).host;
 
 const words = {
   running: "Checking that you’re human…",
-  expired: "The check expired. Running it again…",
-  blocked: `The check couldn’t load. If something is blocking ${host}, allow it and try again.`,
-  unregistered: `The check isn’t set up for ${location.hostname} (error 110200). Contact the site’s administrator.`,
-  misconfigured: "The check isn’t set up correctly on this site. Contact the site’s administrator.",
-  clock: "Your device’s clock is wrong, so the check can’t run. Set the correct time and try again.",
-  timeout: "The check timed out. Try again.",
-  failed: "The check failed. Try again, or use another browser.",
+  expired: "The check that you’re human expired. Running it again…",
+  blocked: `We couldn’t load the check that you’re human. If your browser or network blocks ${host}, allow it and try again.`,
+  unregistered: `The check that you’re human isn’t set up for ${location.hostname} (error 110200). Contact the site’s administrator.`,
+  misconfigured: "The check that you’re human isn’t set up correctly on this site. Contact the site’s administrator.",
+  clock: "Your device’s clock is wrong, so we can’t check that you’re human. Set the correct time and try again.",
+  timeout: "The check that you’re human timed out. Try again.",
+  failed: "The check that you’re human failed. Try again, or use another browser.",
 };
 
 let widget;
@@ -33,6 +33,7 @@ function show(token, reason, { again = false } = {}) {
   status.classList.toggle("text-bad", broken);
   status.classList.toggle("text-muted", !broken);
   retry.hidden = !again;
+  holder.hidden = broken && widget === undefined;
   for (const button of blocked) {
     button.setAttribute("aria-disabled", String(!token));
     if (token) button.removeAttribute("aria-describedby");

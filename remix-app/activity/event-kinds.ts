@@ -149,14 +149,14 @@ export const eventKinds = {
     },
   },
   session_revoked: {
-    label: "Signed a device out",
+    label: "Signed out a device",
     notice: {
       subject: "A device was signed out of your {product} account",
       what: "One of your devices was signed out from another device.",
     },
   },
   other_sessions_revoked: {
-    label: "Signed all other devices out",
+    label: "Signed out all other devices",
     notice: {
       subject: "Your other devices were signed out of {product}",
       what: "All devices except the one that requested it were signed out of your {product} account.",

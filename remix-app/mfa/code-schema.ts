@@ -2,12 +2,12 @@ import { z } from "zod";
 
 /** The code of an authenticator app as typed or pasted: apps show it as "123 456". */
 const codeSchema = z
-  .string({ error: "Enter the code from your app" })
+  .string({ error: "Enter the code from your app." })
   .transform((text) => text.replace(/[\s-]/g, ""))
-  .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from your app"));
+  .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from your app."));
 
 /** Lower-cased, because the identity backend accepts either case and used codes are stored by the factor's id. */
-export const factorIdSchema = z.uuid({ error: "Choose an authenticator app" }).toLowerCase();
+export const factorIdSchema = z.uuid({ error: "Choose an authenticator app." }).toLowerCase();
 
 export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });
 
@@ -15,7 +15,7 @@ export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSc
 const nameSchema = z
   .string()
   .trim()
-  .max(60, "Choose a name of at most 60 characters")
+  .max(60, "Choose a name of at most 60 characters.")
   .optional()
   .transform((name) => name || undefined);
 

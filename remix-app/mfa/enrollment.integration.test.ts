@@ -199,7 +199,9 @@ describe("removing an authenticator app", () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
-    expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain("Remove Phone?");
+    expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain(
+      "Remove authenticator app “Phone”?",
+    );
     expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
     expect(await factors()).toMatchObject([{ id: tablet.factorId }]);
     expect(await codesLeft()).toBe(10);
@@ -246,6 +248,7 @@ describe("removing an authenticator app", () => {
     const page = await browser.get(`/mfa/remove?factorId=${phone.factorId}`);
     expect(page.text).toContain("Your account requires an authenticator");
     expect(page.text).not.toContain("Remove app");
+    expect(page.text).not.toContain("You’ll no longer be asked for a code");
     expect((await remove(browser, phone.factorId)).status).toBe(400);
     expect(await factors()).toHaveLength(1);
   });

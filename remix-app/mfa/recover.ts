@@ -49,4 +49,5 @@ export async function recover(
 
 const noSuchCode = "That code doesn’t work. Each code works once. Check it or try another one.";
 const unavailable = "We can’t check recovery codes right now. Your code wasn’t used. Try again in a moment.";
-const unfinished = "Your code was accepted, but not all your authenticators are removed yet. Try again in a moment.";
+const unfinished =
+  "Your code was accepted, but not all your authenticator apps are removed yet. Try again in a moment.";

@@ -16,9 +16,9 @@ const codeLength = 16;
  * A recovery code as typed. Case, spaces and dashes are ignored, and look-alikes are read as the intended characters.
  */
 const recoveryCodeSchema = z
-  .string({ error: "Enter a recovery code" })
+  .string({ error: "Enter a recovery code." })
   .transform((text) => text.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1"))
-  .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E"));
+  .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E."));
 
 /**
  * The recovery form: a code to use, or with `finish`, a request to complete what this session started with an earlier
@@ -28,7 +28,7 @@ export const recoverySchema = z
   .object({ code: recoveryCodeSchema.optional(), finish: z.literal("yes").optional() })
   .refine(({ code, finish }) => code !== undefined || finish !== undefined, {
     path: ["code"],
-    message: "Enter a recovery code",
+    message: "Enter a recovery code.",
   });
 
 const stateSchema = z.object({

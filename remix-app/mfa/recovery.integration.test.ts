@@ -54,6 +54,14 @@ describe("recovery codes", () => {
     }
   });
 
+  test("new recovery codes say that earlier ones no longer work only if there were any", async () => {
+    const browser = await signInWithCode(app, 1);
+    const replaced = "Your earlier codes no longer work.";
+    expect((await browser.post("/mfa/recovery-codes", {})).words).toContain(replaced);
+    await query("delete from private.mfa_recovery_codes where user_id = $1", [person.id]);
+    expect((await browser.post("/mfa/recovery-codes", {})).words).not.toContain(replaced);
+  });
+
   test("stored hashes of recovery codes reveal neither a code nor whether two accounts have the same one", async () => {
     const rows = await query<{ row: string }>(
       "select to_jsonb(c)::text as row from private.mfa_recovery_codes c where user_id = $1",
@@ -78,7 +86,7 @@ describe("using a recovery code", () => {
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
     expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toEqual([]);
-    expect((await browser.get(toEnrollment)).text).toContain("Your authenticators were removed");
+    expect((await browser.get(toEnrollment)).text).toContain("Your authenticator apps were removed");
   });
 
   test("a used recovery code is logged for the owner and emailed to them", async () => {
@@ -143,7 +151,7 @@ describe("using a recovery code", () => {
     expect((await elsewhere.get("/mfa")).words).toContain("This account is being reset");
     expect((await elsewhere.get("/mfa/enroll")).location).toBe("/mfa");
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe(recoveryPage);
-    expect((await browser.get(recoveryPage)).words).toContain("Finish removing your authenticators");
+    expect((await browser.get(recoveryPage)).words).toContain("Finish removing your authenticator apps");
     expect((await browser.post(recoveryPage, { finish: "yes" })).location).toBe(toEnrollment);
     expect((await browser.get("/workspaces")).status).toBe(200);
   });

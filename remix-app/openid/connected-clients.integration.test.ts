@@ -35,7 +35,7 @@ describe("connected apps and OpenID clients", () => {
   test("a client's login is listed with its rights, age and expiry", async () => {
     await signInAt(browser, client, { scope });
     expect((await browser.get(list)).words).toMatch(
-      /Field charts Signs in with OpenID Connect Disconnect Field charts Signed in\. This app can: See your name, email and picture Stay connected for up to 30 days, .* Connected just now · Expires in 30 days/,
+      /Field charts No website listed Disconnect Field charts You’re signed in\. This app can: See your name, email and picture Stay connected for up to 30 days, or .* Connected just now · Session expires in 30 days/,
     );
   });
 
@@ -43,10 +43,10 @@ describe("connected apps and OpenID clients", () => {
     await signInAt(browser, client, { scope });
     await query("update private.openid_grants set revoked_at = now() where user_id = $1", [person.id]);
     const { words } = await browser.get(list);
-    expect(words).toContain("Allowed to sign you in without asking again");
-    expect(words).not.toContain("Signed in. This app can");
+    expect(words).toContain("You’re signed out. When you sign in again, this app can do this without asking you:");
+    expect(words).not.toContain("You’re signed in. This app can");
     expect((await browser.get(disconnectPath())).words).toContain(
-      "What happens It asks for your permission when you next sign in to it. Data it already has",
+      "What happens Field charts can no longer sign you in without asking. It keeps data it already has",
     );
     const again = async () => decisionForm((await browser.get((await ask(client, { scope })).path)).text);
     expect(await again()).toBeNull();
@@ -58,9 +58,7 @@ describe("connected apps and OpenID clients", () => {
   test("disconnecting a client ends all its logins, in this browser and in others, and is logged", async () => {
     const logins = [await signInAt(browser, client, { scope }), await signInAt(await enter(person), client, { scope })];
     const page = await browser.get(disconnectPath());
-    expect(page.words).toContain(
-      "What happens It loses access to your account. It asks for your permission when you next sign in to it.",
-    );
+    expect(page.words).toContain("What happens Field charts loses access to your account.");
     const answer = await browser.post(disconnectPath(), {});
     expect([answer.status, answer.location]).toEqual([303, list]);
     for (const { tokens } of logins) {

@@ -46,7 +46,7 @@ describe("RP-initiated logout", () => {
   test("RP-Logout-confirmation: asks for confirmation without a hint, and signs out once the person agrees", async () => {
     const browser = await enter(person);
     const page = await browser.get(logout({ client_id: client.id, post_logout_redirect_uri: bye }));
-    expect(page.words).toContain("Charts asks to sign you out here, too.");
+    expect(page.words).toContain("Charts is asking to sign you out of");
     expect((await browser.get("/settings/profile")).status).toBe(200);
     const done = await browser.post(confirmation(page.text) ?? "", {});
     expect(leadsTo(done)?.href).toBe(bye);

@@ -25,7 +25,7 @@ const signedOut: Refusal = { code: "UNAUTHENTICATED", detail: "You’ve been sig
 const switchedOff: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are turned off right now." };
 const unverified: Refusal = {
   code: "INVALID_REQUEST",
-  detail: "This passkey couldn’t be checked. Try again, or use another way to sign in.",
+  detail: "We couldn’t verify this passkey. Try again, or use another way to sign in.",
 };
 
 /** Maps the identity backend's error codes to our answers. */

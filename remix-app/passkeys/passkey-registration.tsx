@@ -1,4 +1,4 @@
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { useNonce } from "../ui/inline-script.tsx";
 import scriptUrl from "./browser/register.ts?worker&url";
 
@@ -11,15 +11,13 @@ export function PasskeyRegistration({ back }: { back: string }) {
   return (
     <div data-passkey-register className="space-y-4">
       <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
-      <div className="flex flex-wrap gap-3">
-        <Button type="button" disabled aria-describedby="passkey-note">
-          Add passkey
-        </Button>
-        <a href={back} className={buttonClass("secondary")}>
-          Cancel
-        </a>
-      </div>
-      <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-muted text-small">
+      <Button type="button" disabled aria-describedby="passkey-note" className="w-full">
+        Add passkey
+      </Button>
+      <ButtonLink href={back} variant="quiet" className="w-full">
+        Cancel
+      </ButtonLink>
+      <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-center text-muted text-small">
         <span data-note />
         <noscript>Turn on JavaScript to add a passkey.</noscript>
       </p>

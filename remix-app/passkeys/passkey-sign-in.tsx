@@ -12,7 +12,7 @@ export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { retu
   const nonce = useNonce();
   return (
     // The note's line also serves as the spacing below, so that nothing moves when a note appears.
-    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="mb-0.5 space-y-1">
+    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="mb-3 space-y-1">
       <div role="alert" hidden className="mb-2 rounded-card border border-bad/40 bg-bad-soft p-3" />
       <Button
         type="button"

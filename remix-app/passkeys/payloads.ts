@@ -62,8 +62,8 @@ export const renameSchema = z.object({
     .string({ error: "Give the passkey a name" })
     .trim()
     .min(1, "Give the passkey a name")
-    .refine(isReadable, "Enter a name without invisible characters")
+    .refine(isReadable, "Enter a name without invisible characters.")
     .refine((name) => new TextEncoder().encode(name).length <= maxPasskeyNameBytes, {
-      message: `Choose a name of at most ${maxPasskeyNameBytes} bytes`,
+      message: `Choose a name of at most ${maxPasskeyNameBytes} bytes.`,
     }),
 });

@@ -10,17 +10,17 @@ const maxAddressLength = 2_048;
 /** The profile fields that people can edit. An empty picture URL means none. */
 export const profileSchema = z.object({
   displayName: z
-    .string({ error: "Enter a name" })
+    .string({ error: "Enter a name." })
     .transform((name) => name.normalize("NFC").replaceAll(/\s+/g, " ").trim())
     .pipe(
       z
         .string()
-        .min(1, "Enter a name")
+        .min(1, "Enter a name.")
         .refine(
           (name) => [...name].length <= maxNameCharacters,
-          `Enter a name of at most ${maxNameCharacters} characters`,
+          `Enter a name of at most ${maxNameCharacters} characters.`,
         )
-        .refine(isReadable, "Enter a name without invisible characters"),
+        .refine(isReadable, "Enter a name without invisible characters."),
     ),
   avatarUrl: z
     .string()
@@ -29,7 +29,7 @@ export const profileSchema = z.object({
       const url = URL.parse(text);
       const plain = url?.protocol === "https:" && url.username === "" && url.password === "";
       if (plain && url.href.length <= maxAddressLength) return url.href;
-      issues.addIssue({ code: "custom", message: "Enter a URL that begins with https://" });
+      issues.addIssue({ code: "custom", message: "Enter a URL that begins with https://." });
       return z.NEVER;
     })
     .optional(),

@@ -127,7 +127,7 @@ async function allowRepeat(
 }
 
 const wrongCode =
-  "That email and code don’t match. Check both. Codes expire after 15 minutes, and after several wrong codes only the link works.";
+  "That email and code don’t match. Check both. Codes expire after 15 minutes. After several wrong codes, use the link in the same email.";
 const unavailable = "We couldn’t sign you in right now. Your link and code still work. Try again in a moment.";
 const usedUp = "We couldn’t sign you in, and your link may no longer work. Ask the administrator for a new email.";
 

@@ -43,7 +43,7 @@ describe("what an app may do", () => {
       return JSON.stringify(rightsOfApp({ scopes })) === JSON.stringify(rightsOfApp({ scopes: others }));
     };
     expect(scopes.filter(missing)).toEqual([]);
-    const connected = [...rightsOfSession({ scopes }), rightOfToken({ ...held, workspace: "W", scopes })];
+    const connected = [...rightsOfSession({ scopes }), rightOfToken({ ...held, workspace: "W", scopes }) ?? ""];
     expect(connected.map((right) => right.replace(/ W$/, " your workspaces that are linked to it"))).toEqual(
       rightsOfApp({ scopes }),
     );

@@ -51,10 +51,9 @@ export function rightsOfSession({ scopes }: { scopes: readonly string[] }): stri
   return scopes.includes("profile") ? rights : ["Recognize your account, without your name or email", ...rights];
 }
 
-/** Returns what an app may do through its tokens for one workspace. */
-export function rightOfToken({ workspace, scopes }: ConnectedApp["tokens"][number]): string {
-  if (workspace === null) return "Has a token for a workspace, which currently grants nothing";
-  return aiRight(scopes, workspace) ?? `Has a token for ${workspace}, which currently grants nothing`;
+/** Returns what an app may do through its tokens for one workspace; null if they currently grant nothing. */
+export function rightOfToken({ workspace, scopes }: ConnectedApp["tokens"][number]): string | null {
+  return workspace === null ? null : aiRight(scopes, workspace);
 }
 
 /** Returns what an app will be able to see and do once a person continues to it. */
@@ -71,14 +70,15 @@ function aiRight(scopes: readonly string[], where: string): string | null {
 }
 
 /** Describes what happens when an app is disconnected. */
-export function effectOfDisconnecting({ session, login, consent, tokens }: ConnectedApp): string {
-  const ends = [
-    session ? "You’ll be signed out of it on all devices." : "",
+export function effectOfDisconnecting({ displayName, session, login, consent, tokens }: ConnectedApp): string {
+  const effects = [
+    session ? `You’ll be signed out of ${displayName} on all devices.` : "",
     // Doesn't say that the person is signed out, because the app decides whether to end its own session too.
-    login ? "It loses access to your account." : "",
+    login ? `${displayName} loses access to your account.` : "",
     login?.scopes.includes("studio:keys") ? "Coding agents that it connected stop working." : "",
-    login || consent ? "It asks for your permission when you next sign in to it." : "",
-    tokens.length > 0 ? "Its tokens stop working, so it can no longer use AI on your behalf." : "",
+    consent && !login ? `${displayName} can no longer sign you in without asking.` : "",
+    tokens.length > 0 ? `${displayName} can no longer use AI on your behalf.` : "",
+    "It keeps data it already has. To reconnect, sign in to it again and allow access.",
   ];
-  return `${ends.filter(Boolean).join(" ")} Data it already has stays with it. To reconnect, sign in to it again.`;
+  return effects.filter(Boolean).join(" ");
 }

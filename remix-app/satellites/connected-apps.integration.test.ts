@@ -84,10 +84,10 @@ describe("the list of connected apps", () => {
     const { status, headers, words, text } = await browser.get(list);
     expect([status, headers.get("cache-control")]).toEqual([200, "private, no-store"]);
     expect(words).toMatch(
-      /Field notes https:\/\/notes-.*example Disconnect Field notes Signed in\. This app can: See your name, email and picture See your workspaces and your role in each Connected just now · Expires in 30 days/,
+      /Field notes https:\/\/notes-.*example Disconnect Field notes You’re signed in\. This app can: See your name, email and picture See your workspaces and your role in each Connected just now · Session expires in 30 days/,
     );
     expect(words).toMatch(
-      /Scribe No website.* Use AI models and speech in Aurora Connected just now · Expires in 30 days unless/,
+      /Scribe No website.* Use AI models and speech in Aurora Connected just now · Access expires in 30 days unless/,
     );
     expect(text).not.toContain("<script src");
   });
@@ -113,7 +113,7 @@ describe("disconnecting an app", () => {
     const { app, callGateway, refresh } = await connectGatewayApp(["workspace:session", "ai:use"]);
     expect(await callGateway()).toBe(200);
     expect((await browser.get(pathOf(app))).words).toContain(
-      "What happens Its tokens stop working, so it can no longer use AI on your behalf. Data it already has",
+      "What happens Scribe can no longer use AI on your behalf. It keeps data it already has",
     );
     expect(await callGateway()).toBe(200);
     const answer = await browser.post(pathOf(app), {});

@@ -55,6 +55,13 @@ async function browserWith(first: Person, ...others: Person[]): Promise<Browser>
 }
 
 describe("adding an account by sign-in", () => {
+  test("the page to sign in again doesn't say that the same account stays signed in", async () => {
+    const browser = await browserWith(ada, bob);
+    const stays = `You’ll stay signed in as ${bob.email}.`;
+    expect((await browser.get(`/add-account?account=${ada.id}`)).words).toContain(stays);
+    expect((await browser.get(`/add-account?account=${bob.id}`)).words).not.toContain(stays);
+  });
+
   test("a second sign-in adds an account and ends no session", async () => {
     const browser = await browserWith(ada, bob, cid);
     const { activeAccountId, accounts } = await list(browser);

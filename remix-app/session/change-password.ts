@@ -17,7 +17,7 @@ export const changePasswordSchema = z.object({
   code: z
     .string()
     .transform((typed) => typed.replaceAll(/\s/g, ""))
-    .pipe(z.string().regex(/^\d{6,10}$/, "Enter only the digits from the email"))
+    .pipe(z.string().regex(/^\d{6,10}$/, "Enter only the digits from the email."))
     .optional(),
 });
 
@@ -38,10 +38,10 @@ export type PasswordChange =
 type FieldRefusal = { field: "password" | PasswordProof; message: string };
 
 const refusals: Record<string, FieldRefusal> = {
-  weak_password: { field: "password", message: "Choose a password that’s harder to guess" },
-  same_password: { field: "password", message: "Choose a different password from your current one" },
-  current_password_required: { field: "currentPassword", message: "Enter your current password" },
-  current_password_invalid: { field: "currentPassword", message: "This isn’t your current password" },
+  weak_password: { field: "password", message: "Choose a password that’s harder to guess." },
+  same_password: { field: "password", message: "Choose a different password from your current one." },
+  current_password_required: { field: "currentPassword", message: "Enter your current password." },
+  current_password_invalid: { field: "currentPassword", message: "This isn’t your current password." },
   reauthentication_not_valid: {
     field: "code",
     message: "This code isn’t the newest one, or it has expired. Check the email.",

@@ -39,11 +39,11 @@ export function ConfirmEmailChange({
       lead={
         email === null ? (
           <>
-            The email of your account will be <Address>{newEmail}</Address>.
+            Your account’s email will be <Address>{newEmail}</Address>.
           </>
         ) : (
           <>
-            The email of your account will change from <Address>{email}</Address> to <Address>{newEmail}</Address>.
+            Your account’s email will change from <Address>{email}</Address> to <Address>{newEmail}</Address>.
           </>
         )
       }
@@ -59,7 +59,7 @@ export function ConfirmEmailChange({
         <p>
           {agreed
             ? `${mailbox === "current" ? newEmail : email} is already confirmed. This is the last step.`
-            : `Both addresses must be confirmed. This link is for ${mailbox === "current" ? email : newEmail}.`}
+            : `Both addresses must be confirmed. This link confirms ${mailbox === "current" ? email : newEmail}.`}
         </p>
       )}
       <Form method="post" action="/auth/confirm" data-once>
@@ -114,10 +114,11 @@ export function EmailChangeConfirmed({
         </ButtonLink>
       ) : null}
       <p>
-        Didn’t get it?{" "}
+        Didn’t get it? Check your spam folder, or resend it in your{" "}
         <a className="link" href="/settings/profile#email">
-          Resend both emails
+          email settings
         </a>
+        .
       </p>
     </EntryPage>
   );

@@ -46,7 +46,7 @@ describe("a change of email", () => {
     async (_, order) => {
       const { browser, answer } = await ask();
       expect(answer.location).toBe("/settings/profile#email");
-      expect(await profile(browser)).toContain("We sent a link to both addresses.");
+      expect(await profile(browser)).toContain("Email change requested.");
       const [first = "", second = ""] = order(await confirmationLink(account.email), await confirmationLink(newEmail));
 
       const half = await confirm(first);
@@ -91,11 +91,9 @@ describe("a change of email", () => {
     const { browser } = await signIn();
     await query("update auth.users set email = null where id = $1", [account.id]);
     expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
-    expect(await profile(browser)).toMatch(/No email yet.*Open the link we sent to confirm it/s);
+    expect(await profile(browser)).toMatch(/No email yet.*To finish, open the link we sent:/s);
     const link = new URL(await confirmationLink(newEmail));
-    expect((await openBrowser(base).get(link.pathname + link.search)).words).toContain(
-      "The email of your account will be",
-    );
+    expect((await openBrowser(base).get(link.pathname + link.search)).words).toContain("Your account’s email will be");
     const whole = await confirm(link.href, browser);
     expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Email changed") });
     expect((await signIn(newEmail)).signedIn).toBe(true);

@@ -60,7 +60,7 @@ export async function requestEmailChange(
   { user, email }: { user: User; email: string },
 ): Promise<EmailChangeAnswer> {
   if (email.toLowerCase() === user.email.toLowerCase()) {
-    return { status: "refused", httpStatus: 400, fieldErrors: { email: ["This is already your email"] } };
+    return { status: "refused", httpStatus: 400, fieldErrors: { email: ["This is already your email."] } };
   }
   const attempt = await guardAttempt(context, { action: "credential", mail: "email_change_mail", userId: user.id });
   if (!attempt.admitted) return { status: "refused", httpStatus: attempt.status, formErrors: [attempt.message] };
@@ -94,7 +94,7 @@ export async function requestEmailChange(
   return {
     status: "refused",
     httpStatus: 400,
-    fieldErrors: { email: ["This email can’t be used. Choose another one"] },
+    fieldErrors: { email: ["This email can’t be used. Choose another one."] },
   };
 }
 

@@ -40,14 +40,18 @@ export function EnterCode(props: EnterCodeProps) {
     <EntryPage
       title="Check your email"
       lead={
-        <Address
-          whole
-        >{`Enter the code we sent to ${masked}${exists ? "." : ", if there is an account for it."}`}</Address>
+        <Address whole>
+          {exists
+            ? `Enter the code we sent to ${masked}.`
+            : `If ${masked} has an account, we’ve emailed it a code. Enter the code here.`}
+        </Address>
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />
       {resent ? (
-        <Notice tone="good">A code from the last 3 minutes still works. Otherwise we’ve just sent a new one.</Notice>
+        <Notice tone="good">
+          If you got a code in the last 3 minutes, enter that one. If not, we’ve just sent you a new one.
+        </Notice>
       ) : null}
       {mailboxUrl ? (
         <ButtonLink href={mailboxUrl} className="w-full">
@@ -75,8 +79,8 @@ export function EnterCode(props: EnterCodeProps) {
         <input type="hidden" name="intent" value="resend" />
         <h2 className="font-semibold text-large">Didn’t get it?</h2>
         <p>
-          It can take a minute. Check your spam folder. We send at most one code or reset link every 3 minutes. If the
-          email has a link to confirm your address, open that first.
+          It can take a minute. Check your spam folder. We send at most one code or reset link every 3 minutes.
+          {exists ? null : " If you got an email with a confirmation link instead, open the link, then request a code."}
         </p>
         <BotChallenge challenge={challenge} />
         <Button variant="secondary" className="w-full">

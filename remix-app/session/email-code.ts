@@ -16,9 +16,9 @@ import { holdMailBack, startEvenTiming } from "./even-answers.ts";
 /** The identity backend's codes have 6 to 10 digits (`otp_length`). Mail clients may add spaces. */
 export const emailCodeSchema = z.object({
   code: z
-    .string({ error: "Enter the code from the email" })
+    .string({ error: "Enter the code from the email." })
     .transform((text) => text.replace(/[\s-]/g, ""))
-    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the digits from the email")),
+    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the digits from the email.")),
 });
 
 const wrongCode: AuthFailure = {

@@ -25,7 +25,7 @@ export function openAddAccount(
   // The account in the URL, or the account whose session had ended when a switch was attempted.
   const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
-  const active = accounts.find((account) => account.active);
+  const active = accounts.find((account) => account.active && account.email !== email);
   return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };
 }
 

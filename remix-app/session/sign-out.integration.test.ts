@@ -50,7 +50,7 @@ describe("signing out", () => {
         expect(authCookies(response).join()).toContain("Max-Age=0");
       }
       const page = await web.fetch("/login?signedOutHereOnly");
-      expect(await page.text()).toContain("the sign-in service didn’t respond");
+      expect(await page.text()).toContain("we couldn’t end the session on our servers");
     },
   );
 

@@ -6,8 +6,8 @@ import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  removed: "The selected items were removed. Everything else is confirmed.",
-  confirmed: "You reviewed and confirmed everything that can sign in to your account.",
+  removed: "The selected items were removed. Everything else was kept.",
+  confirmed: "You reviewed account access and kept everything.",
 };
 
 /** Links to the list of everything that can open the account. */
@@ -47,8 +47,8 @@ export function AccessCard({
           {unconfirmed > 0 ? (
             <Notice tone="warn">
               {unconfirmed === 1
-                ? "One way to sign in was added without confirming your identity. Review it, and remove it if it isn’t yours."
-                : `${unconfirmed} ways to sign in were added without confirming your identity. Review them, and remove any that aren’t yours.`}
+                ? "One sign-in method was added, and we couldn’t confirm it was you. Review it, and remove it if it isn’t yours."
+                : `${unconfirmed} sign-in methods were added, and we couldn’t confirm it was you. Review them, and remove any that aren’t yours.`}
             </Notice>
           ) : null}
         </div>

@@ -48,16 +48,24 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
       <input type="hidden" name="returnUrl" value={returnUrl} />
       <fieldset className="min-w-0">
         <legend className="max-w-prose text-muted">
-          Select what to remove. Items marked “New” were added since{" "}
-          {confirmedAt ? (
+          {selected.length > 0 && !refusal ? (
             <>
-              your last review (<RelativeTime at={confirmedAt} />)
+              Remove anything you don’t recognize. We’ve selected items added since{" "}
+              {confirmedAt ? (
+                <>
+                  your last review (<RelativeTime at={confirmedAt} />)
+                </>
+              ) : (
+                "your account was created"
+              )}
+              . Uncheck any you want to keep.
             </>
           ) : (
-            "your account was created"
+            "Select and remove anything you don’t recognize."
           )}{" "}
-          and are already selected. Untick anything you recognize and want to keep.{" "}
-          {unconfirmed.length > 0 ? "Items marked “Unconfirmed” were added without confirming your identity. " : ""}
+          {unconfirmed.length > 0
+            ? "We couldn’t confirm that it was you who added the items marked “Unconfirmed”. "
+            : ""}
           You’ll stay signed in on this device.
         </legend>
         <ul className="mt-1 divide-y divide-line">
@@ -82,7 +90,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
           ) : null}
         </ul>
       </fieldset>
-      <Button className="max-sm:w-full">Remove selected and confirm the rest</Button>
+      <Button className="max-sm:w-full">Remove selected and keep the rest</Button>
     </AccountForm>
   );
 }
@@ -144,7 +152,8 @@ function WayLine({
           </p>
         ) : null}
         <p id={`${id}-facts`} className="text-muted">
-          {kinds[way.kind].verb} <RelativeTime at={way.addedAt} /> {ownPassword ? "from this device" : placeOf(way)}
+          {kinds[way.kind].verb} <RelativeTime at={way.addedAt} />
+          {ownPassword ? " from this device" : placeOf(way)}
           {way.lastUsedAt && !current ? (
             <>
               {" · "}
@@ -208,7 +217,7 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
   passkey: { noun: "Passkey", verb: "Added", used: "last used" },
   authenticator: { noun: "Authenticator app", verb: "Added", used: "last used" },
   session: { noun: "Session", verb: "Signed in", used: "last active" },
-  app: { noun: "App", verb: "Connected", used: "renewed" },
+  app: { noun: "App", verb: "Connected", used: "access renewed" },
 };
 
 /** Returns "Passkey: Laptop", or only the kind if it is unnamed. */
@@ -219,7 +228,6 @@ function nameOf({ kind, name, provider }: AccessWay): string {
 
 function placeOf({ kind, device, address }: AccessWay): string {
   // A session's name already contains its device.
-  if (kind === "session") return address ? `from ${address}` : "from an unknown address";
-  if (device && address) return `from ${device}, ${address}`;
-  return device || address ? `from ${device ?? address}` : "from an unknown device";
+  const place = [kind === "session" ? null : device, address].filter(Boolean).join(", ");
+  return place && ` from ${place}`;
 }

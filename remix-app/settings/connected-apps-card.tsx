@@ -34,7 +34,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   return (
     <Card
       title={displayName}
-      lead={websites.join(", ") || (login || consent ? "Signs in with OpenID Connect" : "No website registered")}
+      lead={websites.join(", ") || "No website listed"}
       action={
         <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
           Disconnect<span className="sr-only"> {displayName}</span>
@@ -46,20 +46,31 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
         {login ? <SignedInLine held={login} rights={rightsOfScopes(login.scopes, product)} /> : null}
         {consent && !login ? (
           <li className="py-3 first:pt-0 last:pb-0">
-            <p className="font-medium">Allowed to sign you in without asking again</p>
-            <RightsList rights={rightsOfScopes(consent.scopes, product)} />
+            <Rights
+              title="You’re signed out. When you sign in again, this app can do this without asking you:"
+              rights={rightsOfScopes(consent.scopes, product)}
+            />
             <p className="mt-1.5 text-muted">
               Allowed <RelativeTime at={consent.grantedAt} />
             </p>
           </li>
         ) : null}
-        {tokens.map((token, index) => (
-          // Two workspaces may have one name, and those that are closed to somebody have none.
-          // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
-          <HeldLine key={index} held={token} ends="unless it’s renewed">
-            <p className="font-medium">{rightOfToken(token)}</p>
-          </HeldLine>
-        ))}
+        {tokens.map((token, index) => {
+          const right = rightOfToken(token);
+          return (
+            // Two workspaces may have one name, and those that are closed to somebody have none.
+            // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
+            <HeldLine key={index} held={token} what="Access" ends="unless the app renews it">
+              {right ? (
+                <Rights title="This app can:" rights={[right]} />
+              ) : (
+                <p className="font-medium">
+                  This app has a token for {token.workspace ?? "a workspace"}, but can’t use it right now.
+                </p>
+              )}
+            </HeldLine>
+          );
+        })}
         {moreTokens > 0 ? (
           <li className="pt-3 text-muted">
             {`And ${moreTokens} more ${moreTokens === 1 ? "workspace" : "workspaces"}.`}
@@ -72,24 +83,34 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
 
 function SignedInLine({ held, rights }: { held: HeldByApp; rights: string[] }) {
   return (
-    <HeldLine held={held} ends="">
-      <p className="font-medium">Signed in. This app can:</p>
-      <RightsList rights={rights} />
+    <HeldLine held={held} what="Session" ends="">
+      <Rights title="You’re signed in. This app can:" rights={rights} />
     </HeldLine>
   );
 }
 
-function RightsList({ rights }: { rights: string[] }) {
+function Rights({ title, rights }: { title: string; rights: string[] }) {
   return (
-    <ul className="list-disc pl-5">
-      {rights.map((right) => (
-        <li key={right}>{right}</li>
-      ))}
-    </ul>
+    <>
+      <p className="font-medium">{title}</p>
+      <ul className="list-disc pl-5">
+        {rights.map((right) => (
+          <li key={right}>{right}</li>
+        ))}
+      </ul>
+    </>
   );
 }
 
-function HeldLine({ held, ends, children }: { held: HeldByApp; ends: string; children: ReactNode }) {
+interface HeldLineProps {
+  held: HeldByApp;
+  /** What expires. */
+  what: string;
+  ends: string;
+  children: ReactNode;
+}
+
+function HeldLine({ held, what, ends, children }: HeldLineProps) {
   const { connectedAt, renewedAt, endsAt } = held;
   return (
     <li className="py-3 first:pt-0 last:pb-0">
@@ -98,10 +119,11 @@ function HeldLine({ held, ends, children }: { held: HeldByApp; ends: string; chi
         Connected <RelativeTime at={connectedAt} />
         {renewedAt === connectedAt ? null : (
           <>
-            {" · "}Renewed <RelativeTime at={renewedAt} />
+            {" · "}Last renewed <RelativeTime at={renewedAt} />
           </>
         )}
-        {" · "}Expires <RelativeTime at={endsAt} /> {ends}
+        {` · ${what} expires `}
+        <RelativeTime at={endsAt} /> {ends}
       </p>
     </li>
   );

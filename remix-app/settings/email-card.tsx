@@ -8,7 +8,7 @@ import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  sent: "We sent a link to both addresses. Your email changes once both are confirmed.",
+  sent: "Email change requested.",
   resent: "We sent new links to both addresses. Earlier links no longer work.",
   canceled: "Email change canceled. The links we sent no longer work.",
   none: "There’s no pending email change.",
@@ -16,7 +16,6 @@ const words = {
 /** The texts for an account without an email. */
 const firstWords = {
   ...words,
-  sent: "We sent a link to the new address. Your email is set once you confirm it.",
   resent: "We sent a new link. The earlier link no longer works.",
   canceled: "Email change canceled. The link we sent no longer works.",
 };
@@ -78,7 +77,9 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
           <Address>{change.newEmail}</Address>
         </strong>
         , requested <RelativeTime at={change.sentAt} />.{" "}
-        {change.email === null ? "Open the link we sent to confirm it:" : "Open the link we sent to each address:"}
+        {change.email === null
+          ? "To finish, open the link we sent:"
+          : "To finish, open the link we sent to each address:"}
       </p>
       <dl className="space-y-1">
         {mailboxes.map(({ address, agreed }) => (

@@ -11,7 +11,7 @@ export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt
     <Card
       id="recovery-codes"
       title="Recovery codes"
-      lead="If you lose your authenticator app, use one of these codes to set up another."
+      lead="If you lose your authenticator app, use a recovery code to sign in and add a new app."
       action={<ButtonLink href="/mfa/recovery-codes">Create new codes</ButtonLink>}
     >
       {left <= fewCodes ? (
@@ -21,7 +21,7 @@ export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt
             : left === 1
               ? "You have 1 code left."
               : `You have ${left} codes left.`}{" "}
-          Create new codes, or you may be locked out if you lose your app.
+          Create new codes so you aren’t locked out if you lose your authenticator app.
         </Notice>
       ) : (
         <p>

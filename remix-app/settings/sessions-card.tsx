@@ -62,9 +62,9 @@ export function SessionsCard({
       ) : null}
       <PageNav label="Pages of sessions" nextCursor={nextCursor} param="sessions" card="sessions" />
       <p className="mt-4 text-muted">
-        Signed in on your phone?{" "}
+        About to change security settings?{" "}
         <a className="link" href={detour("/qr", securityPath)}>
-          Use it to confirm it’s you on this device
+          Confirm it’s you with your phone
         </a>
         .
       </p>

@@ -20,3 +20,8 @@ test("keeps an email's domain on one line if that is requested", () => {
     '<span class="wrap-anywhere">Continue as ada.<wbr/>b-c<wbr/>@nort<span class="whitespace-nowrap">h-l</span>ights.example.test</span>',
   );
 });
+
+test("keeps a masked email on one line if asked", () => {
+  const markup = renderToStaticMarkup(Address({ whole: true, children: "We emailed r•••@lights.example.test." }));
+  expect(markup).not.toContain("<wbr/>");
+});

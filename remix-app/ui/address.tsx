@@ -2,8 +2,8 @@ import { Fragment, type ReactNode } from "react";
 
 /** Matches the places where an email may break: before its @ and after its dots. Other words with dots stay whole. */
 const breaks = /(?<=\.)(?=[^\s@]*@)|(?=@)|(?<=@[^\s@]*\.)(?=\S)/;
-/** Like {@link breaks}, but not in the domain. */
-const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?=@)/;
+/** Like {@link breaks}, but neither in the domain nor in a masked email. */
+const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?<!•)(?=@)/;
 /** Matches a domain's hyphens with their neighbours, because browsers would break after a hyphen. */
 const hyphens = /(?<=@[^\s@]*)([^\s@-]-+[^\s@-])/;
 

@@ -12,12 +12,12 @@ interface Words {
 
 const notOurs: Words = {
   title: "This link can’t sign you in",
-  lead: "We don’t use sign-in links. Sign in as usual, or set a new password if you don’t have one.",
-  way: { href: "/forgot-password", label: "Set a new password" },
+  lead: "We don’t use sign-in links. Sign in as usual, or set a password if you don’t have one.",
+  way: { href: "/forgot-password", label: "Set a password" },
 };
 const dead: Words = {
   title: "This link no longer works",
-  lead: "This link has expired or was already used. If you’ve already confirmed your email, sign in.",
+  lead: "It has expired or was already used. If you’ve already confirmed your email, sign in.",
   way: { href: "/signup/check-mail", label: "Get a new link" },
 };
 const byType: Record<string, Words> = {
@@ -25,13 +25,13 @@ const byType: Record<string, Words> = {
   email: notOurs,
   recovery: {
     ...dead,
-    lead: "This link has expired or was already used. Get a new one to reset your password.",
+    lead: "It has expired or was already used. Get a new one to reset your password.",
     way: { href: "/forgot-password", label: dead.way.label },
     newLinkFirst: true,
   },
   email_change: {
     ...dead,
-    lead: "This link has expired or was already used. Your email settings show whether the change is complete.",
+    lead: "It has expired or was already used. Your email settings show whether the change is complete.",
     way: { href: "/settings/profile#email", label: "Go to email settings" },
     newLinkFirst: true,
   },

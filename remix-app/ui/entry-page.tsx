@@ -30,7 +30,7 @@ export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPa
         {children}
       </main>
       <footer className="flex items-center justify-between gap-4 py-8">
-        {themeSwitch ? <ThemeSwitch current={site?.theme ?? "system"} /> : null}
+        {themeSwitch ? <ThemeSwitch current={site?.theme ?? "system"} /> : <span />}
         <FooterLinks />
       </footer>
     </div>

@@ -12,7 +12,7 @@ export interface Departure {
  */
 export function LeavePage({ address, displayName }: Departure) {
   return (
-    <EntryPage title={`Continuing to ${displayName}`} lead="One moment." themeSwitch={false}>
+    <EntryPage title={`Continuing to ${displayName}`} lead="If nothing happens, select Continue." themeSwitch={false}>
       <meta httpEquiv="refresh" content={`0;url=${address}`} />
       <ButtonLink href={address} variant="primary" className="w-full">
         Continue

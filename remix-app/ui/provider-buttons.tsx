@@ -15,19 +15,20 @@ export interface ProviderButtonsProps {
 
 /** Renders one button per provider. The form leads to the provider's page. */
 export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: ProviderButtonsProps) {
+  // Two columns only if the providers after the last used one fill them.
+  const columns = (providers.length - (lastUsed ? 1 : 0)) % 2 === 0 ? "grid-cols-2" : "";
   return (
-    <form method="post" data-once className="grid grid-cols-2 gap-2">
+    <form method="post" data-once className={`grid gap-2 ${columns}`}>
       <input type="hidden" name="returnUrl" value={returnUrl} />
       {intent ? <input type="hidden" name="intent" value={intent} /> : null}
-      {providers.map(({ name, label }, index) => {
+      {providers.map(({ name, label }) => {
         const isLastUsed = name === lastUsed;
-        const fillsRow = isLastUsed || (index === providers.length - 1 && (index - (lastUsed ? 1 : 0)) % 2 === 0);
         return (
           <button
             key={name}
             type="submit"
             formAction={`/auth/oauth/${name}`}
-            className={`${buttonClass("secondary")} ${fillsRow ? "col-span-2" : ""}`}
+            className={`${buttonClass("secondary")} ${isLastUsed ? "col-span-full" : ""}`}
           >
             <ProviderIcon provider={name} />
             <span>
@@ -85,11 +86,18 @@ export function WaysIn({ children, ...offered }: ProviderButtonsProps & { childr
   const [first, second] = offered.lastUsed ? [buttons, children] : [children, buttons];
   return (
     <>
+      {offered.lastUsed ? <Divider>Continue with</Divider> : null}
       {first}
-      <p className="flex items-center gap-3 text-muted text-small before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">
-        {offered.lastUsed ? "or" : "or continue with"}
-      </p>
+      <Divider>{offered.lastUsed ? "or" : "or continue with"}</Divider>
       {second}
     </>
+  );
+}
+
+function Divider({ children }: { children: string }) {
+  return (
+    <p className="flex items-center gap-3 text-muted text-small before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">
+      {children}
+    </p>
   );
 }

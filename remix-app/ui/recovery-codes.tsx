@@ -15,7 +15,7 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
   ].join("\n");
   return (
     <div data-shown-once className="space-y-4">
-      <Notice tone="warn">Keep them somewhere you can reach without your phone. Earlier codes no longer work.</Notice>
+      <Notice tone="warn">Keep these codes somewhere you can reach without your phone.</Notice>
       <ul
         aria-label="Recovery codes"
         className="grid grid-cols-1 gap-x-6 gap-y-1 rounded-card border border-line bg-surface px-4 py-3 font-mono sm:grid-cols-2"

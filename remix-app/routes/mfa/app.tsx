@@ -22,7 +22,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { OtherWays } from "../../ui/other-ways.tsx";
 
-export const meta = pageTitle("Approve in the app");
+export const meta = pageTitle("Approve on your phone");
 
 const cookie = cookies.approvalChallenge;
 
@@ -70,10 +70,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const endings = {
-  rejected: "The request was rejected. If that wasn’t you, change your password.",
-  expired: "The request expired. Requests expire after 5 minutes.",
+  rejected: "The request was rejected on a phone. If that wasn’t you, change your password.",
+  expired: "The request expired after 5 minutes. Send a new one.",
   locked: "Too many wrong codes were entered on the phone. Send a new request.",
-  consumed: "That request was already used.",
+  consumed: "That request was already used. Send a new one.",
   bound: "That approval has expired. Send a new request.",
 };
 
@@ -84,11 +84,11 @@ export default function MobileApprovalPage() {
   const { name } = useBrand();
   return (
     <EntryPage
-      title="Approve in the app"
+      title="Approve on your phone"
       lead={
         open
-          ? `In the ${name} app, open the request and enter this code. It expires in 5 minutes.`
-          : "Approve this sign-in on a phone where you’re signed in and have completed the second step."
+          ? `In the ${name} app, open the request and enter this code. The code expires in 5 minutes.`
+          : `Approve this sign-in in the ${name} app, on a phone where you’ve already signed in with a second step.`
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}
@@ -98,7 +98,7 @@ export default function MobileApprovalPage() {
       {"pairCode" in shown ? (
         <>
           <p className="rounded-card border border-line bg-surface py-5 text-center">
-            <span className="block text-muted text-small">Code for the app</span>
+            <span className="block text-muted text-small">Code for the {name} app</span>
             <strong className="font-mono font-semibold text-display tracking-widest">
               {shown.pairCode.replace(/^(\d{3})/, "$1 ")}
             </strong>
@@ -113,7 +113,7 @@ export default function MobileApprovalPage() {
       </AccountForm>
       <OtherWays
         ways={[{ to: codePath, label: "Enter a code", hint: "6 digits from your authenticator app." }]}
-        help="Didn’t start this sign-in? Reject it on the phone and change your password: someone may know it."
+        help="Didn’t start this sign-in? Reject it on your phone and change your password: someone may know it."
       />
     </EntryPage>
   );

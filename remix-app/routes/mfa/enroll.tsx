@@ -85,7 +85,7 @@ export default function EnrollPage() {
     return (
       <EntryPage
         title="Save your recovery codes"
-        lead="Your authenticator app is set up. If you lose it, use one of these codes to set up another. They won’t be shown again."
+        lead="Your authenticator app is set up. If you lose it, use one of these codes to sign in and add a new app. These codes won’t be shown again."
         themeSwitch={false}
       >
         <RecoveryCodes codes={answer.codes} email={email} />
@@ -115,7 +115,7 @@ export default function EnrollPage() {
     >
       {recovered ? (
         <Notice tone="good">
-          Your authenticators were removed, and all other devices are signed out. Add the app you use now.
+          Your authenticator apps were removed, and all other devices are signed out. Add the app you use now.
         </Notice>
       ) : null}
       {summary}
@@ -128,7 +128,7 @@ export default function EnrollPage() {
         <Field
           field={name}
           label="Name (optional)"
-          hint="Helps you tell it apart later, such as “Work phone”."
+          hint="Use a name that tells your apps apart, such as “Work phone”."
           type="text"
           autoComplete="off"
           maxLength={60}

@@ -21,7 +21,7 @@ import { revokeSession } from "../../session/sign-out.ts";
 import { secondStepPath, shownAs } from "../../session/user.ts";
 import { accessPathBefore } from "../../settings/paths.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { pageTitle } from "../../ui/brand.ts";
+import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -73,13 +73,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 export default function ChallengePage() {
   const { email, closed, authenticators, reviewPath, recoveryPath, appPath } = useLoaderData<typeof loader>();
+  const product = useBrand().name;
   const lastResult = useActionData<typeof action>();
   const [form, { factorId, code }] = useForm<{ factorId: string; code: string }>({ id: "challenge", lastResult });
   if (closed) {
     return (
       <EntryPage
         title="This account is being reset"
-        lead="Its authenticators are being removed. You can sign in again once that’s done."
+        lead="Its authenticator apps are being removed. You can sign in again once that’s done."
       >
         <p>If it takes more than a few minutes, contact your administrator.</p>
         <SignOutForm />
@@ -115,16 +116,16 @@ export default function ChallengePage() {
         ways={[
           {
             to: appPath,
-            label: "Approve in the app",
-            hint: "On a phone that’s signed in to your account.",
+            label: "Approve on your phone",
+            hint: `In the ${product} app, on a phone that’s signed in to your account.`,
           },
           {
             to: recoveryPath,
             label: "Use a recovery code",
-            hint: "Removes your authenticators so you can add a new one.",
+            hint: "Removes your authenticator apps so you can add a new one.",
           },
         ]}
-        help="No app and no recovery code? Ask your administrator to reset your authenticators."
+        help="Can’t use any of these? Ask your administrator to reset your authenticator apps."
       />
     </EntryPage>
   );

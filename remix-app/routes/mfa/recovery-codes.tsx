@@ -34,20 +34,21 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireEnrolledUser(context, request);
   await readForm(request, context);
-  return data({ codes: await createRecoveryCodes(context, user.id) });
+  const { left } = await recoveryState(context, user);
+  return data({ codes: await createRecoveryCodes(context, user.id), replaced: left > 0 });
 }
 
 export default function RecoveryCodesPage() {
   const { email, left } = useLoaderData<typeof loader>();
-  const codes = useActionData<typeof action>()?.codes;
-  if (codes) {
+  const created = useActionData<typeof action>();
+  if (created) {
     return (
       <EntryPage
         title="Save your recovery codes"
-        lead="If you lose your authenticator app, use one of these codes to add another. They won’t be shown again."
+        lead={`If you lose your authenticator app, use one of these codes to sign in and add a new app. These codes won’t be shown again.${created.replaced ? " Your earlier codes no longer work." : ""}`}
         themeSwitch={false}
       >
-        <RecoveryCodes codes={codes} email={email} />
+        <RecoveryCodes codes={created.codes} email={email} />
         <ButtonLink href={securityPath} variant="primary" className="w-full print:hidden">
           I’ve saved them
         </ButtonLink>
@@ -59,8 +60,8 @@ export default function RecoveryCodesPage() {
       title="Create new recovery codes"
       lead={
         left === 0
-          ? "If you lose your authenticator app, you can use a recovery code to add another."
-          : `You have ${left === 1 ? "1 code" : `${left} codes`} left. Creating new ones makes the old ones stop working.`
+          ? "You have no recovery codes left. If you lose your authenticator app, you can use a recovery code to sign in and add a new app."
+          : `You have ${left === 1 ? "1 code" : `${left} codes`} left. If you create new codes, the old ones stop working.`
       }
     >
       <AccountForm data-once>

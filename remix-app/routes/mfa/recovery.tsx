@@ -66,7 +66,7 @@ export default function RecoveryPage() {
   if (unfinished) {
     return (
       <EntryPage
-        title="Finish removing your authenticators"
+        title="Finish removing your authenticator apps"
         lead="Your recovery code was accepted. You don’t need another one."
       >
         {summary}
@@ -113,7 +113,7 @@ export default function RecoveryPage() {
           Remove authenticator apps
         </Button>
       </AccountForm>
-      <p className="text-muted">Don’t have a code? Ask your administrator to reset your authenticators.</p>
+      <p className="text-muted">Don’t have a code? Ask your administrator to reset your authenticator apps.</p>
       {back}
       <SignOutForm />
     </EntryPage>

@@ -42,17 +42,19 @@ export default function RemoveAuthenticatorPage() {
   const kept = last && required;
   return (
     <EntryPage
-      title={`Remove ${authenticator.name}?`}
+      title={`Remove authenticator app “${authenticator.name}”?`}
       lead={
-        last
-          ? "This is your last authenticator app. You’ll no longer be asked for a code at sign-in, and your recovery codes will stop working."
-          : "Its codes will stop working. Your other authenticator apps will keep working."
+        kept
+          ? undefined
+          : last
+            ? "This is your last authenticator app. You’ll no longer be asked for a code at sign-in, and your recovery codes will stop working."
+            : "Its codes will stop working. Your other authenticator apps will keep working."
       }
     >
       <ErrorSummary id="remove-error" form={answer?.message} />
       {kept ? (
         <>
-          <Notice tone="warn">Your account requires an authenticator app. Add another one first.</Notice>
+          <Notice tone="warn">{lastOfRequired}</Notice>
           <ButtonLink
             href={`/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`}
             variant="primary"

@@ -13,6 +13,7 @@ import { securityPath } from "../../mfa/security-path.ts";
 import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../../mfa/sign-in-again.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
+import { readOpenidSignIn } from "../../openid/sign-in-target.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { SignInAgain } from "../../session/sign-in-again.tsx";
@@ -29,7 +30,8 @@ export const meta = pageTitle("Confirm it’s you");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openStepUp(context, request);
   const back = /^\/(settings|mfa)\//.test(destination) ? securityPath : "/";
-  const forApp = destination.startsWith("/oauth/authorize?");
+  const client = await readOpenidSignIn(context, destination);
+  const forApp = client && (client.appName ?? "The app");
   const shown = { email: user.email, destination, back, forApp };
   if (user.mfa.enrolled) {
     const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
@@ -78,7 +80,7 @@ export default function StepUpPage() {
       title="Confirm it’s you"
       lead={
         forApp
-          ? "The app you’re signing in to asks you to confirm your identity."
+          ? `${forApp} needs you to confirm your identity before you sign in.`
           : "For your security, confirm your identity before changing this. We won’t ask again for 10 minutes."
       }
     >
@@ -111,7 +113,7 @@ export default function StepUpPage() {
       <div className="space-y-1">
         {ways ? (
           <ButtonLink href={detour("/qr", destination)} variant="quiet" className="w-full">
-            Confirm on your phone
+            Confirm with your phone
           </ButtonLink>
         ) : null}
         <ButtonLink href={back} variant="quiet" className="w-full">

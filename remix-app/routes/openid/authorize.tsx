@@ -86,7 +86,7 @@ export default function AuthorizePage() {
   return (
     <EntryPage title={title} lead={lead(shown.displayName ?? "the app")} themeSwitch={false}>
       <ButtonLink href="/" variant="primary" className="w-full">
-        Go to home
+        Go to home page
       </ButtonLink>
     </EntryPage>
   );

@@ -175,7 +175,7 @@ function CodeForm({ typed, message }: { typed: string; message: string | null })
 function Answered({ state, appName }: { state: DeviceAuthorization["state"]; appName: string }) {
   const words = {
     approved: ["Sign-in approved", `${appName} will finish signing in on your device. You can close this page.`],
-    denied: ["Sign-in denied", `The device wasn’t signed in to ${appName}.`],
+    denied: ["Sign-in denied", `You denied the request, so ${appName} isn’t signed in on that device.`],
     expired: [
       "This code no longer works",
       "It expired or was already used. Start again on your device to get a new one.",
@@ -185,7 +185,7 @@ function Answered({ state, appName }: { state: DeviceAuthorization["state"]; app
   return (
     <EntryPage title={title} lead={lead}>
       <ButtonLink href={state === "expired" ? "/device" : "/"} variant="primary" className="w-full">
-        {state === "expired" ? "Enter another code" : "Go to home"}
+        {state === "expired" ? "Enter another code" : "Go to home page"}
       </ButtonLink>
     </EntryPage>
   );

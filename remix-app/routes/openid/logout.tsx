@@ -7,7 +7,7 @@ import { logoutPath, openLogout, signOutForClient } from "../../openid/rp-logout
 import { getUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Address } from "../../ui/address.tsx";
-import { pageTitle } from "../../ui/brand.ts";
+import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { SignedOutPage } from "../../ui/leave-page.tsx";
@@ -39,13 +39,18 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function LogoutPage() {
+  const product = useBrand().name;
   const shown = useLoaderData<typeof loader>();
   if (shown.kind === "ask") {
     const { displayName, email, action } = shown;
     return (
       <EntryPage
         title="Sign out?"
-        lead={displayName ? `${displayName} asks to sign you out here, too.` : "You’ll be signed out in this browser."}
+        lead={
+          displayName
+            ? `${displayName} is asking to sign you out of ${product}.`
+            : "You’ll be signed out in this browser."
+        }
         themeSwitch={false}
       >
         <p>
@@ -72,7 +77,7 @@ export default function LogoutPage() {
       themeSwitch={false}
     >
       <ButtonLink href="/" className="w-full">
-        Go to home
+        Go to home page
       </ButtonLink>
     </EntryPage>
   );

@@ -22,10 +22,7 @@ export default function ActivityPage() {
   const { events, nextCursor, first } = useLoaderData<typeof loader>();
   return (
     <SettingsPage title="Activity">
-      <Card
-        title={first ? "Newest first" : "Older"}
-        lead="Sign-ins and security changes, with the device and IP address they came from."
-      >
+      <Card title={first ? "Sign-ins and security changes" : "Older sign-ins and security changes"}>
         {events.length > 0 ? <ActivityList events={events} /> : <p className="text-muted">No more activity.</p>}
       </Card>
       <nav aria-label="Pages" className="flex flex-wrap gap-3">

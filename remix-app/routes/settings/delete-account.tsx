@@ -78,9 +78,15 @@ export default function DeleteAccountPage() {
   const { email, blockers } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <SettingsPage title="Delete account" lead="This permanently deletes your account. It can’t be undone.">
+    <SettingsPage
+      title="Delete account"
+      lead={blockers.length > 0 ? undefined : "This permanently deletes your account. It can’t be undone."}
+    >
       {blockers.length > 0 ? (
-        <Blockers blockers={blockers} />
+        <>
+          <Blockers blockers={blockers} />
+          <ButtonLink href="/settings/security#danger-zone">Back to security</ButtonLink>
+        </>
       ) : (
         <Card
           danger

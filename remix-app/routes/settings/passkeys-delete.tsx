@@ -38,13 +38,17 @@ export default function DeletePasskeyPage() {
     <EntryPage title="Delete this passkey?">
       <ErrorSummary id="delete-error" form={answer?.lastMethod ? lastMethod : null} />
       <p>
-        <strong className="font-semibold">{name}</strong> will no longer sign you in. You stay signed in here. Your
-        device or password manager may still list it until you delete it there, too.
+        You’ll no longer be able to sign in with the passkey “{name}”. You’ll stay signed in here. Your device or
+        password manager may still list it until you delete it there, too.
       </p>
-      <AccountForm data-once className="flex flex-wrap gap-3">
-        <Button variant="danger">Delete passkey</Button>
-        <ButtonLink href="/settings/security#passkeys">Cancel</ButtonLink>
+      <AccountForm data-once>
+        <Button variant="danger" className="w-full">
+          Delete passkey
+        </Button>
       </AccountForm>
+      <ButtonLink href="/settings/security#passkeys" variant="quiet" className="w-full">
+        Cancel
+      </ButtonLink>
     </EntryPage>
   );
 }

@@ -33,7 +33,9 @@ export default function AddPasskeyPage() {
       {full ? (
         <>
           <Notice tone="warn">You have {maxPasskeys} passkeys, the maximum. Delete one you no longer use first.</Notice>
-          <ButtonLink href={back}>Back to your passkeys</ButtonLink>
+          <ButtonLink href={back} className="w-full">
+            Back to your passkeys
+          </ButtonLink>
         </>
       ) : (
         <PasskeyRegistration back={back} />

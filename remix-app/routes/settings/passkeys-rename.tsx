@@ -47,11 +47,11 @@ export default function RenamePasskeyPage() {
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name })} />
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <Field field={name} label="Name" required autoComplete="off" />
-        <div className="flex flex-wrap gap-3">
-          <Button>Rename passkey</Button>
-          <ButtonLink href="/settings/security#passkeys">Cancel</ButtonLink>
-        </div>
+        <Button className="w-full">Rename passkey</Button>
       </AccountForm>
+      <ButtonLink href="/settings/security#passkeys" variant="quiet" className="w-full">
+        Cancel
+      </ButtonLink>
     </EntryPage>
   );
 }

@@ -10,7 +10,7 @@ import { EmailCard } from "../../settings/email-card.tsx";
 import { leaveNotice, takeNotice } from "../../settings/settings-notice.ts";
 import { ShortcutCard } from "../../settings/shortcut-card.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { pageTitle } from "../../ui/brand.ts";
+import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
@@ -41,6 +41,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 export default function ProfilePage() {
   const { user, change, notice, mailboxUrl } = useLoaderData<typeof loader>();
+  const product = useBrand().name;
   const lastResult = useActionData<typeof action>();
   const [form, { displayName, avatarUrl }] = useForm<{ displayName: string; avatarUrl: string }>({
     id: "profile-form",
@@ -48,8 +49,12 @@ export default function ProfilePage() {
     defaultValue: { displayName: user.displayName ?? "", avatarUrl: user.avatarUrl ?? "" },
   });
   return (
-    <SettingsPage title="Profile" lead="Shown to people you share workspaces with, and to apps you sign in to.">
-      <Card id="profile" title="Name and picture">
+    <SettingsPage title="Profile">
+      <Card
+        id="profile"
+        title="Name and picture"
+        lead="Your name is shown to people you share workspaces with and to apps you sign in to."
+      >
         <div className="max-w-100 space-y-5">
           <CardNotice notice={notice} card="profile" words={{ saved: "Profile saved." }} />
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ displayName, avatarUrl })} />
@@ -58,7 +63,7 @@ export default function ProfilePage() {
             <Field
               field={avatarUrl}
               label="Profile picture URL (optional)"
-              hint="Shared with apps you sign in to. We don’t load it ourselves."
+              hint={`Apps you sign in to can show it. ${product} doesn’t.`}
               type="url"
               inputMode="url"
               autoComplete="photo"

@@ -115,13 +115,14 @@ export default function AccountsPage() {
           Sign out
         </summary>
         <ul className="space-y-2 pt-2">
-          {accounts.map(({ id, email, displayName }) => (
+          {accounts.map(({ id, email, displayName, requiresReauth }) => (
             <li key={id}>
               <Form method="post" action="/accounts" reloadDocument data-once>
                 <input type="hidden" name="intent" value="sign_out" />
                 <input type="hidden" name="accountId" value={id} />
                 <Button variant="secondary" className="wrap-anywhere w-full">
-                  Sign out of {email ?? displayName ?? "this account"}
+                  {requiresReauth ? "Remove" : "Sign out of"} {email ?? displayName ?? "this account"}
+                  {requiresReauth ? " from this browser" : null}
                 </Button>
               </Form>
             </li>

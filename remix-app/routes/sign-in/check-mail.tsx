@@ -88,11 +88,11 @@ export default function CheckMailPage() {
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       {answer?.pause ? (
         <Notice tone="good">
-          If this address hasn’t been confirmed yet, check your inbox. A link sent in the last {answer.pause} still
-          works. Otherwise we’ve just sent a new one.
+          If this address isn’t confirmed yet, open the link you got in the last {answer.pause}. If you didn’t get one,
+          we’ve just sent you a new one. If the address is already confirmed, sign in.
         </Notice>
       ) : null}
-      {address ? (
+      {address && !answer?.pause ? (
         <p>
           We sent it to <strong className="font-semibold">{address}</strong>. It can take a minute. Check your spam
           folder. If you already have an account, sign in instead.

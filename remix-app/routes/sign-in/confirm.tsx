@@ -183,7 +183,7 @@ export default function ConfirmPage() {
       <ErrorSummary id="confirm-error" form={message} />
       {otherAccount ? <AlsoSignedIn visitor={otherAccount} other={account} /> : null}
       {state === "later" ? (
-        <p>Then open the link again. It still works.</p>
+        <p>Open the link again later. It still works.</p>
       ) : (
         <Form method="post" action="/auth/confirm" data-once>
           {fields}

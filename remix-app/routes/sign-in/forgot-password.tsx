@@ -68,8 +68,8 @@ export default function ForgotPasswordPage() {
           its link works once.
         </p>
         <p>
-          Didn’t get it? Check your spam folder. If we sent you a link or a sign-in code in the last {pause}, use that
-          one. After that, you can{" "}
+          Didn’t get it? Check your spam folder. We send at most one reset link or sign-in code every {pause}. After
+          that, you can{" "}
           <a className="link" href="/forgot-password">
             request a new link
           </a>

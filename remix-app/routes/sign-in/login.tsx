@@ -119,12 +119,12 @@ export default function SignInPage() {
       <ErrorSummary id={form.errorId} form={form.errors ?? oauthErrors} fields={fieldErrors({ email, password })} />
       {signedOutHereOnly ? (
         <Notice tone="warn">
-          You’re signed out in this browser, but the sign-in service didn’t respond. If someone else may have a copy of
-          this session,{" "}
+          You’re signed out in this browser, but we couldn’t end the session on our servers. If someone else may have
+          access to your account,{" "}
           <a className="link" href="/forgot-password">
             reset your password
           </a>{" "}
-          to end every session.
+          to sign out everywhere.
         </Notice>
       ) : null}
       {added?.again ? (

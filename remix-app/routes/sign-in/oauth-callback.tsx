@@ -82,7 +82,7 @@ export default function OAuthCallbackPage() {
         lead="It has expired, was already finished, or was started in another browser. Nothing has changed. Start again in the browser you want to use."
         themeSwitch={false}
       >
-        <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary">
+        <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary" className="w-full">
           {view.signedIn ? "Go to home page" : "Go to sign in"}
         </ButtonLink>
       </EntryPage>
@@ -91,7 +91,7 @@ export default function OAuthCallbackPage() {
   if (view.kind === "failed") {
     return (
       <EntryPage title="We couldn’t sign you in" lead={view.text} themeSwitch={false}>
-        <ButtonLink href={view.goOn} variant="primary">
+        <ButtonLink href={view.goOn} variant="primary" className="w-full">
           Back to your account
         </ButtonLink>
       </EntryPage>

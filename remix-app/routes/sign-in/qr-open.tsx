@@ -4,7 +4,7 @@ import dropFragmentScript from "../../ui/drop-fragment.js?raw";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
 
-export const meta = pageTitle("Open this in the app");
+export const meta = pageTitle("Scan the code in the app");
 
 /**
  * The page that opens if a browser follows a QR code's link. It leads nowhere, because only the app can answer the
@@ -15,16 +15,16 @@ export default function QrOpenPage() {
   return (
     <>
       <EntryPage
-        title="Scan this code with the app"
-        lead={`This link only works in the ${name} app. Nothing has changed yet.`}
+        title={`Scan the code in the ${name} app`}
+        lead={`The QR code only works in the ${name} app, not in your phone’s camera. Nothing has changed.`}
       >
         <ol className="list-decimal space-y-2 pl-5">
           <li>Open the {name} app on the phone where you’re signed in.</li>
-          <li>Choose “Scan a code”, and point the camera at the code in your other browser.</li>
-          <li>Approve only a request you just made yourself.</li>
+          <li>Choose “Scan a code”, then point the camera at the QR code on your other device.</li>
+          <li>Only approve a request that you just made yourself.</li>
         </ol>
         <p className="text-muted">
-          Did someone send you this link? Don’t approve it: they could get into your account.
+          Did someone send you the code or this link? Don’t approve the request: they could get into your account.
         </p>
         <ButtonLink href="/" className="w-full">
           Go to home page

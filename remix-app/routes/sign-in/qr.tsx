@@ -22,7 +22,7 @@ import { QrCodeImage } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Continue with your phone");
+export const meta = pageTitle("Confirm it’s you with your phone");
 
 const cookie = cookies.qrChallenge;
 
@@ -70,9 +70,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const endings = {
-  rejected: "The request was rejected on the phone, or the phone was signed out.",
-  expired: "That code expired. Codes expire after 2 minutes.",
-  consumed: "That code was already used.",
+  rejected: "The request was rejected on your phone, or the phone is signed out. Show a new code to try again.",
+  expired: "That code expired after 2 minutes. Show a new code to try again.",
+  consumed: "That code was already used. Show a new code to try again.",
 };
 
 export default function QrPage() {
@@ -82,11 +82,11 @@ export default function QrPage() {
   const { name } = useBrand();
   return (
     <EntryPage
-      title="Continue with your phone"
+      title="Confirm it’s you with your phone"
       lead={
         open
-          ? `Scan the code with the ${name} app and approve it there. It expires in 2 minutes.`
-          : "Approving it on your phone renews your sign-in in this browser. There’s nothing to type."
+          ? `Scan the code with the ${name} app and approve the request there. The code expires in 2 minutes.`
+          : `Scan a QR code with the ${name} app and approve the request. You don’t need to type anything.`
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}
@@ -102,7 +102,7 @@ export default function QrPage() {
       </p>
       <AccountForm data-once>
         <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
-          {open ? "Show a new code" : "Show QR code"}
+          {shown.status === "none" ? "Show QR code" : "Show a new code"}
         </Button>
       </AccountForm>
       <ButtonLink href={destination} variant="quiet" className="w-full">

@@ -31,9 +31,9 @@ const linkSchema = z.object({ token, next });
 const codeSchema = z.object({
   email: emailSchema,
   code: z
-    .string({ error: "Enter the code from the email" })
+    .string({ error: "Enter the code from the email." })
     .transform((text) => text.replace(/[\s-]/g, ""))
-    .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from the email")),
+    .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from the email.")),
   next,
 });
 
@@ -116,7 +116,7 @@ export default function AccountRecoveryPage() {
       <p className="text-muted">
         {link
           ? "If you didn’t ask for this, close this page. Nothing has changed."
-          : "Didn’t get the email, or it expired? Ask your administrator for a new one."}{" "}
+          : "Didn’t get the email, or has it expired? Ask your administrator for a new one."}{" "}
         <a className="link" href="/login">
           Back to sign in
         </a>

@@ -76,9 +76,9 @@ export default function ResetPasswordPage() {
       title={first ? "Choose your password" : "Choose a new password"}
       lead={
         first
-          ? "Your email is confirmed. We couldn’t tell whether you set this account’s password, so it no longer works."
+          ? "Your email is confirmed. We couldn’t tell whether it was you who set this account’s password, so the old password no longer works."
           : listed
-            ? "Your password is too common, or too close to your name or email. Choose another one to continue."
+            ? "Your password is too common, or too similar to your name or email. Choose another one to continue."
             : undefined
       }
     >

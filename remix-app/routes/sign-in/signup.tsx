@@ -70,7 +70,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
   if (error?.code === "weak_password") {
-    const fields = { password: ["Choose a password that’s harder to guess"] };
+    const fields = { password: ["Choose a password that’s harder to guess."] };
     return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
   }
   if (error && !known) {

@@ -98,7 +98,7 @@ export async function askForEmailChange(scene: Scene): Promise<string> {
   await scene.page.goto("/settings/profile/email");
   await scene.page.getByLabel("New email").fill(email);
   await press(scene.page, "Change email");
-  await scene.page.getByText("We sent a link to both addresses.").waitFor();
+  await scene.page.getByText("Email change requested.").waitFor();
   return email;
 }
 

@@ -130,7 +130,7 @@ export const accountStates = statesOf("Account", [
     "/settings/security/access",
     async ({ page }) => {
       await page.getByLabel("Password").check();
-      await refuse(page, "Remove selected and confirm the rest");
+      await refuse(page, "Remove selected and keep the rest");
     },
   ],
   [
@@ -139,8 +139,8 @@ export const accountStates = statesOf("Account", [
     "guest",
     "/settings/security/access",
     async ({ page }) => {
-      await press(page, "Remove selected and confirm the rest");
-      await page.getByText("You reviewed and confirmed everything that can sign in to your account.").waitFor();
+      await press(page, "Remove selected and keep the rest");
+      await page.getByText("You reviewed account access and kept everything.").waitFor();
     },
   ],
   ["Activity", "settings/activity", "user", "/settings/security/activity"],

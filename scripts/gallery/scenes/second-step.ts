@@ -53,9 +53,9 @@ export const secondStepStates = statesOf("Second step", [
   ["Code", "mfa/mfa", "owing", "/mfa"],
   ["Code, refused", "mfa/mfa", "owing", "/mfa", enterWrongCode],
   ["Code, other ways", "mfa/mfa", "owing", "/mfa", ({ page }) => page.getByText("Try another way").click()],
-  ["Approve in the app", "mfa/app", "owing", "/mfa/app"],
+  ["Approve on your phone", "mfa/app", "owing", "/mfa/app"],
   [
-    "Approve in the app, waiting",
+    "Approve on your phone, waiting",
     "mfa/app",
     "owing",
     "/mfa/app",

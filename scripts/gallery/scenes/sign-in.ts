@@ -152,7 +152,7 @@ export const signInStates = statesOf("Sign in", [
     async (scene) => {
       await askForCode(scene);
       await press(scene.page, "Resend code");
-      await scene.page.getByText("still works").waitFor();
+      await scene.page.getByText("If you got a code in the last 3 minutes").waitFor();
     },
   ],
   ["Add an account", "sign-in/login", "guest", "/add-account"],
@@ -198,7 +198,7 @@ export const signInStates = statesOf("Sign in", [
     async ({ page }) => {
       await page.getByLabel("Email").fill("nadia.lind@northern-lights.example");
       await press(page, "Resend email");
-      await page.getByText("check your inbox").waitFor();
+      await page.getByText("open the link you got").waitFor();
     },
   ],
   ["Link of a sign-up mail", "sign-in/confirm", "anonymous", "/signup", confirmAs],

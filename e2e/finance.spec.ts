@@ -78,7 +78,7 @@ async function review(page: Page, { name, text }: { name: string; text: string }
 
 async function importCosts(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Import costs" }).click();
-  await expect(page.getByText("The costs were imported.")).toBeVisible();
+  await expect(page.getByText("Costs imported.")).toBeVisible();
 }
 
 async function enterInvoice(page: Page, fields: Record<string, string>): Promise<void> {
@@ -145,7 +145,7 @@ for (const width of [1440, 320]) {
     await page.getByLabel("US dollars for 1 EUR").fill("1,2");
     await page.getByLabel("Cloud Storage").uncheck();
     await page.getByRole("button", { name: "Update preview" }).click();
-    await expect(page.getByRole("alert")).toContainText("Enter how many US dollars 1 EUR is");
+    await expect(page.getByRole("alert")).toContainText("Enter the rate with a decimal point");
     await page.getByLabel("US dollars for 1 EUR").fill("1.2");
     await page.getByRole("button", { name: "Update preview" }).click();
     await expect(page.getByText("$93.00").first()).toBeVisible();
@@ -194,8 +194,8 @@ for (const width of [1440, 320]) {
     });
 
     await toOctober();
-    await expect(rowOf("openai")).toContainText("Agrees");
-    await expect(rowOf("gcp")).toContainText("Agrees");
+    await expect(rowOf("openai")).toContainText("Matches");
+    await expect(rowOf("gcp")).toContainText("Matches");
     // A difference of 10⁻¹⁰ cents remains.
     await expect(rowOf("anthropic")).toContainText("Matches (rounding)");
     await expect(rowOf("anthropic").locator('[title="−$0.000000000001"]').filter({ visible: true })).toBeVisible();

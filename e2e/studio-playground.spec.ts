@@ -50,7 +50,7 @@ test("the playground streams and stops answers, calls tools and checks answers a
     await expect(conversation).not.toContainText("word99");
     await expect(page.getByRole("button", { name: "Stop" })).toHaveCount(0);
     await expect(conversation.getByRole("list", { name: "About this answer" })).toContainText(/[1-9]\d* tokens out/);
-    const runId = (await conversation.getByRole("link", { name: "Run" }).getAttribute("href"))?.split("/").at(-1);
+    const runId = (await conversation.getByRole("link", { name: "View run" }).getAttribute("href"))?.split("/").at(-1);
     const runs = await query("select status, feature, output_tokens > 0 as metered from ai.runs where id = $1", [
       runId,
     ]);
@@ -87,12 +87,12 @@ test("the playground streams and stops answers, calls tools and checks answers a
   });
 
   await test.step("the playground reports whether an answer matches the schema", async () => {
-    await page.getByLabel("Answer", { exact: true }).selectOption("json_schema");
+    await page.getByLabel("Answer format").selectOption("json_schema");
     await say(page, "in JSON");
     await expect(conversation).toContainText("It matches the schema.");
     await say(page, "in JSON", { model: "demo-bad-schema" });
     await expect(conversation).toContainText("It doesn’t match the schema.");
-    await page.getByLabel("Answer", { exact: true }).selectOption("text");
+    await page.getByLabel("Answer format").selectOption("text");
   });
 
   await test.step("the playground reports a failure in one sentence and keeps the typed values", async () => {
@@ -133,7 +133,7 @@ test("speech is played and downloaded and embeddings are compared, with and with
   for (const format of ["wav", "pcm"]) {
     await page.getByLabel("Format").selectOption(format);
     await page.getByLabel("Text", { exact: true }).fill("Hello, this is a sentence.");
-    await page.getByRole("button", { name: "Speak" }).click();
+    await page.getByRole("button", { name: "Generate speech" }).click();
     const link = page.getByRole("link", { name: `Download ${format.toUpperCase()}` });
     await expect(link).toHaveAttribute("download", `speech.${format}`);
     await expect.poll(seconds).toBeGreaterThan(0.5);
@@ -157,13 +157,13 @@ test("speech is played and downloaded and embeddings are compared, with and with
   await still.getByLabel("Message").fill("hello");
   await still.getByRole("button", { name: "Send" }).click();
   await expect(conversationOn(still)).toContainText("You said: hello");
-  await expect(conversationOn(still).getByRole("link", { name: "Run" })).toBeVisible();
+  await expect(conversationOn(still).getByRole("link", { name: "View run" })).toBeVisible();
   await still.getByLabel("Message").fill("and again");
   await still.getByRole("button", { name: "Send" }).click();
   await expect(conversationOn(still).getByRole("listitem").filter({ hasText: "You said" })).toHaveCount(2);
   await still.getByRole("link", { name: "Speech" }).click();
   await still.getByLabel("Text", { exact: true }).fill("Hello");
-  await still.getByRole("button", { name: "Speak" }).click();
+  await still.getByRole("button", { name: "Generate speech" }).click();
   await expect(still.getByLabel("Text spoken")).toHaveAttribute("src", /^data:audio\/wav;base64,/);
   await plain.close();
 });

@@ -40,7 +40,7 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await page.getByLabel("Requests per minute").fill("none");
   await page.getByLabel("Days to keep prompts and answers").fill("366");
   await page.getByRole("button", { name: "Save policy" }).click();
-  await expect(page.getByRole("alert")).toContainText("Enter a whole number of at least 1");
+  await expect(page.getByRole("alert")).toContainText("Enter requests per minute as a whole number of at least 1");
   await expect(page.getByLabel("Days to keep prompts and answers")).toHaveValue("366");
   await look(page);
   await page.getByLabel("Requests per minute").fill("30");
@@ -74,7 +74,7 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await expect(plain.getByRole("alert")).toContainText("Enter an amount in dollars");
   await plain.getByLabel(/^Monthly budget of/).fill("12.5");
   await plain.getByRole("button", { name: "Save budget" }).click();
-  await expect(plain.getByRole("main")).toContainText("is $12.50 a month.");
+  await expect(plain.getByRole("main")).toContainText("Budget saved: $12.50 per month for");
   await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);
   await page.getByRole("link", { name: "Budgets" }).click();
   await expect(page.getByRole("main")).toContainText("82% spent");

@@ -5,7 +5,7 @@ import { commonUsage, runImport } from "./provider-costs/command.ts";
 await runImport({
   usage: `npm run import-anthropic-costs -- --workspace <wrkspc_…> [--workspace …] [--from <day>] [--to <day>] [--state <file>]
 
-Imports a workspace's daily costs from Anthropic as account days; --workspace ${defaultWorkspace} is the default workspace. Name only
+Imports a workspace's daily totals from Anthropic; --workspace ${defaultWorkspace} is the default workspace. Name only
 workspaces that the app has for itself: a day's total replaces that day's runs of the account. Anthropic's report
 leaves out Priority Tier.
 ${commonUsage}

@@ -5,7 +5,7 @@ import { openAiCosts } from "./provider-costs/openai-costs.ts";
 await runImport({
   usage: `npm run import-openai-costs -- --project <proj_…> [--project …] [--from <day>] [--to <day>] [--state <file>]
 
-Imports a project's daily costs from OpenAI as account days. Name only projects that the app has for itself: a day's
+Imports a project's daily totals from OpenAI. Name only projects that the app has for itself: a day's
 total replaces that day's runs of the account.
 ${commonUsage}
 OPENAI_ADMIN_KEY, OPENAI_BASE_URL (https://api.openai.com/v1).`,

@@ -183,7 +183,7 @@ test("shows which route failed, how and when, and how the gateway answers calls 
   const words = pages.map((page) => page.words).join(" ");
   const text = pages.map((page) => page.text).join(" ");
   expect(words).toContain("1. openai, gpt-upstream");
-  expect(words).toMatch(/401 – key rejected.*UTC.*Upstream request ID req_rejected/s);
+  expect(words).toMatch(/401 – key rejected.*UTC.*Provider request ID req_rejected/s);
   expect(text).toContain(`/admin/runs/${runId}`);
   expect(words).toContain("No price: callers get 404");
   const { words: models } = await admin.browser.get(`/admin/models?q=${model.slice(5)}`);

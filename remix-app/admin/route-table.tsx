@@ -72,7 +72,7 @@ function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now
         </a>
       </span>
       {failure.upstreamRequestId ? (
-        <span className="block break-all text-muted text-small">Upstream request ID {failure.upstreamRequestId}</span>
+        <span className="block break-all text-muted text-small">Provider request ID {failure.upstreamRequestId}</span>
       ) : null}
     </>
   );

@@ -48,7 +48,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
         },
         { label: "Plan", small: "hidden", cell: ({ plan }) => <span className="capitalize">{plan}</span> },
         {
-          label: "Answer",
+          label: "Decision",
           cell: ({ id, name }) => (
             <span className="flex flex-wrap gap-2">
               <ButtonLink

@@ -23,6 +23,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
   const days = range && rangeDays(range);
   // Keeps invalid values as typed.
   const typed = range?.fault ? new URLSearchParams(search) : null;
+  const wrongDays = typed?.get("range") ? null : range?.fault;
   const custom = range?.preset === "custom";
   const left = ["range", "from", "to", ...pageParameters];
   const kept = [...new URLSearchParams(search)].filter(([name]) => !left.includes(name));
@@ -51,9 +52,9 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           </Link>
         ))}
       </nav>
-      <details className="open:w-full" open={custom || range?.fault != null}>
+      <details className="open:w-full" open={custom || wrongDays != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
-          {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} UTC` : "Custom range"}
+          {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} (UTC)` : "Custom range"}
         </summary>
         <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
           {kept.map(([name, value]) => (
@@ -65,7 +66,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             type="date"
             label="First day (UTC)"
             defaultValue={typed?.get("from") ?? days?.first}
-            error={range?.fault}
+            error={wrongDays}
           />
           <Field
             id="range-to"
@@ -77,10 +78,12 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           <Button variant="secondary">Show</Button>
         </Form>
       </details>
-      {days ? (
-        <p className="w-full text-muted text-small" role={range?.fault ? "alert" : undefined}>
-          {range?.fault ? `${range.fault} Shown instead: ` : ""}
-          {`${dayText(days.first)} to ${dayText(days.last)}, days in UTC`}
+      {days && !custom ? (
+        <p className="w-full text-muted text-small" role={range.fault ? "alert" : undefined}>
+          {range.fault && !wrongDays ? `${range.fault} ` : ""}
+          {range.fault ? "Showing " : ""}
+          {`${dayText(days.first)} to ${dayText(days.last)} (UTC)`}
+          {range.fault ? " instead." : ""}
         </p>
       ) : null}
     </div>

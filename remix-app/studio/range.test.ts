@@ -39,7 +39,7 @@ describe("readRange", () => {
     "rejects the range %s",
     (search) => {
       const range = read(search);
-      expect(range).toMatchObject({ preset: "30d", fault: "This range isn’t available." });
+      expect(range).toMatchObject({ preset: "30d", fault: "The range in the URL isn’t valid." });
       expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
         400, 200, 200,
       ]);

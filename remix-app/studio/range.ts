@@ -47,7 +47,7 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
   const preset = presetSchema.safeParse(named);
   if (preset.success) return presetRange(preset.data, now);
   if (named === "" && from === "" && to === "") return presetRange(defaultPreset, now);
-  const fault = named === "" ? faultOf(from, to) : "This range isn’t available.";
+  const fault = named === "" ? faultOf(from, to) : "The range in the URL isn’t valid.";
   if (fault) return { ...presetRange(defaultPreset, now), fault };
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }

@@ -139,8 +139,11 @@ export async function addAttemptedRuns(
         { step: 2, type: "tool", name: "calculator", status: "succeeded", latency_ms: 1 },
         { step: 3, type: "model", name: "demo-chat", status: "succeeded", latency_ms: 7_300 },
       ],
-      attempts: calls.map(({ route, usage, servedTier }) => ({
+      attempts: calls.map(({ route, usage, servedTier }, index) => ({
         ...answered,
+        ...(index === 0
+          ? { latency_ms: 2_100 }
+          : { latency_ms: 7_300, upstream_request_id: "b70d92f4-1c3e-4d58-8f26-a94e0c7d5b13" }),
         route,
         charged: { ...usage, served_tier: servedTier },
       })),
@@ -151,16 +154,22 @@ export async function addAttemptedRuns(
 
 async function settledRun(
   client: pg.Client,
-  { workspaceId, keyId, outcome }: { workspaceId: string; keyId: string; outcome: object },
+  {
+    workspaceId,
+    keyId,
+    outcome,
+  }: { workspaceId: string; keyId: string; outcome: { latency_ms: number; [field: string]: unknown } },
 ): Promise<string> {
   const { rows } = await client.query<{ id: string }>(
     `insert into ai.runs (
-       id, workspace_id, key_id, credential_source, execution_mode, model_id, feature, request_id, routes, markup, exempt,
-       reserved_usd, reserved_credits
-     ) values (
-       ai.run_id(now()), $1, $2, 'key', 'background', 'demo-chat', 'reports.summary', 'req-9b41', $3, 1, true, 0, 0
-     ) returning id`,
-    [workspaceId, keyId, JSON.stringify(routes)],
+       id, created_at, workspace_id, key_id, key_lineage_id, credential_source, execution_mode, model_id, feature, request_id, routes,
+       markup, exempt, reserved_usd, reserved_credits
+     )
+     select ai.run_id(began), began, $1, $2, $2, 'key', 'background', 'demo-chat', 'reports.summary', 'req-9b41', $3, 1, true,
+       0, 0
+     from (select now() - $4 * interval '1 millisecond' as began) as run
+     returning id`,
+    [workspaceId, keyId, JSON.stringify(routes), outcome.latency_ms],
   );
   const id = rows[0]?.id ?? "";
   await client.query(

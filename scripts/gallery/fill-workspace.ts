@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { createAiKey } from "#shared/ai-key.ts";
 import { loadRuns } from "../load/load-runs.ts";
-import { createLoadTenant } from "../load/load-tenant.ts";
+import { createLoadTenant, type LoadTenant } from "../load/load-tenant.ts";
 import { addAttemptedRuns } from "./attempted-runs.ts";
 import type { Account } from "./world.ts";
 
@@ -20,10 +20,12 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   const { workspaceId, appId, keyId } = tenant;
   await client.query("update public.workspaces set name = 'Northern Lights Research' where id = $1", [workspaceId]);
   await client.query("update private.apps set display_name = 'Ledger Sync' where id = $1", [appId]);
-  await client.query("update ai.keys set name = 'Nightly report' where id = $1", [keyId]);
-  await loadRuns(client, { tenant, runs: 2_000, days: 60 });
-  // Raises the daily costs, so that they are visible next to days with many calls.
-  await client.query("update ai.usage_daily set cost_usd = cost_usd * 60 where workspace_id = $1", [workspaceId]);
+  await client.query(
+    "update ai.keys set name = 'Nightly report', last_used_at = now() - interval '2 hours' where id = $1",
+    [keyId],
+  );
+  // The prices make daily costs visible next to the runs of several calls.
+  await loadRuns(client, { tenant, runs: 2_000, days: 60, price: 60 });
 
   const colleague = await createAccount("Jun Park", "jun.park");
   const roleId = await addRole(client, workspaceId);
@@ -34,6 +36,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     userId: (await createAccount("Lea Brandt", "lea.brandt")).id,
     role: "viewer",
   });
+  await assignRuns(client, { tenant, members: [owner.id, member.id, colleague.id] });
   await addKeys(client, { workspaceId, ownerId: owner.id });
   await addBudgets(client, { workspaceId, appId, keyId });
   await addCosts(client, { workspaceId, appId });
@@ -64,6 +67,20 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     ...(await addAttemptedRuns(client, { workspaceId, keyId })),
     saidRunId: await keepConversation(client, { workspaceId, actorId: owner.id }),
   };
+}
+
+/** Makes the workspace's members the callers of runs that the load gave to unknown members. */
+async function assignRuns(
+  client: pg.Client,
+  { tenant: { workspaceId, ownerId }, members }: { tenant: LoadTenant; members: string[] },
+): Promise<void> {
+  for (const table of ["ai.runs", "ai.usage_daily"]) {
+    await client.query(
+      `update ${table} set actor_id = ($3::uuid[])[1 + get_byte(uuid_send(actor_id), 0) % 3]
+       where workspace_id = $1 and actor_id <> $2`,
+      [workspaceId, ownerId, members],
+    );
+  }
 }
 
 async function addRole(client: pg.Client, workspaceId: string): Promise<string> {
@@ -199,10 +216,10 @@ async function keepConversation(
     `insert into ai.runs (
        id, created_at, workspace_id, actor_id, request_id, credential_source, execution_mode, model_id, feature, status,
        settled_at, usage_source, routes, markup, reserved_usd, reserved_credits, input_tokens, output_tokens, cost_usd,
-       latency_ms
+       billed_credits, latency_ms
      ) values (
        ai.run_id(now()), now(), $1, $2, 'req-7f3a', 'session', 'interactive', 'demo-chat', 'chat', 'succeeded', now(),
-       'provider', '[]', 1, 0, 0, 412, 96, 0.0004, 812
+       'provider', '[]', 1, 0, 0, 412, 96, 0.0004, 4, 812
      ) returning id`,
     [workspaceId, actorId],
   );

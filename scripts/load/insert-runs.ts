@@ -5,13 +5,14 @@ import type { LoadTenant } from "./load-tenant.ts";
  * Inserts settled runs at random times within the last `days` days, with their ledger entries. About 70% of the runs
  * are made by the app and aren't billed. About half have the owner as their actor, and each other actor uses only one
  * model and one feature. Almost a third have one of 2,000 labels.
+ * @param options.price multiplies the prices of the runs; defaults to 1
  */
 export async function insertRuns(
   client: pg.Client,
   { workspaceId, appId, keyId, ownerId }: LoadTenant,
-  { runs, days }: { runs: number; days: number },
+  { runs, days, price = 1 }: { runs: number; days: number; price?: number },
 ): Promise<void> {
-  await client.query(insertSql, [workspaceId, appId, keyId, runs, days, ownerId]);
+  await client.query(insertSql, [workspaceId, appId, keyId, runs, days, ownerId, price]);
 }
 
 const insertSql = `
@@ -30,8 +31,8 @@ const insertSql = `
     from generate_series(1, $4::integer)
   ), priced as (
     select d.*, p.markup, a.id as account_id, a.balance,
-      d.input * 0.00000015 + d.output * 0.0000006 as cost,
-      ai.usd_to_credits(d.input * 0.00000015 + d.output * 0.0000006, p.markup) as credits
+      (d.input * 0.00000015 + d.output * 0.0000006) * $7::numeric as cost,
+      ai.usd_to_credits((d.input * 0.00000015 + d.output * 0.0000006) * $7::numeric, p.markup) as credits
     from drawn d
     cross join public.workspaces w
     join ai.plans p on p.id = w.plan_id
@@ -48,7 +49,10 @@ const insertSql = `
       ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
       gen_random_uuid()::text,
       case when model in ('demo-chat', 'demo-reasoning') then $6::uuid else overlay(overlay(md5(model || feature) placing '4' from 13) placing '8' from 17)::uuid end, label, model,
-      '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
+      format(
+        '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "%s", "output": "%s"}]}]',
+        0.15 * $7::numeric, 0.6 * $7::numeric
+      )::jsonb,
       1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,
       account_id, 0, 0, streamed, latency / 4, latency, created_at + latency * interval '1 millisecond'

@@ -6,6 +6,7 @@ const chunk = 20_000;
 
 /**
  * Fills a workspace with runs of the last `days` days, computes daily totals, and vacuums and analyzes the tables.
+ * @param options.price as in {@link insertRuns}
  * @param options.onRuns receives the number of runs so far, after each part
  * @param options.goOn whether there is time for another part; defaults to always
  * @returns the number of runs inserted
@@ -16,16 +17,17 @@ export async function loadRuns(
     tenant: LoadTenant;
     runs: number;
     days: number;
+    price?: number;
     onRuns?: (done: number) => void;
     onDays?: (done: number) => void;
     goOn?: () => boolean;
   },
 ): Promise<number> {
-  const { tenant, runs, days, onRuns, onDays, goOn = () => true } = options;
+  const { tenant, runs, days, price, onRuns, onDays, goOn = () => true } = options;
   let done = 0;
   while (done < runs && (done === 0 || goOn())) {
     const part = Math.min(chunk, runs - done);
-    await insertRuns(client, tenant, { runs: part, days });
+    await insertRuns(client, tenant, { runs: part, days, price });
     done += part;
     onRuns?.(done);
   }

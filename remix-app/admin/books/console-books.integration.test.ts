@@ -158,7 +158,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(previewed.words).toContain("Adds the totals of 3 days.");
     expect(done.status).toBe(303);
     const receipt = await admin.browser.get(done.location ?? "");
-    expect(receipt.words).toContain("The costs were imported.");
+    expect(receipt.words).toContain("Costs imported.");
     expect(receipt.words).toContain("openai-costs.json");
     // A later file corrects one day and nothing else.
     const corrected = await importFile(openAiCosts([[5, "30", "proj_1"]]), { provider: openai });
@@ -174,7 +174,7 @@ describe("a month of three providers' bills, imported from files", () => {
       amountUsd: "100.000000000001",
     });
     expect(replaced.status).toBe(303);
-    expect(await lineOf(openai)).toMatch(/Agrees Nothing to do/);
+    expect(await lineOf(openai)).toMatch(/Matches Nothing to do/);
     const list = await admin.browser.get(`/admin/books/invoices?provider=${openai}`);
     expect(list.words).toContain("replaced by INV-1-R1, doesn’t count");
     const again = { provider: openai, accountId: "proj_1", reference: "INV-1-R2", replaces: "INV-1", amountUsd: "9" };
@@ -200,7 +200,7 @@ describe("a month of three providers' bills, imported from files", () => {
     const credit = { provider: anthropic, accountId: "wrkspc_1", reference: "A-2", amountUsd: "7.5" };
     const { reviewed } = await enterInvoice({ ...credit, kind: "credit_note" });
     expect(reviewed.words).toContain("−$7.50");
-    expect(await lineOf(anthropic)).toMatch(/Agrees Nothing to do/);
+    expect(await lineOf(anthropic)).toMatch(/Matches Nothing to do/);
   });
 
   test("costs agree with one invoice for three months, and with an invoice in another currency at the entered rate", async () => {
@@ -218,7 +218,7 @@ describe("a month of three providers' bills, imported from files", () => {
     const quarter = { provider: aws, accountId: "123456789012", reference: "Q 3/2026", amountUsd: String(days) };
     const { done: recorded } = await enterInvoice({ ...quarter, periodStart: `${start}-01` });
     expect(recorded.status).toBe(303);
-    expect(await lineOf(aws)).toMatch(/Agrees Nothing to do/);
+    expect(await lineOf(aws)).toMatch(/Matches Nothing to do/);
   });
 
   test("the CSV files of a month contain the exact figures of the page", async () => {
@@ -434,6 +434,6 @@ test("answers 404 for a books path without a valid month or record, and 400 for 
     expect([page, (await admin.browser.get(`/admin/books${page}`)).status]).toEqual([page, 404]);
   }
   const other = await admin.browser.get("/admin/books?month=never");
-  expect([other.status, other.words.includes("Enter a month as YYYY-MM")]).toEqual([400, true]);
+  expect([other.status, other.words.includes("The month in the URL isn’t valid.")]).toEqual([400, true]);
   expect((await admin.browser.get("/admin/books.csv?month=never")).status).toBe(400);
 });

@@ -20,8 +20,11 @@ export function InvoiceReview({
   return (
     <>
       <OtherInvoicesNotice kind={invoice.kind} comparison={comparison} />
-      <Card title="How it compares" lead="What all workspaces’ runs cost in its period, and what was imported.">
-        <InvoiceComparison comparison={comparison} />
+      <Card
+        title="How it compares"
+        lead={`This ${kind} against what all workspaces’ runs cost and what was imported for its period.`}
+      >
+        <InvoiceComparison invoice={invoice} comparison={comparison} />
       </Card>
       <Card title="What will be recorded">
         <Facts facts={invoiceFacts(invoice)} />
@@ -29,7 +32,7 @@ export function InvoiceReview({
       <Card title="Record">
         <ChangeForm
           effects={[
-            `The ${kind} is added to the platform’s books. It can’t be changed or deleted afterwards.`,
+            `The ${kind} is added to the platform’s books. It can’t be changed or deleted afterward.`,
             ...(invoice.kind === "credit_note" ? ["Its amount is subtracted."] : []),
             ...(invoice.replaces === null ? [] : [`${invoice.replaces} will no longer be counted.`]),
             "No workspace is charged, and no workspace’s own costs or invoices change.",

@@ -28,20 +28,24 @@ export default function ConsoleCostImportPage() {
   return (
     <ConsolePage
       title={receipt.import.file}
-      lead="The receipt of a cost file in the platform’s books."
+      lead="Receipt for a cost file in the platform’s books."
       actions={<ButtonLink href="/admin/books/import">Import another file</ButtonLink>}
     >
-      {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
+      {searchParams.has("imported") ? <Notice tone="good">Costs imported.</Notice> : null}
       <Figures
         figures={[
-          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "without days corrected later" },
-          { label: "Account days", value: current.days.toLocaleString("en") },
+          {
+            label: "Amount",
+            value: <Usd amount={current.amountUsd} />,
+            note: "excludes days that a later import corrected",
+          },
+          { label: "Daily totals", value: current.days.toLocaleString("en") },
           { label: "Accounts", value: current.accounts.toLocaleString("en") },
         ]}
       />
       <Card
         title="What was imported"
-        lead="New and corrected days. Days that a later import corrected are on that import’s receipt."
+        lead="Days this file added or corrected. If a later import corrected a day, that day is on the later import’s receipt instead."
       >
         <div className="space-y-5">
           <Facts facts={receiptFacts(receipt)} />

@@ -55,7 +55,11 @@ export default function ConsoleImportPage() {
   return (
     <ConsolePage
       title={entry?.at === "review" ? "Review the costs" : "Import costs"}
-      lead="From a file that a provider exports, into the platform’s books: one total per account and day. A newer file corrects earlier ones."
+      lead={
+        entry?.at === "review"
+          ? "Check what the file contains and what it changes, then import it."
+          : "Import a provider’s cost export into the platform’s books as one total per account and day. A newer file corrects earlier ones."
+      }
     >
       {entry?.at === "review" ? (
         <ImportReviewForm review={entry.review} uploadTo="/admin/books/import">

@@ -25,7 +25,7 @@ export default function ConsoleInvoicePage() {
   return (
     <ConsolePage
       title={`${kindNames[invoice.kind]} ${invoice.reference}`}
-      lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter one that replaces it."
+      lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter a correction that replaces it."
       actions={
         <>
           <ButtonLink href={base}>All invoices</ButtonLink>
@@ -50,15 +50,15 @@ export default function ConsoleInvoicePage() {
             ...invoiceFacts(invoice),
             ["Recorded by", recorded?.name ?? "A deleted account"],
             ["Recorded at", momentInWords(invoice.recordedAt)],
-            ["Receipt", invoice.id],
+            ["Receipt ID", invoice.id],
           ]}
         />
       </Card>
       <Card
         title="How it compares"
-        lead="What all workspaces’ runs cost in its period, and what was imported into the platform’s books."
+        lead={`This ${kindNames[invoice.kind].toLowerCase()} against what all workspaces’ runs cost and what was imported for its period, as of today.`}
       >
-        <InvoiceComparison comparison={comparison} />
+        <InvoiceComparison invoice={invoice} comparison={comparison} />
       </Card>
     </ConsolePage>
   );

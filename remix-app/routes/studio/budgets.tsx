@@ -63,7 +63,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const key = budgetKey(of);
   const limitUsd = intent === "remove" ? null : readBudgetAmount(typed);
   const noAmount = intent === "save" && limitUsd === null ? "Enter an amount in dollars, such as 50 or 12.50" : null;
-  const noLabel = of.scope === "label" && !isLabel(of.label) ? "Enter a label, such as customer:7" : null;
+  const noLabel = of.scope === "label" && !isLabel(of.label) ? labelFault(of.label) : null;
   if (noAmount !== null || noLabel !== null) {
     const open: OpenBudget = { key, typed, error: noAmount };
     return data(
@@ -157,5 +157,11 @@ function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string |
   if (name === null) return "Budget changed.";
   return limitUsd === null
     ? `${name} no longer has a budget.`
-    : `The budget of ${name} is ${exactUsd(limitUsd)} a month.`;
+    : `Budget saved: ${exactUsd(limitUsd)} per month for ${name}.`;
+}
+
+function labelFault(typed: string): string {
+  return typed === ""
+    ? "Enter a label, such as customer:7"
+    : "Use up to 128 letters, digits, dots, underscores, colons and hyphens, such as customer:7";
 }

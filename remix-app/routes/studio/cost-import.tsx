@@ -33,24 +33,28 @@ export default function CostImportPage() {
     <StudioPage
       workspace={workspace}
       title={receipt.import.file}
-      lead="Receipt of an imported cost file."
+      lead="Receipt for an imported cost file."
       actions={
         <Link to={`${base}/costs/import`} className={buttonClass("secondary")}>
           Import another file
         </Link>
       }
     >
-      {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
+      {searchParams.has("imported") ? <Notice tone="good">Costs imported.</Notice> : null}
       <Figures
         figures={[
-          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "without days corrected later" },
-          { label: "Account days", value: current.days.toLocaleString("en") },
+          {
+            label: "Amount",
+            value: <Usd amount={current.amountUsd} />,
+            note: "excludes days that a later import corrected",
+          },
+          { label: "Daily totals", value: current.days.toLocaleString("en") },
           { label: "Accounts", value: current.accounts.toLocaleString("en") },
         ]}
       />
       <Card
         title="What was imported"
-        lead="New and corrected days. Days that a later import corrected are on that import’s receipt."
+        lead="Days this file added or corrected. If a later import corrected a day, that day is on the later import’s receipt instead."
       >
         <div className="space-y-5">
           <Facts facts={receiptFacts(receipt)} />

@@ -68,7 +68,11 @@ export default function CostsImportPage() {
     <StudioPage
       workspace={workspace}
       title={entry?.at === "review" ? "Review the costs" : "Import costs"}
-      lead="From a file that a provider exports: one total per account and day. A later import of the same day, by file or API, replaces the earlier one."
+      lead={
+        entry?.at === "review"
+          ? "Check what the file contains and what it changes, then import it."
+          : "Import a provider’s cost export as one total per account and day. A later import of the same day, from a file or the API, replaces the earlier one."
+      }
     >
       {entry?.at === "review" ? (
         <ImportReviewForm
@@ -83,6 +87,7 @@ export default function CostsImportPage() {
           <Select
             name="appId"
             label="App"
+            hint="The app that these costs are for."
             required
             error={entry?.errors.appId}
             defaultValue={entry?.appId || (apps.length === 1 ? apps[0]?.id : "")}

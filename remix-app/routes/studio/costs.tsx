@@ -98,19 +98,19 @@ export default function CostsPage() {
               ]
             : []),
           {
-            label: "Replaced by account days",
+            label: "Replaced by daily totals",
             value: <Usd amount={totals.replacedUsd} />,
-            note: `${recordsInWords(totals.replacedRecords)}, kept and not counted`,
+            note: `${recordsInWords(totals.replacedRecords)}, kept for audit but not counted`,
           },
         ]}
       />
       {providers.length > 0 ? (
         <Card
-          title="Compared with metering"
+          title="Imported and metered costs"
           lead={
             hidden
-              ? "This workspace hides provider costs of runs, so there’s nothing to compare."
-              : "What the gateway’s runs cost in this range, by provider."
+              ? "This workspace hides the provider costs of runs, so there’s nothing to compare."
+              : "What providers charged and what the gateway metered in this range, by provider."
           }
           action={
             <a
@@ -137,7 +137,7 @@ export default function CostsPage() {
                 cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
               },
               {
-                label: "Difference",
+                label: "Imported − metered",
                 numeric: true,
                 cell: ({ differenceUsd, differencePercent }) => (
                   <DifferenceText usd={differenceUsd} percent={differencePercent} decimals={decimals.difference} />
@@ -160,7 +160,10 @@ export default function CostsPage() {
           ) : null}
         </Card>
       ) : null}
-      <Card title="Records" lead="An account’s daily total replaces the runs it covers. They’re kept for audit.">
+      <Card
+        title="Records"
+        lead="An account’s daily total replaces its runs of that day. Replaced runs are kept for audit but not counted."
+      >
         <CostList
           records={records}
           now={now}

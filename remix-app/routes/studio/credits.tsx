@@ -43,7 +43,7 @@ export default function CreditsPage() {
       title="Credits"
       lead={
         own
-          ? "Each member pays from their own balance, and this is yours. Requests with an API key are paid by the member who created it."
+          ? "Each member pays from their own balance. This is yours. Requests made with an API key are paid by the member who created the key."
           : "Requests in this workspace are paid from its credit balance. Requests from external apps aren’t billed."
       }
       actions={
@@ -58,7 +58,11 @@ export default function CreditsPage() {
           {
             label: own ? "Your available credits" : "Available",
             value: <Credits amount={paying?.available ?? null} />,
-            note: paying ? "Now" : "The first request opens the account",
+            note: paying
+              ? "Now"
+              : own
+                ? "Your balance starts with your first request"
+                : "The balance starts with the first request",
           },
           { label: "Balance", value: <Credits amount={paying?.balance ?? null} />, note: "Now" },
           {
@@ -67,7 +71,7 @@ export default function CreditsPage() {
             note: "Held by requests in progress",
           },
           {
-            label: own ? "Used by the workspace" : "Used",
+            label: own ? "Used by all members" : "Used",
             value: <Credits amount={totals.usedCredits} />,
             note: "In this range",
           },
@@ -78,14 +82,17 @@ export default function CreditsPage() {
           {own ? "The workspace’s balance, not used now" : "Your own balance"}: <Credits amount={other.balance} />
         </p>
       ) : null}
-      <Card title="Used and added in this range">
+      <Card
+        title="Used and added in this range"
+        lead={own ? "What all members used, and what was added to your balance." : undefined}
+      >
         <CreditTotals totals={totals} payer={payer} />
       </Card>
       <Card
         title="Ledger"
         lead={
           own
-            ? "Changes to your balance. Your other workspaces on this plan use the same balance. Their runs aren’t listed here, but they do lower it."
+            ? "Changes to your balance from this workspace. Your other workspaces on this plan share this balance. Their runs reduce it too, but aren’t listed here."
             : "Every change to the balance, newest first."
         }
       >

@@ -36,7 +36,7 @@ export default function InvoicePage() {
     <StudioPage
       workspace={workspace}
       title={`${kindNames[invoice.kind]} ${invoice.reference}`}
-      lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter one that replaces it."
+      lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter a correction that replaces it."
       actions={
         <>
           <Link className={buttonClass("secondary")} to={base}>
@@ -69,12 +69,15 @@ export default function InvoicePage() {
             ...invoiceFacts(invoice),
             ["Recorded by", recorderWords(recorded)],
             ["Recorded at", momentInWords(invoice.recordedAt)],
-            ["Receipt", invoice.id],
+            ["Receipt ID", invoice.id],
           ]}
         />
       </Card>
-      <Card title="How it compares" lead="What was metered and imported for its period, as of now.">
-        <InvoiceComparison comparison={comparison} />
+      <Card
+        title="How it compares"
+        lead={`This ${kindNames[invoice.kind].toLowerCase()} against what was metered and imported for its period, as of today.`}
+      >
+        <InvoiceComparison invoice={invoice} comparison={comparison} />
       </Card>
     </StudioPage>
   );

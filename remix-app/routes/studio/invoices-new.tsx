@@ -50,7 +50,7 @@ export default function NewInvoicePage() {
       lead={
         entry.at === "review"
           ? `Check the details once more, then record the ${kindNames[entry.draft.kind ?? blankInvoice.kind].toLowerCase()}.`
-          : "A provider’s invoice or credit note that you checked. You can review it before it’s recorded."
+          : "Enter a provider’s invoice or credit note that you’ve checked. You’ll review it once more before it’s recorded."
       }
     >
       {entry.at === "review" ? <InvoiceReviewCards entry={entry} /> : null}

@@ -7,6 +7,7 @@ import { requireFreshUser } from "../../session/user.ts";
 import { agentAnswerSchema, answerAgentAccess, listAgentAccess } from "../../studio/agents/agent-access.ts";
 import { AgentAccessCard } from "../../studio/agents/agent-access-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
+import { buttonClass } from "../../ui/button.tsx";
 import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -37,11 +38,16 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 export default function KeyAgentsPage() {
   const { workspace, members, now } = useLoaderData<typeof loader>();
   return (
-    <StudioPage workspace={workspace} title="API keys">
+    <StudioPage
+      workspace={workspace}
+      title="API keys"
+      actions={
+        <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/ai/keys`}>
+          All keys
+        </Link>
+      }
+    >
       <AgentAccessCard workspaceId={workspace.id} members={members} now={now} />
-      <Link className="link" to={`/workspaces/${workspace.id}/ai/keys`}>
-        All keys
-      </Link>
     </StudioPage>
   );
 }

@@ -7,6 +7,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { approvalFormSchema, changeApprovalRequest, readApproval } from "../../studio/keys/approval.ts";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
+import { buttonClass } from "../../ui/button.tsx";
 import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -44,11 +45,16 @@ export default function KeyApprovalPage() {
   const { workspace, approval, now } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <StudioPage workspace={workspace} title="API keys">
+    <StudioPage
+      workspace={workspace}
+      title="API keys"
+      actions={
+        <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/ai/keys`}>
+          All keys
+        </Link>
+      }
+    >
       <ApprovalCard workspaceId={workspace.id} approval={approval} now={now} failed={failed} />
-      <Link className="link" to={`/workspaces/${workspace.id}/ai/keys`}>
-        All keys
-      </Link>
     </StudioPage>
   );
 }

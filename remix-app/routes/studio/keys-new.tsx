@@ -85,8 +85,8 @@ interface FieldText {
 }
 
 const fields: FieldText[] = [
-  { name: "name", label: "Name", hint: "The app that will use it.", required: true },
-  { name: "environment", label: "Environment", hint: "Such as production or staging. Optional." },
+  { name: "name", label: "Name", hint: "Such as the name of the app that will use it.", required: true },
+  { name: "environment", label: "Environment", hint: "Optional. Such as production or staging." },
   {
     name: "expiresOn",
     label: "Expires on",
@@ -97,13 +97,13 @@ const fields: FieldText[] = [
   {
     name: "entityId",
     label: "Entity label",
-    hint: "Optional. Labels every request with the key, such as customer:7. The label’s budget then applies.",
+    hint: "Optional. Added to every request made with this key, such as customer:7. If the label has a budget, requests over it are refused.",
   },
   { name: "requestsPerMinute", label: "Requests per minute", hint: "Optional." },
   { name: "tokensPerMinute", label: "Tokens per minute", hint: `Optional. ${tokenLimitHint}` },
   {
     name: "allowedAddresses",
-    label: "Addresses",
+    label: "Allowed IP addresses",
     hint: "Optional. IP addresses or CIDR ranges, separated by spaces. Requests from elsewhere are refused.",
   },
 ];
@@ -149,7 +149,7 @@ export default function NewKeyPage() {
           <CheckBox
             name="strict"
             label="Strict mode"
-            hint="Refuse requests with fields or tools that the model’s provider doesn’t support. Otherwise they’re left out, and the response names them."
+            hint="Refuse requests that use fields or tools the provider doesn’t support. If off, we drop those fields and tools and list them in the response."
             defaultChecked={typed.strict === "on"}
           />
           <div className="flex flex-wrap gap-3">

@@ -68,7 +68,7 @@ export default function RotateKeyPage() {
     <StudioPage workspace={workspace} title="API keys">
       <Card
         title={`Rotate ${key.name}`}
-        lead="Creates a new secret with the same limits, budget, models, addresses and app. This month’s spend carries over. The new secret is shown once."
+        lead="Creates a new key with the same limits, budget, models, IP addresses and app. This month’s spend carries over. The new key is shown once."
       >
         <div className="space-y-5">
           <p className="text-muted">
@@ -95,7 +95,7 @@ export default function RotateKeyPage() {
           ) : (
             <PostForm className="space-y-5">
               <fieldset className="space-y-2">
-                <legend className="mb-2 font-medium">When the old secret stops working</legend>
+                <legend className="mb-2 font-medium">When should the old key stop working?</legend>
                 {overlaps.map(({ seconds, label }) => (
                   <label
                     key={seconds}

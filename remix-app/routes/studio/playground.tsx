@@ -80,7 +80,7 @@ export default function PlaygroundPage() {
     <StudioPage
       workspace={workspace}
       title="Playground"
-      lead="Try a model as yourself. Each answer is a run in this workspace, metered and billed like any other."
+      lead="Try models without an API key. Each request is recorded as your run in this workspace and billed like any other."
     >
       <nav aria-label="Kind of model" className="flex flex-wrap gap-2">
         {kinds.map((each) => (

@@ -57,6 +57,7 @@ export default function UsagePage() {
       </StudioPage>
     );
   }
+  const unused = overview.totals.requests === 0 && overview.previous.requests === 0;
   const costVisible = overview.totals.amountUsd !== null;
   const metrics = metricsShown({ costVisible });
   const metric = readMetric(new URLSearchParams(search), { costVisible });
@@ -83,15 +84,17 @@ export default function UsagePage() {
         />
       </div>
       <Panel>
-        {overview.totals.requests === 0 && overview.previous.requests === 0 ? (
-          <p className="text-muted">No requests in this range or the one before it. Choose another range above.</p>
+        {unused ? (
+          <p className="text-muted">No requests in this range or the previous one. Choose another range above.</p>
         ) : (
           <OverviewChart overview={overview} range={range} by={by} metric={metric} />
         )}
       </Panel>
-      <Panel>
-        <OverviewTable overview={overview} by={by} range={range} runsPath={`${base}/runs`} />
-      </Panel>
+      {unused && Number(overview.totals.otherDeductions) === 0 ? null : (
+        <Panel>
+          <OverviewTable overview={overview} by={by} metric={metric} range={range} runsPath={`${base}/runs`} />
+        </Panel>
+      )}
     </StudioPage>
   );
 }

@@ -28,7 +28,7 @@ export function AgentAccessCard({
     <Card
       id="agents"
       title="Coding agents"
-      lead="Members who can’t manage API keys need an approval to connect coding agents. Each agent gets keys that expire after 8 hours and are charged like any key. An approval lasts until you withdraw it."
+      lead="Members who can’t manage API keys need approval to connect coding agents. An agent’s key expires after 8 hours and is renewed until its connection ends. Its requests are charged like any other key’s. Approval lasts until you withdraw it."
     >
       <DataTable
         caption="Members who connect coding agents"
@@ -50,9 +50,9 @@ export function AgentAccessCard({
           { label: "Requested", cell: ({ requestedAt }) => <Moment at={requestedAt} now={now} /> },
           {
             label: "Approved",
-            cell: ({ answeredAt }) => (answeredAt ? <Moment at={answeredAt} now={now} /> : "not yet"),
+            cell: ({ answeredAt }) => (answeredAt ? <Moment at={answeredAt} now={now} /> : "Not yet"),
           },
-          { label: "Answer", cell: (access) => <Answers workspaceId={workspaceId} data={access} /> },
+          { label: "Decision", cell: (access) => <Answers workspaceId={workspaceId} data={access} /> },
         ]}
       />
     </Card>

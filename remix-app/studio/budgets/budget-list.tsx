@@ -40,7 +40,7 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   {
     scope: "app",
     title: "Apps",
-    lead: "External apps linked to this workspace. Their requests cost no credits, but count here.",
+    lead: "External apps linked to this workspace. Their requests don’t use credits, but their cost counts toward budgets.",
     empty: "No external app is linked to this workspace.",
   },
   {
@@ -52,14 +52,14 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   {
     scope: "member",
     title: "Members",
-    lead: "Limits a member’s own requests, and those of API keys and apps that act for them.",
+    lead: "Limits a member’s own requests, and requests that API keys and apps make on their behalf.",
     empty: "",
   },
   {
     scope: "label",
-    title: "Labels",
-    lead: "Counts requests with an entity label (X-Platform-Entity-Id). Callers set that header themselves, so going over a label’s budget only sends a warning. Requests from API keys created with the label are refused once its budget is used up.",
-    empty: "No label budgets yet.",
+    title: "Entity labels",
+    lead: "Limits requests by entity label, such as one label per customer. Requests from API keys created with the label are refused once the budget is used up. Other requests that send the label in the X-Platform-Entity-Id header count toward the budget, but are never refused because of it.",
+    empty: "No entity label has a budget yet.",
   },
 ];
 
@@ -160,7 +160,7 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
       <input type="hidden" name="readUsd" value={label?.standingUsd ?? ""} />
       <Field
         name="label"
-        label="Label"
+        label="Entity label"
         hint="Up to 128 letters, digits, dots, underscores, colons and hyphens, such as customer:7."
         autoComplete="off"
         defaultValue={label?.typed ?? ""}
@@ -204,8 +204,8 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
         label={`Monthly budget of ${name ?? "this"}, in dollars`}
         hint={
           enforced
-            ? "Applies from the next request. 0 refuses every request."
-            : "Warns by email. No API key has this label, so no request is refused."
+            ? "Applies from the next request. Enter 0 to refuse every request."
+            : "We’ll warn by email. No API key has this label, so no request is refused."
         }
         inputMode="decimal"
         autoComplete="off"

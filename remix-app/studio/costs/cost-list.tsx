@@ -37,11 +37,11 @@ export function CostList({
         </>
       ),
     },
-    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "None"}</span> },
+    { label: "Account", cell: ({ accountId }) => <span className="wrap-anywhere">{accountId ?? "None"}</span> },
     {
       label: "Kind",
       cell: ({ granularity }) => (
-        <span className="whitespace-nowrap">{granularity === "account_day" ? "Account day" : "Run"}</span>
+        <span className="whitespace-nowrap">{granularity === "account_day" ? "Daily total" : "Run"}</span>
       ),
     },
     { label: "Status", cell: (record) => <Standing record={record} now={now} /> },
@@ -102,8 +102,9 @@ function Standing({ record, now }: { record: CostRecord; now: string }) {
       {counted ? "Counted" : <span className="break-all">Replaced by {replacedBy}</span>}
       {replaces && replaces.records > 0 ? (
         <span className="text-muted">
-          , for {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} of{" "}
+          , replaces {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} (
           <Usd amount={replaces.amountUsd} />
+          {replaces.records === 1 ? ")" : " in total)"}
         </span>
       ) : null}
       {revision > 1 ? (

@@ -1,6 +1,7 @@
-import { withMinus } from "../../ui/format-amount.ts";
+import { exactUsd, formatUsd, withMinus } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { formatPercent } from "./difference.ts";
+import { rounds } from "./reconciliation.ts";
 
 /**
  * Shows a difference in dollars and percent, each exact on hover and for assistive technology.
@@ -27,6 +28,30 @@ export function DifferenceText({
           </span>
         </>
       )}
+    </>
+  );
+}
+
+/**
+ * Shows a difference that rounds to zero as zero. The exact difference is available on hover, to assistive technology
+ * and in the CSV.
+ */
+export function RoundedDifference({
+  usd,
+  percent,
+  decimals,
+}: {
+  usd: string | null;
+  percent: string | null;
+  decimals: number;
+}) {
+  if (usd === null || !rounds(usd)) return <DifferenceText usd={usd} percent={percent} decimals={decimals} />;
+  return (
+    <>
+      <span aria-hidden="true" className="amount" title={exactUsd(usd)}>
+        {formatUsd("0", decimals)}
+      </span>
+      <span className="sr-only">{exactUsd(usd)}</span>
     </>
   );
 }

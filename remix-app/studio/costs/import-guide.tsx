@@ -12,8 +12,8 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
         <Link className="link" to={`/workspaces/${workspaceId}/ai/costs/import`}>
           from a file
         </Link>{" "}
-        to compare it with what the gateway metered. A registered app can also send costs, with its token or a key that
-        is bound to it:
+        to compare it with what the gateway metered. A linked app can also send costs with its app token or an API key
+        created for it:
       </p>
       <Snippet
         label="Import a cost with curl"
@@ -30,7 +30,10 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
     "observedAt": "2026-01-31T12:00:05Z"
   }'`}
       />
-      <p>Commands import the daily costs of OpenAI’s projects and Anthropic’s workspaces:</p>
+      <p>
+        The platform’s operator can also import daily costs of OpenAI projects and Anthropic workspaces from the command
+        line:
+      </p>
       <Snippet label="Import OpenAI’s costs" code="npm run import-openai-costs -- --project proj_1" />
       <Snippet label="Import Anthropic’s costs" code="npm run import-anthropic-costs -- --workspace wrkspc_1" />
     </div>

@@ -74,7 +74,7 @@ describe("recording an invoice", () => {
     expect(review.status).toBe(200);
     expect(review.words).toContain("$30.000000000001");
     expect(review.words).toContain("1 Jan 2026 to 31 Jan 2026");
-    expect(review.words).toContain("It can’t be changed or deleted afterwards.");
+    expect(review.words).toContain("It can’t be changed or deleted afterward.");
     expect(await kept(invoice.reference)).toEqual([]);
     const reviewedAt = reviewTimeOf(review.text);
     const recorded = await enter({ ...invoice, reviewedAt }, "record");
@@ -129,7 +129,7 @@ describe("recording an invoice", () => {
       for (const step of ["review", "record"]) {
         const refused = await enter({ ...invoice, ...change, reviewedAt }, step);
         expect(refused.status).toBe(409);
-        expect(refused.words).toContain(`is already recorded with other values: ${words}.`);
+        expect(refused.words).toContain(`is already recorded, but ${words} differs.`);
         expect(refused.words).toContain("What to do");
       }
     }
@@ -180,7 +180,7 @@ test("the costs page shows which record replaces which, and its CSV file has eac
 
   const page = await member.get(`${base}/costs${range}`);
   expect(page.words).toContain("Replaced by day-20");
-  expect(page.words).toContain("for 2 runs of");
+  expect(page.words).toContain("replaces 2 runs (");
   expect(page.words).toContain("$36.500000000001");
   const only = await member.get(`${base}/costs${range}&provider=openai&account=acct-1`);
   expect(only.words).toContain("Only costs of openai, account acct-1.");
@@ -218,7 +218,8 @@ test("the costs page compares 50 providers at a time, shows the total of all pro
   );
   for (const part of [records.slice(0, 50), records.slice(50)])
     await tenant.send("/provider-costs/batch", { body: { records: part } });
-  const compared = (words: string) => words.split("Compared with metering")[1]?.split("Records")[0] ?? "";
+  const compared = (words: string) =>
+    words.split("Imported and metered costs by provider")[1]?.split("Records")[0] ?? "";
   const linkOf = (text: string, words: string) =>
     new RegExp(`href="([^"]*)"[^>]*>${words}<`).exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
   const first = await member.get(`${base}/costs${february}`);

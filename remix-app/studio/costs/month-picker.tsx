@@ -25,7 +25,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
     <div className="space-y-2">
       {fault ? (
         <p role="alert" className="text-bad text-small">
-          {fault} Shown instead: {monthText(month)}.
+          {fault} Showing {monthText(month)} instead.
         </p>
       ) : null}
       <div className="flex flex-wrap items-center gap-2">

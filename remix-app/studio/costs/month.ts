@@ -16,7 +16,7 @@ export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
   const current = now.toISOString().slice(0, 7);
   const asked = url.searchParams.get("month") ?? "";
   if (monthPattern.test(asked)) return { month: asked, current, fault: null };
-  const fault = asked === "" ? null : "Enter a month as YYYY-MM, from 2000-01 to 2999-12.";
+  const fault = asked === "" ? null : "The month in the URL isn’t valid. Use YYYY-MM, from 2000-01 to 2999-12.";
   return { month: shiftMonth(current, -1), current, fault };
 }
 

@@ -1,9 +1,9 @@
 import { Link } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { columnDecimals, exactUsd, formatUsd } from "../../ui/format-amount.ts";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
-import { DifferenceText } from "./difference-text.tsx";
+import { RoundedDifference } from "./difference-text.tsx";
 import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, rounds, stateWords } from "./reconciliation.ts";
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
@@ -59,7 +59,11 @@ export function ReconciliationTable({
         account.of === "one" && importedDifferenceUsd === null ? (
           <Unknown />
         ) : (
-          <Difference usd={importedDifferenceUsd} percent={importedDifferencePercent} decimals={decimals.lessMetered} />
+          <RoundedDifference
+            usd={importedDifferenceUsd}
+            percent={importedDifferencePercent}
+            decimals={decimals.lessMetered}
+          />
         ),
     },
     {
@@ -71,7 +75,11 @@ export function ReconciliationTable({
       label: "Invoiced − imported",
       numeric: true,
       cell: ({ cell: { invoicedDifferenceUsd, invoicedDifferencePercent } }) => (
-        <Difference usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} decimals={decimals.lessImported} />
+        <RoundedDifference
+          usd={invoicedDifferenceUsd}
+          percent={invoicedDifferencePercent}
+          decimals={decimals.lessImported}
+        />
       ),
     },
     { label: "Status", cell: (line) => <Status line={line} links={linksOf(line.cell, line.only)} /> },
@@ -92,22 +100,6 @@ export function ReconciliationTable({
 
 function differenceDecimals(differences: readonly (string | null)[]): number {
   return columnDecimals(differences.filter((difference) => difference !== null && !rounds(difference)));
-}
-
-/**
- * Shows a difference that rounds to zero as zero. The exact difference is available on hover, to assistive technology
- * and in the CSV.
- */
-function Difference({ usd, percent, decimals }: { usd: string | null; percent: string | null; decimals: number }) {
-  if (usd === null || !rounds(usd)) return <DifferenceText usd={usd} percent={percent} decimals={decimals} />;
-  return (
-    <>
-      <span aria-hidden="true" className="amount" title={exactUsd(usd)}>
-        {formatUsd("0", decimals)}
-      </span>
-      <span className="sr-only">{exactUsd(usd)}</span>
-    </>
-  );
 }
 
 function Name({ line: { cell, only }, to }: { line: ReconciledLine; to: string | undefined }) {

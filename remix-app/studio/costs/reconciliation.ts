@@ -76,7 +76,7 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
     tone: "good",
     next: "Nothing to do: the amounts differ by less than half a cent.",
   },
-  agrees: { name: "Agrees", tone: "good", next: "Nothing to do." },
+  agrees: { name: "Matches", tone: "good", next: "Nothing to do." },
 };
 
 /** Returns what to do about a cell or, if nothing was metered, which amounts agree. */

@@ -1,5 +1,7 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
-import { OtherInvoicesNotice } from "./invoice-comparison.tsx";
+import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx";
 
 const comparison = {
   firstDay: "2026-10-01",
@@ -16,4 +18,32 @@ test("the review of an invoice warns that another one already counts, but not if
   expect(OtherInvoicesNotice({ kind: "invoice", comparison })).not.toBeNull();
   expect(OtherInvoicesNotice({ kind: "credit_note", comparison })).toBeNull();
   expect(OtherInvoicesNotice({ kind: "invoice", comparison: { ...comparison, otherInvoices: 0 } })).toBeNull();
+});
+
+const amounts = (invoice: Parameters<typeof InvoiceComparison>[0]["invoice"], changes: Partial<typeof comparison>) => {
+  const page = renderToStaticMarkup(
+    createElement(InvoiceComparison, { invoice, comparison: { ...comparison, otherInvoices: 0, ...changes } }),
+  );
+  const rows = page.matchAll(/<dt>(.*?)<\/dt><dd.*?<span aria-hidden="true"[^>]*>(.*?)<\/span>/g);
+  return Object.fromEntries([...rows].map(([, term, amount]) => [term, amount]));
+};
+
+test("the compared amounts of an invoice add up as they are shown", () => {
+  const invoice = { kind: "invoice", amountUsd: "0.300000000002" } as const;
+  expect(amounts(invoice, { importedUsd: "0.300000000001", importedDifferenceUsd: "0.000000000001" })).toMatchObject({
+    "Imported (this account, 1 record)": "$0.30",
+    "This invoice": "$0.30",
+    "Invoice − imported": "$0.00",
+  });
+  const others = { otherInvoices: 1, otherInvoicesUsd: "0.4", importedUsd: "0.3", importedDifferenceUsd: "0.2" };
+  expect(amounts({ kind: "credit_note", amountUsd: "0.1" }, { ...others, importedDifferenceUsd: "0" })).toMatchObject({
+    "This credit note": "−$0.10",
+    "1 other invoice or credit note in this period": "$0.40",
+    "All invoices − imported": "$0.00",
+  });
+  const replaced = { kind: "invoice", amountUsd: "0.1", replacedBy: "INV-2" } as const;
+  expect(amounts(replaced, { importedUsd: "0.3", importedDifferenceUsd: "-0.3" })).toMatchObject({
+    "This invoice (replaced, not counted)": "$0.00",
+    "Invoice − imported": "−$0.30",
+  });
 });

@@ -1,29 +1,44 @@
 import type { ReactNode } from "react";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Day } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { percentOf } from "../costs/difference.ts";
-import { DifferenceText } from "../costs/difference-text.tsx";
+import { RoundedDifference } from "../costs/difference-text.tsx";
+import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
+import { kindNames, signedAmount } from "./invoice-words.ts";
 
 /** Compares an invoice with the metered, imported and otherwise invoiced costs of its period. */
-export function InvoiceComparison({ comparison }: { comparison: Comparison | null }) {
+export function InvoiceComparison({
+  invoice: { replacedBy = null, ...invoice },
+  comparison,
+}: {
+  invoice: Pick<InvoiceRecord, "kind" | "amountUsd"> & { replacedBy?: string | null };
+  comparison: Comparison | null;
+}) {
   if (!comparison) {
     return <p className="text-muted">The period is longer than a year, so there’s nothing to compare.</p>;
   }
   const { firstDay, lastDay, meteredUsd, importedUsd, importedRecords, importedDifferenceUsd } = comparison;
   const { otherInvoices, otherInvoicesUsd } = comparison;
+  const amountUsd = replacedBy === null ? signedAmount(invoice) : "0";
+  const kind = kindNames[invoice.kind];
+  const decimals = columnDecimals([meteredUsd, importedUsd, otherInvoicesUsd, amountUsd]);
   return (
     <div className="space-y-3">
       <p className="text-muted">
-        <Day at={firstDay} /> to <Day at={lastDay} /> (UTC).
+        <Day at={firstDay} /> to <Day at={lastDay} /> (UTC)
       </p>
       <dl className="space-y-2 sm:max-w-120">
-        <Row term="Metered, all accounts of the provider">
-          <Usd amount={meteredUsd} />
+        <Row term="Metered (all accounts of this provider)">
+          <Usd amount={meteredUsd} decimals={decimals} />
         </Row>
-        <Row term={`Imported for this account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`}`}>
-          <Usd amount={importedUsd} />
+        <Row term={`Imported (this account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`})`}>
+          <Usd amount={importedUsd} decimals={decimals} />
+        </Row>
+        <Row term={`This ${kind.toLowerCase()}${replacedBy === null ? "" : " (replaced, not counted)"}`}>
+          <Usd amount={amountUsd} decimals={decimals} />
         </Row>
         {otherInvoices > 0 ? (
           <Row
@@ -33,11 +48,15 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
                 : `${otherInvoices} other invoices and credit notes in this period`
             }
           >
-            <Usd amount={otherInvoicesUsd} />
+            <Usd amount={otherInvoicesUsd} decimals={decimals} />
           </Row>
         ) : null}
-        <Row term={otherInvoices > 0 ? "All invoices − imported" : "Invoice − imported"} strong>
-          <DifferenceText usd={importedDifferenceUsd} percent={percentOf(importedDifferenceUsd, importedUsd)} />
+        <Row term={otherInvoices > 0 ? "All invoices − imported" : `${kind} − imported`} strong>
+          <RoundedDifference
+            usd={importedDifferenceUsd}
+            percent={percentOf(importedDifferenceUsd, importedUsd)}
+            decimals={decimals}
+          />
         </Row>
       </dl>
     </div>

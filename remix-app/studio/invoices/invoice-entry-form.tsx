@@ -10,27 +10,30 @@ type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"
 
 const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
   provider: { label: "Provider", hint: "As written in runs and imported costs, for example openai.", required: true },
-  accountId: { label: "Account", hint: "The name that imports use. Leave empty if the provider has no accounts." },
+  accountId: {
+    label: "Account",
+    hint: "The account ID as in your imported costs, such as proj_1. Leave empty if the invoice isn’t for one account.",
+  },
   reference: { label: "Reference", hint: "The invoice number, such as INV-2026-01.", required: true },
   replaces: {
     label: "Replaces",
-    hint: "Optional: the reference of the recorded invoice that this one corrects. That one will no longer be counted.",
+    hint: "Optional. The reference of the recorded invoice that this one corrects. The corrected invoice no longer counts.",
   },
   amountUsd: {
     label: "Amount in US dollars",
-    hint: "With a decimal point and without commas, such as 1234.56. Convert other currencies at the rate of the imported costs.",
+    hint: "With a decimal point and without commas, such as 1234.56. Convert other currencies at the same rate as the imported costs.",
     inputMode: "decimal",
     required: true,
   },
   issuedOn: { label: "Issued on", hint: "The day on the invoice.", type: "date", required: true },
   periodStart: {
     label: "Period’s first day",
-    hint: "Optional. The amount is spread over the period by day. Without a period, it counts in the month of issue.",
+    hint: "Optional. The amount is split evenly over the days of the period. Without a period, it counts in the month of issue.",
     type: "date",
   },
   periodEnd: {
     label: "Period’s last day",
-    hint: "Optional. Leave empty for the end of that month. Both days count in full.",
+    hint: "Optional. If empty, the last day of the same month. The first and last day are both included.",
     type: "date",
   },
 };
@@ -58,6 +61,7 @@ export function InvoiceEntryForm({
         <Select
           name="appId"
           label="App"
+          hint="The app that the invoice is for."
           required
           error={errors.appId}
           defaultValue={typed.appId || (apps.length === 1 ? apps[0]?.id : "")}

@@ -46,10 +46,14 @@ test.for([
   expect(draftOf({ amountUsd: typed ?? "" })).toMatchObject({ amountUsd: kept });
 });
 
+test.for(["0.0000000000001", "1000000000000", "1234.456789012345"])(
+  "the invoice amount %s is rejected for its number of digits",
+  (amountUsd) => {
+    expect(draftOf({ amountUsd })).toEqual({ amountUsd: expect.stringContaining("15 digits") });
+  },
+);
+
 test.for([
-  "0.0000000000001",
-  "1000000000000",
-  "1234.456789012345",
   "-1",
   "-0.000000000001",
   "1,234.56",

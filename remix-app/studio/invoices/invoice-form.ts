@@ -8,16 +8,15 @@ export type DraftedInvoice = z.output<typeof draftedInvoice>;
 
 const messages: Record<InvoiceField, string> = {
   appId: "Choose the app that the invoice is for",
-  provider: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as in your imports",
+  provider: "Use up to 128 letters, digits, dots, underscores, colons and hyphens, as in your imports",
   accountId: "Enter the account as the provider writes it, with at most 256 characters",
   reference: "Enter the reference as it is on the invoice, with at most 256 characters",
   kind: "Choose a kind",
   replaces: "Enter the reference as it is on that invoice, with at most 256 characters, or leave it empty",
-  amountUsd:
-    "Enter the amount with a decimal point and without commas, such as 1234.56: at most 12 decimals and 15 digits",
-  issuedOn: "Enter the day it was issued, such as 2026-01-31",
-  periodStart: "Enter the period’s first day, such as 2026-01-01, or leave it empty",
-  periodEnd: "Enter the period’s last day, such as 2026-01-31, or leave it empty",
+  amountUsd: "Enter the amount with a decimal point and without commas, such as 1234.56",
+  issuedOn: "Enter the day the invoice was issued",
+  periodStart: "Enter the period’s first day, or leave it empty",
+  periodEnd: "Enter the period’s last day, or leave it empty",
 };
 const missing: Partial<Record<InvoiceField, string>> = {
   provider: "Enter the provider",
@@ -49,6 +48,9 @@ export function readInvoiceForm(form: FormData): {
     const field = path[0] as InvoiceField;
     if (errors[field]) continue;
     errors[field] = typed[field] === "" ? (missing[field] ?? messages[field]) : messages[field];
+    if (field === "amountUsd" && plainAmount.test(typed.amountUsd)) {
+      errors.amountUsd = "Enter at most 15 digits, with at most 12 before and 12 after the decimal point";
+    }
     // This is the check that the period does not end before it starts.
     if (field === "periodEnd" && code === "custom") errors[field] = message;
   }

@@ -13,15 +13,16 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
   const { typed, draft, review } = entry;
   const { reviewedAt, appName, comparison } = review;
   const invoice = { ...blankInvoice, ...draft, appName, reviewedAt };
+  const kind = kindNames[invoice.kind].toLowerCase();
   return (
     <>
       <OtherInvoicesNotice kind={invoice.kind} comparison={comparison} />
-      <Card title="How it compares" lead="What was metered and imported for the invoice’s period.">
-        <InvoiceComparison comparison={comparison} />
+      <Card title="How it compares" lead={`This ${kind} against what was metered and imported for its period.`}>
+        <InvoiceComparison invoice={invoice} comparison={comparison} />
       </Card>
       <Card
         title="What will be recorded"
-        lead="It can’t be changed or deleted afterwards. Runs and credits aren’t affected."
+        lead="It can’t be changed or deleted afterward. Runs and credits aren’t affected."
       >
         <div className="space-y-5">
           <Facts facts={invoiceFacts(invoice)} />
@@ -29,7 +30,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
             <TypedFields typed={typed} />
             <input type="hidden" name="reviewedAt" value={reviewedAt} />
             <Button name="step" value="record">
-              Record {kindNames[invoice.kind].toLowerCase()}
+              Record {kind}
             </Button>
             <Button name="step" value="edit" variant="secondary">
               Edit
@@ -59,13 +60,13 @@ export function InvoiceConflictCards({
   /** The path of the invoice pages. */
   base: string;
 }) {
-  const what = differs.map((field) => names[field] ?? field).join(", ");
+  const what = new Intl.ListFormat("en").format(differs.map((field) => names[field] ?? field));
   const entered = { ...blankInvoice, ...draft, appName: kept.appName, reviewedAt: "" };
   return (
     <>
       <ErrorSummary
         id="invoice-conflict"
-        form={`Invoice ${kept.reference} is already recorded with other values: ${what}. Nothing was recorded.`}
+        form={`Invoice ${kept.reference} is already recorded, but ${what} ${differs.length === 1 ? "differs" : "differ"}. Your entry wasn’t recorded.`}
       />
       <div className="grid gap-6 sm:grid-cols-2">
         <Card title="Recorded">
@@ -78,16 +79,16 @@ export function InvoiceConflictCards({
       <Card title="What to do">
         <div className="space-y-5">
           <ul className="max-w-prose list-disc space-y-1 pl-5">
-            <li>If the recorded one is right, there’s nothing to do.</li>
+            <li>If the recorded invoice is right, there’s nothing to do.</li>
             <li>
-              If the provider corrected it, enter the corrected invoice under its own reference, and {kept.reference}{" "}
-              under “Replaces”.
+              If the provider corrected it, enter the corrected invoice with its own reference, and enter{" "}
+              {kept.reference} under “Replaces”.
             </li>
-            <li>If it’s another account’s invoice, enter that account.</li>
+            <li>If it belongs to another account, change the account.</li>
             <li>
-              If it was recorded wrongly, enter it under a new reference, such as{" "}
-              <code className="wrap-anywhere">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and {kept.reference}{" "}
-              under “Replaces”: only the new one counts.
+              If it was recorded incorrectly, enter it again with a new reference, such as{" "}
+              <code className="wrap-anywhere">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and enter{" "}
+              {kept.reference} under “Replaces”. Only the new one then counts.
             </li>
           </ul>
           <PostForm className="flex flex-wrap gap-3">

@@ -36,7 +36,7 @@ export function ApprovalCard({
           <>
             Requested on <ExactTime at={requestedAt} /> by <bdi>{requestedBy ?? "a former member"}</bdi> (
             <Moment at={requestedAt} now={now} />
-            ). We’ll email you the answer. Existing keys keep working.
+            ). We’ll email you the decision. Any existing keys keep working.
           </>
         }
       >
@@ -55,12 +55,12 @@ export function ApprovalCard({
     <Card
       id="approval"
       title="Request approval"
-      lead="A platform administrator must approve this workspace before it can create or rotate API keys. Existing keys keep working."
+      lead="A platform administrator must approve this workspace before it can create or rotate API keys. Any existing keys keep working."
     >
       <div className="space-y-4">
         {request?.state === "declined" && request.answeredAt ? (
           <Notice tone="warn">
-            The request of <ExactTime at={request.requestedAt} /> was declined{" "}
+            The request from <ExactTime at={request.requestedAt} /> was declined{" "}
             <Moment at={request.answeredAt} now={now} />. Reason:{" "}
             <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
           </Notice>

@@ -22,7 +22,7 @@ export function isLive({ state }: Pick<KeySummary, "state">): boolean {
 export function factsOf(key: KeySummary): string[] {
   return [
     key.environment,
-    key.agent ? "coding agent, renews its key" : "",
+    key.agent ? "coding agent, key renewed every 8 hours" : "",
     key.externalApp ? `for the app ${key.externalApp.name}${key.externalApp.enabled ? "" : " (disabled)"}` : "",
     key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests per minute`,
     key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens per minute`,
@@ -65,7 +65,7 @@ export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
         { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page, now }} /> },
         {
           label: "Last used",
-          cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} now={now} /> : "never"),
+          cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} now={now} /> : "Never"),
         },
         { label: "Spent this month", numeric: true, cell: (key) => <KeySpend data={key} /> },
         { label: "Expires", cell: (key) => <Expiry data={key} now={now} /> },
@@ -123,8 +123,14 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
  */
 function Expiry({ data: { agent, expiresAt, state }, now }: { data: KeySummary; now: string }) {
   if (state === "revoked") return "–";
-  const at = agent?.endsAt ?? expiresAt;
-  return at ? <Moment at={at} now={now} /> : "never";
+  if (agent?.endsAt) {
+    return (
+      <>
+        Connection ends <Moment at={agent.endsAt} now={now} />
+      </>
+    );
+  }
+  return expiresAt ? <Moment at={expiresAt} now={now} /> : "Never";
 }
 
 /**

@@ -168,7 +168,7 @@ function Mark({
         name={field}
         value={id}
         defaultChecked={marked}
-        className={`mt-0.75 size-4 shrink-0 cursor-pointer accent-accent ${selects ? "group-has-[#models-all:checked]/models:invisible" : ""}`}
+        className={`mt-0.75 size-4 shrink-0 cursor-pointer accent-accent ${selects ? "group-has-[#models-all:checked]/models:hidden" : ""}`}
       />
       <span className="min-w-0">{children}</span>
     </label>

@@ -27,7 +27,7 @@ export function AnswerFacts({ facts, workspaceId }: { facts: RunFacts; workspace
       {runId === undefined ? null : (
         <li>
           <Link className="link inline-block min-w-6" to={`/workspaces/${workspaceId}/ai/runs/${runId}`}>
-            Run
+            View run
           </Link>
         </li>
       )}

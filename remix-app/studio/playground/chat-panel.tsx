@@ -12,6 +12,9 @@ import { chatCode } from "./request-code.ts";
 import { useChat } from "./use-chat.ts";
 import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
 
+/** The button's label for no, one and more results of tools. */
+const sendLabels = ["Send", "Send result", "Send results"];
+
 /** Screen readers announce only the beginning of longer answers. The conversation shows the whole text. */
 const heardCharacters = 600;
 
@@ -92,7 +95,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
           <FailureNotice failure={chat.failure} />
           <Composer calls={calls} typed={typed} errors={errors} />
           <div className="flex flex-wrap items-center gap-3">
-            <SendBar label="Send" busy={busy} stop={chat.stop} />
+            <SendBar label={sendLabels[Math.min(calls.length, 2)] ?? "Send"} busy={busy} stop={chat.stop} />
             {chat.entries.length > 0 && !busy ? (
               <ButtonLink
                 href="?kind=chat"

@@ -32,19 +32,19 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
         <Field
           name="maxOutputTokens"
           label="Output limit"
-          hint={`In tokens. Leave empty for ${outputTokens.default}.`}
+          hint={`Tokens. Default: ${outputTokens.default}.`}
           inputMode="numeric"
           autoComplete="off"
           defaultValue={typed.maxOutputTokens}
           error={errors.maxOutputTokens}
         />
       </div>
-      <Select name="format" label="Answer" defaultValue={typed.format ?? "text"}>
+      <Select name="format" label="Answer format" defaultValue={typed.format ?? "text"}>
         <option value="text">Text</option>
         <option value="json_object">JSON</option>
         <option value="json_schema">JSON by schema</option>
       </Select>
-      <Disclosure label="Schema of the answer" open={Boolean(errors.schema || typed.format === "json_schema")}>
+      <Disclosure label="Answer schema" open={Boolean(errors.schema || typed.format === "json_schema")}>
         <TextArea
           name="schema"
           label="JSON schema"

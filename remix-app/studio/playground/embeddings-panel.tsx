@@ -1,6 +1,7 @@
 import type { FormEvent } from "react";
 import { PageAccount } from "../../ui/account-form.tsx";
 import { TextArea } from "../../ui/field.tsx";
+import { withMinus } from "../../ui/format-amount.ts";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
 import { cosine, readEmbedded } from "./embedded-answer.ts";
@@ -75,7 +76,7 @@ function Vectors({ embedded, workspaceId }: { embedded: Embedded; workspaceId: s
   return (
     <section aria-label="Vectors" className="space-y-3 rounded-card border border-line bg-surface p-4">
       <table className="w-full text-left">
-        <caption className="pb-2 text-left text-muted">Vectors of {first.length} numbers each</caption>
+        <caption className="pb-2 text-left text-muted">{first.length} dimensions per vector</caption>
         <thead className="text-muted text-small">
           <tr className="border-line border-b">
             <th scope="col" className="py-2 pr-3 font-medium">
@@ -93,7 +94,9 @@ function Vectors({ embedded, workspaceId }: { embedded: Embedded; workspaceId: s
               <th scope="row" className="break-words py-2 pr-3 font-normal">
                 {text}
               </th>
-              <td className="py-2 text-right tabular-nums">{cosine(first, vectors[index] ?? []).toFixed(3)}</td>
+              <td className="py-2 text-right tabular-nums">
+                {withMinus(cosine(first, vectors[index] ?? []).toFixed(3))}
+              </td>
             </tr>
           ))}
         </tbody>

@@ -31,7 +31,7 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
         Copy as code
       </h2>
       <p className="mb-2 text-muted">
-        The current request. Your code needs an API key of this workspace in <code>GATEHOUSE_API_KEY</code>.
+        Code for the current request. Set <code>GATEHOUSE_API_KEY</code> to an API key of this workspace.
       </p>
       {samples.map(({ label, code }) => (
         <details key={label} name="playground-code" className="group border-line not-last:border-b">

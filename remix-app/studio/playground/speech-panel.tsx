@@ -60,10 +60,10 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
             Without JavaScript: at most {maxPlainSpeechCharacters.toLocaleString("en")} characters.
           </noscript>
           <div className="flex flex-wrap items-center gap-3">
-            <SendBar label="Speak" busy={waiting} stop={stop} />
+            <SendBar label="Generate speech" busy={waiting} stop={stop} />
           </div>
           <p role="status" className={waiting ? "text-muted" : "sr-only"}>
-            {waiting ? "Speaking…" : answer ? "Audio ready." : ""}
+            {waiting ? "Generating speech…" : answer ? "Audio ready." : ""}
           </p>
           <FailureNotice failure={failure} />
           {answer ? <Player spoken={answer} workspaceId={workspaceId} /> : null}

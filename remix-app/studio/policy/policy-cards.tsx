@@ -85,7 +85,7 @@ export function PolicyCards({
           <CheckBox
             name="contentCapture"
             label="Keep prompts and answers"
-            hint="Starting with the next request, keeps each request body, the answer, and the arguments and results of server tools. Requests with an idempotency key can then be replayed. Members who manage the AI policy can read them, and each view is recorded in the workspace’s activity."
+            hint="From the next request, we keep request bodies, answers, and the arguments and results of server tools. A repeated request with the same idempotency key then returns the kept answer. Members who manage the AI policy can read what’s kept. Each view is recorded in the workspace’s activity."
             defaultChecked={fields.contentCapture}
           />
           <div className="max-w-108">
@@ -107,7 +107,7 @@ export function PolicyCards({
           <CheckBox
             name="providerCostVisible"
             label="Show members what providers charge"
-            hint="Shown in USD in runs, usage, budgets and API responses. External apps always see it. Imported costs and invoices stay visible to members either way."
+            hint="In USD, in runs, usage, budgets and API responses. External apps always see provider costs. Imported costs and invoices stay visible to members either way."
             defaultChecked={fields.providerCostVisible}
           />
         </div>

@@ -36,10 +36,9 @@ export function policyFields(policy: PolicyRules): PolicyFields {
   };
 }
 
-const rateFault = "Enter a whole number of at least 1, or leave it empty";
 const messages: Record<string, string> = {
-  requestsPerMinute: rateFault,
-  tokensPerMinute: rateFault,
+  requestsPerMinute: "Enter requests per minute as a whole number of at least 1, or leave it empty",
+  tokensPerMinute: "Enter tokens per minute as a whole number of at least 1, or leave it empty",
   contentRetentionDays: "Enter a number of days from 1 to 365",
   models: "Select at most 100 models and deny at most 100",
 };

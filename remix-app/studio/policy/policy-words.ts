@@ -26,7 +26,7 @@ function listed(models: readonly string[]): string {
 }
 
 function rate(limit: number | null): string {
-  return limit === null ? "As the plan allows" : limit.toLocaleString("en");
+  return limit === null ? "Plan limit" : limit.toLocaleString("en");
 }
 
 /** Describes the settings that differ between two policies. */

@@ -29,7 +29,10 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
     ),
   ];
   return (
-    <Card title="How this was priced" lead="At the prices when the run started. 1 credit is $0.0001 before markup.">
+    <Card
+      title="How this was priced"
+      lead="Based on the prices when the run started. 1 credit is $0.0001 before markup."
+    >
       <div className="space-y-4">
         {calls && calls.length > 0 ? (
           <ul className="space-y-1 text-muted">
@@ -42,7 +45,7 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
           </ul>
         ) : null}
         <DataTable
-          caption="Cost by token class"
+          caption="Cost by item"
           rows={lines}
           rowKey={({ key }) => key}
           empty="No tokens were counted."
@@ -62,7 +65,7 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
 }
 
 const itemColumn: DataColumn<Line> = {
-  label: "Class",
+  label: "Item",
   cell: ({ call, item }) => (call === null ? itemWords[item] : `Call ${call}: ${itemWords[item]}`),
 };
 const countColumn: DataColumn<Line> = {

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunPricing } from "./pricing-schema.ts";
-import { creditsFormula, pricingNoteWords } from "./pricing-words.ts";
-import { pricedRun } from "./run-fixtures.ts";
+import { creditsFormula, pricingNoteWords, unitPriceWords } from "./pricing-words.ts";
 
 const pricing: RunPricing = {
   lines: [],
@@ -39,12 +38,45 @@ test("the credits formula groups thousands", () => {
 });
 
 test.each([
-  ["app_token", "because this run came from a registered app."],
+  ["app_token", "because this run came from an external app."],
   ["key", "because this run used an app’s API key."],
 ] as const)("states why a run of an app with credential %s cost no credits", (credentialSource, reason) => {
-  expect(
-    pricingNoteWords({ ...pricing, notes: ["exempt"] }, { ...pricedRun({ routes: [], calls: [] }), credentialSource }),
-  ).toEqual([`No credits were charged, ${reason} “Credits not billed” shows what it would have cost.`]);
+  const words = (unmeteredCredits: string) =>
+    pricingNoteWords({ unmeteredCredits, notes: ["exempt"] }, { credentialSource });
+  expect(words("0")).toEqual([`No credits were charged, ${reason}`]);
+  expect(words("33.6")).toEqual([
+    `No credits were charged, ${reason} “Credits not billed” shows what it would have cost.`,
+  ]);
+});
+
+test.each(["not_called", "usage_unknown"] as const)(
+  "gives only one reason, %s, why an app's run was not billed",
+  (note) => {
+    const words = pricingNoteWords({ unmeteredCredits: "0", notes: [note, "exempt"] }, { credentialSource: "key" });
+    expect(words).toEqual([expect.stringContaining("Nothing was billed")]);
+  },
+);
+
+test("a swept app's run does not point at a reservation as its cost", () => {
+  const run = { unmeteredCredits: "512", notes: ["exempt" as const, "swept" as const] };
+  expect(pricingNoteWords(run, { credentialSource: "key" }).join(" ")).not.toContain("what it would have cost");
+});
+
+test("a cost that was not billed has no formula, because it would not add up", () => {
+  expect(creditsFormula({ ...pricing, billedCredits: "0" })).toBeNull();
+  expect(creditsFormula({ ...pricing, billedCredits: "0", markup: "0" })).toContain("= 0 credits");
+});
+
+test("an item priced as another names only that item", () => {
+  const line = {
+    call: null,
+    count: 1,
+    amountUsd: "0",
+    item: "audio_output",
+    unitPriceUsd: "8",
+    pricedAs: "output",
+  } as const;
+  expect(unitPriceWords(line)).toBe("$8.00 per million (price of output)");
 });
 
 test("neither a run in progress nor a run with a hidden provider cost has a formula", () => {

@@ -9,9 +9,9 @@ export const itemWords = {
   cache_write_1h: "Cache write, 1 hour",
   audio_input: "Audio input",
   image_input: "Image input",
-  output: "Output, reasoning included",
+  output: "Output (includes reasoning)",
   audio_output: "Audio output",
-  request_fee: "Requests with a fee",
+  request_fee: "Per-request fee",
   stated_cost: "Cost stated by the provider",
   not_itemised: "Not itemized",
   rounding: "Rounding to 12 decimals",
@@ -21,32 +21,42 @@ export const itemWords = {
 export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
   if (unitPriceUsd === null) return "–";
   const per = `${exactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;
-  return pricedAs === null ? per : `${per} (price of ${itemWords[pricedAs].split(",")[0]?.toLowerCase()})`;
+  return pricedAs === null ? per : `${per} (price of ${itemWords[pricedAs].split(/,| \(/)[0]?.toLowerCase()})`;
 }
 
 const noteWords = {
   running: "The run is still in progress. Its credits are reserved and are charged when it ends.",
   not_called: "Nothing was billed: the run ended before a provider was called.",
   usage_unknown: "Nothing was billed: the run’s usage is unknown.",
-  exempt:
-    "No credits were charged, because this run came from a registered app. “Credits not billed” shows what it would have cost.",
+  exempt: "No credits were charged, because this run came from an external app.",
   partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
   estimated: "The run ended early, so its usage is estimated.",
   swept:
     "The gateway stopped before it reported this run. The run was closed at its last known cost, and never above its reservation. If no cost was known, the reservation is shown as not billed. If token counts arrive later, the cost is corrected.",
   stated_cost: "The provider states what a call costs, and this route uses that instead of the price list.",
-  several_calls:
-    "This run made several calls. Each is priced separately; the price that applies depends on that call’s input size.",
-  not_itemised: "The stored counts don’t explain all of the cost. The rest is shown as one line.",
+  several_calls: "This run made several calls. Each is priced separately, at the price for its own input size.",
+  not_itemised: "Token counts explain only part of this cost. The rest is listed as “Not itemized”.",
   uncounted_attempts:
-    "The provider may have charged for a request whose answer wasn’t used. The run doesn’t include it.",
+    "The provider may have charged for a request whose answer wasn’t used. That charge isn’t part of this run’s cost.",
   repeats_free: "The request had an idempotency key. Repeating it calls no provider and costs nothing.",
 } as const satisfies Record<PricingNote, string>;
 
-const exemptByKey = noteWords.exempt.replace("came from a registered app", "used an app’s API key");
+const exemptByKey = noteWords.exempt.replace("came from an external app", "used an app’s API key");
 
-export function pricingNoteWords({ notes }: RunPricing, { credentialSource }: RunSummary): string[] {
-  return notes.map((note) => (note === "exempt" && credentialSource === "key" ? exemptByKey : noteWords[note]));
+/** Explains how a run was priced. Gives one reason at most why nothing was billed. */
+export function pricingNoteWords(
+  { notes, unmeteredCredits }: Pick<RunPricing, "notes" | "unmeteredCredits">,
+  { credentialSource }: Pick<RunSummary, "credentialSource">,
+): string[] {
+  const unbilled = notes.includes("not_called") || notes.includes("usage_unknown");
+  // For a swept run, its own note explains the credits that were not billed.
+  const priced = Number(unmeteredCredits) > 0 && !notes.includes("swept");
+  return notes.flatMap((note) => {
+    if (note !== "exempt") return noteWords[note];
+    if (unbilled) return [];
+    const reason = credentialSource === "key" ? exemptByKey : noteWords.exempt;
+    return priced ? `${reason} “Credits not billed” shows what it would have cost.` : reason;
+  });
 }
 
 /** Says which price list applied to a call: "Prices of openai, gpt-5 (route 1), priority tier (×1.75), price for 200,000 or more input tokens". */
@@ -66,11 +76,15 @@ export function priceListWords({
   ].join(", ");
 }
 
-/** Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits". Null if provider cost is hidden. */
+/**
+ * Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits". Null if provider cost is hidden, or if a
+ * cost was not billed.
+ */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
   // For a run that the sweep settled without a cost, the unmetered credits are the reservation and are not derived from
   // a cost.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
+  if (Number(credits) === 0 && Number(costUsd) * Number(markup) > 0) return null;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;
 }

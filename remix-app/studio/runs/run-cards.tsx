@@ -4,7 +4,7 @@ import { DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { formatMs } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
-import { attemptResult, runFacts } from "./run-facts.ts";
+import { attemptResult, capitalised, runFacts } from "./run-facts.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
@@ -51,7 +51,7 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
         caption="Provider requests"
         rows={attempts.map((attempt, index) => ({ ...attempt, number: index + 1 }))}
         rowKey={({ number }) => String(number)}
-        empty={run.status === "running" ? "No requests yet." : "No requests."}
+        empty={run.status === "running" ? "No requests yet." : "No provider requests were recorded."}
         columns={[
           {
             label: "Provider",
@@ -68,13 +68,13 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
           },
           { label: "Result", small: "aside", cell: (attempt) => <Result attempt={attempt} /> },
           {
+            label: "Provider request ID",
+            cell: ({ upstreamRequestId }) => <span className="break-all text-small">{upstreamRequestId ?? "–"}</span>,
+          },
+          {
             label: "Time",
             numeric: true,
             cell: ({ failure, latencyMs }) => (failure === "skipped" ? "–" : formatMs(latencyMs)),
-          },
-          {
-            label: "Upstream request ID",
-            cell: ({ upstreamRequestId }) => <span className="break-all text-small">{upstreamRequestId ?? "–"}</span>,
           },
         ]}
       />
@@ -97,7 +97,7 @@ export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
   return (
     <Card title="Steps" lead="What the run did, in order.">
       {steps.length === 0 ? (
-        <p className="text-muted">{run.status === "running" ? "No steps yet." : "No steps."}</p>
+        <p className="text-muted">{run.status === "running" ? "No steps yet." : "No steps were recorded."}</p>
       ) : null}
       <ol>
         {steps.map(({ step, type, name, status, latencyMs }) => (
@@ -106,10 +106,10 @@ export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
             className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
           >
             <span>
-              {step}. {type}: {name}
+              {step}. {capitalised(type)}: {name}
             </span>
             <span className={`tabular-nums ${status === "failed" ? "text-bad" : "text-muted"}`}>
-              {status} · {formatMs(latencyMs)}
+              {capitalised(status)} · {formatMs(latencyMs)}
             </span>
           </li>
         ))}

@@ -85,7 +85,10 @@ function SaidText({ said: { who, text, code, leftOut } }: { said: Said }) {
       {folded ? (
         <details className="group">
           <summary className="min-h-6 cursor-pointer rounded-button">
-            <span className="font-medium text-small">All {text.length.toLocaleString("en")} characters</span>
+            <span className="font-medium text-small">
+              <span className="group-open:hidden">Show all {text.length.toLocaleString("en")} characters</span>
+              <span className="not-group-open:hidden">Show less</span>
+            </span>
             <bdi className={`mt-1 block text-muted group-open:hidden ${look}`}>{previewOf(text)}…</bdi>
           </summary>
           <bdi className={`mt-1 block ${look}`}>{text}</bdi>

@@ -3,6 +3,13 @@ import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
+export const statusNames = {
+  running: "Running",
+  succeeded: "Succeeded",
+  failed: "Failed",
+  cancelled: "Canceled",
+} as const satisfies Record<RunSummary["status"], string>;
+
 const sources = {
   provider: "reported by the provider",
   provider_partial: "partly reported, the rest estimated or unknown",
@@ -21,7 +28,7 @@ const notes = {
 /** Returns a run's facts with their labels. Omits unknown and hidden facts. */
 export function runFacts({ run, provider }: RunDetail): [string, string][] {
   const facts: [string, string | number | null | undefined][] = [
-    ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
+    ["Status", run.errorCode ? `${statusNames[run.status]} (${run.errorCode})` : statusNames[run.status]],
     ["HTTP status", run.httpStatus],
     ["Started", exactTimeText(run.createdAt)],
     ["Ended", run.settledAt && exactTimeText(run.settledAt)],
@@ -49,7 +56,8 @@ function calledWith({ credentialSource, keyId, keyName }: RunSummary): string {
   return credentialSource === "app_token" ? "App token" : "Session of a signed-in member";
 }
 
-function capitalised(words: string): string {
+/** Returns the words with a capital first letter. */
+export function capitalised(words: string): string {
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}`;
 }
 

@@ -2,6 +2,7 @@ import { Form } from "@remix-run/react";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import { Link } from "../../ui/link.tsx";
+import { statusNames } from "./run-facts.ts";
 import type { RunFilterOptions } from "./runs.ts";
 
 const statuses = ["running", "succeeded", "failed", "cancelled"] as const;
@@ -30,7 +31,7 @@ export function RunFilterForm({
   const named = (list: readonly { id: string; name: string }[]) =>
     list.map(({ id, name }) => ({ value: id, label: name }));
   const selects: readonly (readonly [string, string, readonly Choice[]])[] = [
-    ["status", "Status", statuses.map((status) => ({ value: status, label: status }))],
+    ["status", "Status", statuses.map((status) => ({ value: status, label: statusNames[status] }))],
     ["keyId", "Key", keys.map(({ id, name, ended }) => ({ value: id, label: ended ? `${name} (inactive)` : name }))],
     ["appId", "App", named(apps)],
     ["memberId", "Member", named(members)],
@@ -47,7 +48,7 @@ export function RunFilterForm({
         ) : null,
       )}
       {texts.map(([name, label]) => (
-        <div key={name} className="min-w-0 flex-1 basis-36">
+        <div key={name} className="min-w-0 flex-1 basis-36 sm:max-w-72">
           <Field name={name} label={label} autoComplete="off" spellCheck={false} defaultValue={asked[name]} />
         </div>
       ))}

@@ -3,6 +3,7 @@ import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
+import { statusNames } from "./run-facts.ts";
 import type { RunSummary } from "./run-schema.ts";
 
 /** Lists runs as a table, and on small screens as cards with the most important columns. */
@@ -46,9 +47,7 @@ export function RunList(props: {
         {
           label: "Status",
           cell: ({ status }) => (
-            <span className={`inline-block first-letter:uppercase ${status === "failed" ? "text-bad" : ""}`}>
-              {status}
-            </span>
+            <span className={status === "failed" ? "text-bad" : undefined}>{statusNames[status]}</span>
           ),
         },
         { label: "Tokens in", numeric: true, small: "hidden", cell: (run) => formatCount(run.inputTokens) },

@@ -85,8 +85,8 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
       amount: totals.otherDeductions,
       note:
         payer === "member"
-          ? "Manual deductions from your balance or the workspace’s own balance"
-          : "Manual deductions from the workspace’s balance or your own balance",
+          ? "Deducted manually from your balance or, if the workspace has one, its balance"
+          : "Deducted manually from the workspace’s balance or, if you have one, your own balance",
     },
     { label: "Total used", amount: totals.usedCredits, note: "Billed for runs, plus adjustments", strong: true },
     {
@@ -94,7 +94,7 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
       amount: totals.addedCredits,
       note:
         payer === "member"
-          ? "Granted, purchased or refunded, to your balance or the workspace’s own"
+          ? "Granted, purchased or refunded, to your balance or, if the workspace has one, its balance"
           : "Granted, purchased or refunded",
     },
     {

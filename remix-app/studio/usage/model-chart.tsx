@@ -40,7 +40,7 @@ export function ModelChart({
 }) {
   const { label, mark, whole } = metricViews[metric];
   const { names, days } = modelDays(overview, { range, metric });
-  const every = { 1: "day", 7: "week", 14: "two weeks" }[overview.daysEach] ?? "day";
+  const every = { 1: "day", 7: "week", 14: "two-week period" }[overview.daysEach] ?? "day";
   const caption = `${label} by model and ${every} (UTC)`;
   const first = every === "day" ? "Day (UTC)" : `${every === "week" ? "Week" : "Two weeks"} from (UTC)`;
   return (
@@ -57,7 +57,7 @@ export function ModelChart({
       />
       {table ? (
         <details className="pt-4">
-          <summary className="cursor-pointer text-muted">{caption} as a table</summary>
+          <summary className="cursor-pointer text-muted">{`Show ${caption.charAt(0).toLowerCase()}${caption.slice(1)} as a table`}</summary>
           <div className="pt-3">
             <DataTable
               caption={caption}

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "../../ui/format-amount.ts";
-import type { UsageSums } from "./overview.ts";
+import type { OverviewRow, UsageSums } from "./overview.ts";
 
 /** The metrics that the overview's chart can show. */
 const metrics = ["spend", "credits", "requests", "tokens", "failed", "latency"] as const;
@@ -109,6 +109,13 @@ export function changeOf(now: number | string | null, before: number | string | 
   return { direction, text: `${percent.toFixed(percent < 9.95 ? 1 : 0)}%` };
 }
 
+/** Compares a row's metric with the previous range. Without usage there was nothing before, so it had no latency either. */
+export function changeOfRow({ now, before }: Pick<OverviewRow, "now" | "before">, metric: Metric): Change | null {
+  if (metric === "latency") return changeOf(now.latencyP95Ms, before?.latencyP95Ms ?? null);
+  const { value } = metricViews[metric];
+  return changeOf(value(now), before ? value(before) : 0);
+}
+
 /** The dimensions of the overview, one at a time. */
 export const overviewDimensions = ["day", "model", "feature", "key", "app", "member", "label"] as const;
 export type OverviewDimension = (typeof overviewDimensions)[number];
@@ -120,7 +127,7 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
   key: "Key",
   app: "App",
   member: "Member",
-  label: "Label",
+  label: "Entity label",
 };
 
 /** Represents a day's labels beyond the 10,000 most expensive. */

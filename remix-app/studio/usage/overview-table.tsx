@@ -6,7 +6,14 @@ import { Credits, Usd } from "../../ui/money.tsx";
 import { ChangeText } from "../figures.tsx";
 import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
-import { changeOf, dimensionLabels, type OverviewDimension, otherLabels } from "./overview-metric.ts";
+import {
+  changeOfRow,
+  dimensionLabels,
+  type Metric,
+  metricViews,
+  type OverviewDimension,
+  otherLabels,
+} from "./overview-metric.ts";
 
 /** The run list's filter for a dimension, if it has another name. */
 const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
@@ -16,15 +23,23 @@ const listedDays = 40;
 
 const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
 
+const latencies: DataColumn<OverviewRow>[] = [
+  { label: "p50", numeric: true, small: "hidden", cell: ({ now }) => ms(now.latencyP50Ms) },
+  { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) },
+];
+
 /** Shows the chart's figures row by row, each linked to its runs. */
 export function OverviewTable({
   overview: { totals, rows: all, leftOut: unread, daysEach },
   by,
+  metric,
   range,
   runsPath,
 }: {
   overview: Overview;
   by: OverviewDimension;
+  /** The metric of the chart, which the changes are in. */
+  metric: Metric;
   range: Range;
   runsPath: string;
 }) {
@@ -33,11 +48,8 @@ export function OverviewTable({
   const rows = by === "day" ? used.slice(0, listedDays) : used;
   const leftOut = unread + used.length - rows.length;
   const costVisible = totals.amountUsd !== null;
+  const timed = rows.some(({ now }) => now.latencyP50Ms !== null || now.latencyP95Ms !== null);
   const otherwise = Number(totals.otherDeductions) > 0;
-  const main = (row: OverviewRow) =>
-    costVisible
-      ? changeOf(row.now.amountUsd, row.before?.amountUsd ?? "0")
-      : changeOf(row.now.billedCredits, row.before?.billedCredits ?? "0");
   const spendDecimals = columnDecimals(rows.map(({ now }) => now.amountUsd));
   const creditDecimals = columnDecimals(rows.map(({ now }) => now.billedCredits));
   const otherDecimals = columnDecimals(rows.map(({ otherDeductions }) => otherDeductions));
@@ -54,10 +66,10 @@ export function OverviewTable({
     cell: (row) => <Credits amount={row.now.billedCredits} decimals={creditDecimals} />,
   };
   const change: DataColumn<OverviewRow> = {
-    label: "Change",
+    label: `Change in ${metricViews[metric].label.toLowerCase()}`,
     numeric: true,
     cell: (row) => {
-      const changed = main(row);
+      const changed = changeOfRow(row, metric);
       return changed ? <ChangeText change={changed} /> : "–";
     },
   };
@@ -92,14 +104,15 @@ export function OverviewTable({
             small: "hidden",
             cell: ({ now }) => formatCount(now.inputTokens + now.outputTokens),
           },
-          { label: "p50", numeric: true, small: "hidden", cell: ({ now }) => ms(now.latencyP50Ms) },
-          { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) },
+          ...(timed ? latencies : []),
         ]}
       />
       {leftOut > 0 ? (
         <p className="pt-3 text-muted text-small">
-          {formatCount(leftOut)} more are in the {by === "day" ? "chart" : "totals"} above, and up to 10,000 rows in the
-          CSV.
+          {by === "day"
+            ? `${formatCount(leftOut)} more days are in the chart above.`
+            : `${formatCount(leftOut)} more ${by}s aren’t listed, but the totals above include them.`}{" "}
+          Download the CSV for up to 10,000 rows.
         </p>
       ) : null}
       {otherwise && by !== "day" ? (

@@ -148,7 +148,7 @@ describe("the overview of a workspace with requests", () => {
   test.each(["", "/credits", "/costs", "/runs"])("the page %j rejects an unknown range", async (path) => {
     const page = await member.browser.get(at(`${path}?range=fortnight`));
     expect(page.status).toBe(400);
-    expect(page.words).toContain("This range isn’t available. Shown instead:");
+    expect(page.words).toContain("The range in the URL isn’t valid. Showing ");
     expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
   });
 
@@ -270,7 +270,7 @@ describe("the overview of a workspace with requests", () => {
     );
     const page = await member.browser.get(at("?range=7d&by=label"));
     expect(page.text.match(/entityId=customer-/g)).toHaveLength(50);
-    expect(page.words).toContain("more are in the totals above");
+    expect(page.words).toContain("but the totals above include them");
     expect(Buffer.byteLength(page.text)).toBeLessThan(100_000);
     expect(
       (await linesOf("/usage.csv?range=7d&by=label")).filter(({ label }) => label?.startsWith("customer-")),

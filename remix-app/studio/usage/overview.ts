@@ -137,12 +137,13 @@ export async function readOverview(
     schema: listed,
   });
   const zero = overview.totals.amountUsd === null ? { ...noUsage, amountUsd: null } : noUsage;
+  const labels = labelsOf(overview.rows, by);
   const rows =
     by === "day"
       ? daysOf({ ...overview, deductions, range, daysEach, zero })
-      : overview.rows.map(({ key, name, now, before }) => ({
+      : overview.rows.map(({ key, now, before }, index) => ({
           key,
-          label: name ?? labelOf(key, by),
+          label: labels[index] ?? key,
           now: now ?? zero,
           before,
           otherDeductions: null,
@@ -162,6 +163,16 @@ export async function readWholeOverview(
   if (leftOut === 0) return rows;
   const detail = `This export has more than ${limit.toLocaleString("en")} rows. Choose a shorter range.`;
   throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
+}
+
+/** Returns a label for each row. Rows with the same name, such as former members, also get the end of their key. */
+export function labelsOf(rows: readonly { key: string; name: string | null }[], by: OverviewDimension): string[] {
+  const counts = new Map<string | null, number>();
+  for (const { name } of rows) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return rows.map(({ key, name }) => {
+    if (name === null) return labelOf(key, by);
+    return counts.get(name) === 1 ? name : `${name} (${key.slice(-6)})`;
+  });
 }
 
 function labelOf(key: string, by: OverviewDimension): string {

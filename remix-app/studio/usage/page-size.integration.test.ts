@@ -69,7 +69,7 @@ test("the workspace's Overview stays under 60 KB", async () => {
 
 test("days left out of the overview's table are counted, and are in the chart and the file", async () => {
   const page = await browser.get(`/workspaces/${tenant.workspaceId}/ai?range=90d`);
-  expect(page.words).toContain("50 more are in the chart above");
+  expect(page.words).toContain("50 more days are in the chart above");
   const file = await browser.get(`/workspaces/${tenant.workspaceId}/ai/usage.csv?range=90d`);
   expect(file.text.trimEnd().split("\r\n")).toHaveLength(91);
 });

@@ -45,7 +45,7 @@ export function BarList({ label, bars, most = 10 }: { label: string; bars: reado
         </p>
       ) : null}
       {bars.length > most ? (
-        <p className="mt-3 text-muted text-small">Top {most}. The table lists all of them.</p>
+        <p className="mt-3 text-muted text-small">Top {most}. More are in the table below.</p>
       ) : null}
     </figure>
   );

@@ -179,7 +179,7 @@ export const bookStates = statesOf("Console", [
     "/admin/books/import",
     async (scene) => {
       await importCosts(scene, `openai.${crypto.randomUUID().slice(0, 8)}`);
-      await scene.page.getByText("The costs were imported.").waitFor();
+      await scene.page.getByText("Costs imported.").waitFor();
     },
   ],
   ["Invoices of the platform", "admin/books-invoices", "admin", ofBooks("/invoices")],

@@ -59,7 +59,7 @@ export const playgroundStates = statesOf("Playground", [
     kind("speech"),
     async ({ page }) => {
       await page.getByLabel("Text", { exact: true }).fill("The sky is clear until four.");
-      await press(page, "Speak");
+      await press(page, "Generate speech");
       await page.getByRole("link", { name: "Download WAV" }).waitFor();
     },
   ],

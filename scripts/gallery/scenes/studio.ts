@@ -23,7 +23,9 @@ const withCredits =
   async (scene: Scene): Promise<string> => {
     const { id } = whose(scene);
     await scene.world.query("select ai.grant_credits('member', $1, 25, 'Welcome credits', 'welcome')", [id]);
-    await scene.world.query("update ai.credit_accounts set balance = $2 where user_id = $1", [id, balance]);
+    if (balance < 25) {
+      await scene.world.query("select ai.grant_credits('member', $1, $2, 'Correction')", [id, balance - 25]);
+    }
     return empty("/credits")(scene);
   };
 
@@ -204,7 +206,7 @@ export const studioStates = statesOf("AI studio", [
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=label.`,
     async ({ page }) => {
-      await page.getByLabel("Label", { exact: true }).fill("customer 7");
+      await page.getByLabel("Entity label").fill("customer 7");
       await refuse(page, "Save budget");
     },
   ],
@@ -220,7 +222,7 @@ export const studioStates = statesOf("AI studio", [
         .click();
       await page.getByLabel(/^Monthly budget of/).fill("12.5");
       await press(page, "Save budget");
-      await page.getByText("is $12.50 a month.").waitFor();
+      await page.getByText("Budget saved: $12.50 per month").waitFor();
     },
   ],
   ["Policy", "studio/policy", "user", busy("/policy")],

@@ -124,7 +124,7 @@ test("an import accepts at most 20,000 combinations of account and day", () => {
   });
   expect(errorsOf({}, ofDays(mostImportDays))).toEqual({});
   expect(errorsOf({}, ofDays(mostImportDays + 1))).toEqual({
-    services: expect.stringContaining("20,001 account days"),
+    services: expect.stringContaining("20,001 daily totals"),
   });
 });
 

@@ -72,7 +72,7 @@ export function documentOf(
   const wanted = services && new Set(services.map((at) => named[at]?.service ?? null));
   const chosen = wanted ? { services: wanted } : {};
   const errors: ImportErrors = {
-    ...(isLabel(provider) ? {} : { provider: "Enter 1 to 128 letters, digits or . _ : - without spaces" }),
+    ...(isLabel(provider) ? {} : { provider: "Use up to 128 letters, digits, dots, underscores, colons and hyphens" }),
     ...(needsAccount(bill) && !isExternalId(account) ? { account: externalIdRule } : {}),
     ...Object.fromEntries(currenciesToConvert(bill, chosen.services).flatMap((code) => rateError(code, rates[code]))),
   };
@@ -93,7 +93,7 @@ export function needsAccount({ days }: ParsedProvider): boolean {
 function rateError(currency: string, rate: string | undefined): [string, string][] {
   return rateSchema.safeParse(rate).success
     ? []
-    : [[rateField(currency), `Enter how many US dollars 1 ${currency} is, such as 1.08`]];
+    : [[rateField(currency), `Enter the rate with a decimal point, such as 1.08 US dollars for 1 ${currency}`]];
 }
 
 function sizeOf({ amounts }: ServiceTotal): number {

@@ -79,7 +79,7 @@ describe("importing a cost file", () => {
       { day: "2026-10-02", amount: "3", provider: "mistral", original: null },
     ]);
     const receipt = await member.get(imported.location ?? "");
-    expect(receipt.words).toContain("The costs were imported.");
+    expect(receipt.words).toContain("Costs imported.");
     expect(receipt.words).toContain("$0.500000000001");
     expect(receipt.words).toContain("Reconcile October 2026");
 

@@ -153,8 +153,8 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
               {replaced.records > 0 ? (
                 <li>
                   {replaced.records === 1 ? "1 record" : `${replaced.records.toLocaleString("en")} records`} of the same
-                  days, <Usd amount={replaced.amountUsd} />, no longer count, because each day’s total replaces them.
-                  They’re kept.
+                  days (<Usd amount={replaced.amountUsd} />) no longer count, because each day’s total replaces them.
+                  They’re kept for audit.
                 </li>
               ) : null}
               <li>Runs, credits and invoices aren’t affected.</li>

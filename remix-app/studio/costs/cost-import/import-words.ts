@@ -11,7 +11,7 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
     ["Provider", provider],
     ...(appName === null ? [] : [["App", appName] satisfies [string, string]]),
     ["Days", daysInWords(current.firstDay, current.lastDay)],
-    ["Time zone of days", kept.timeZone],
+    ["Time zone", kept.timeZone],
     ...(rates ? [["Rates", rates] satisfies [string, string]] : []),
     [
       "Imported by",
@@ -19,7 +19,7 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
     ],
     ["Imported at", momentInWords(kept.importedAt)],
     ["SHA-256 of the file", sha256],
-    ["Receipt", kept.id],
+    ["Receipt ID", kept.id],
   ];
 }
 

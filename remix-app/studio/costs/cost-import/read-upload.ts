@@ -16,7 +16,7 @@ export async function readUpload(form: FormData): Promise<{ file: ParsedFile } |
   if (!(upload instanceof File) || upload.size === 0) return { error: "Choose a cost file." };
   if (upload.size > mostFileBytes) {
     return {
-      error: `${upload.name} is larger than ${mostFileMiB} MiB. Export a shorter range, or use npm run import-costs.`,
+      error: `${upload.name} is larger than ${mostFileMiB} MiB. Export a shorter range, or ask the platform’s operator to run npm run import-costs.`,
     };
   }
   try {

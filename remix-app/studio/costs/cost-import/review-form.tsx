@@ -70,7 +70,7 @@ export function ImportReviewForm({
               <Select name="source" label="Provider in the file" defaultValue={choices.source}>
                 {sources.map(({ provider, days }, position) => (
                   <option key={provider} value={position}>
-                    {`${provider}, ${days.toLocaleString("en")} account days`}
+                    {`${provider}, ${days.toLocaleString("en")} daily totals`}
                   </option>
                 ))}
               </Select>
@@ -136,7 +136,7 @@ export function ImportReviewForm({
             <ButtonLink href={uploadTo}>Upload another file</ButtonLink>
           )}
         </ImportPreviewCards>
-      ) : (
+      ) : Object.keys(errors).length > 0 ? null : (
         <Notice>
           {currencies.length > 0
             ? `Enter a rate for ${currencies.join(" and ")}, then update the preview to see what changes.`
@@ -157,7 +157,7 @@ function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolea
       name="clear"
       value="1"
       label={`Set ${days === 1 ? "1 other day" : `${days.toLocaleString("en")} other days`} to 0`}
-      hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Tick this if those imports had the wrong account or too many services. Leave it unticked if they’re for other accounts. Then update the preview.`}
+      hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Select this if those imports had the wrong account or too many services. Leave it off if they’re for other accounts. Then update the preview.`}
       defaultChecked={clear}
     />
   );

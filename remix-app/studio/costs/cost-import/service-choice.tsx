@@ -32,7 +32,9 @@ export function ServiceChoice({
   return (
     <fieldset id="services" tabIndex={-1} className="space-y-3" aria-describedby={error ? "services-error" : undefined}>
       <legend className="font-medium">Services to import</legend>
-      <p className="text-muted text-small">Untick services the gateway doesn’t use, such as storage on a cloud bill.</p>
+      <p className="text-muted text-small">
+        Deselect services the gateway doesn’t use, such as storage on a cloud bill.
+      </p>
       {error ? (
         <p id="services-error" className="text-bad text-small">
           {error}

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { add, type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-file.ts";
 
-/** The maximum number of account days per import, as in the database. */
+/** The maximum number of daily totals per import, as in the database. */
 export const mostImportDays = 20_000;
 
 const currency = z.string().regex(/^[A-Z]{3}$/);
@@ -12,7 +12,7 @@ const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
 export const rateSchema = z
   .string()
   .trim()
-  .regex(/^\d{1,9}(?:\.\d{1,12})?$/, "Enter the rate as a number with a decimal point, such as 1.08")
+  .regex(/^\d{1,9}(?:\.\d{1,12})?$/, "Enter the rate with a decimal point, such as 1.08")
   .refine((text) => /[1-9]/.test(text), "Enter a rate above 0");
 
 /** The document that the database previews and imports: totals per account and day, in the file's currencies. */
@@ -92,7 +92,7 @@ export function costImportDocument(
   if (days.size === 0) throw new UnreadableCostFile("Choose at least one service to import.");
   if (days.size > mostImportDays) {
     throw new UnreadableCostFile(
-      `The file has ${days.size.toLocaleString("en")} account days, more than the ${mostImportDays.toLocaleString("en")} of one import. Export a shorter range.`,
+      `The file has ${days.size.toLocaleString("en")} daily totals. One import can have at most ${mostImportDays.toLocaleString("en")}. Export a shorter range.`,
     );
   }
   const needed = currenciesToConvert(costs, services);

@@ -40,7 +40,7 @@ test("a cost file may have at most 40 rows above its header", async () => {
       fileName: "costs.csv",
     });
   expect((await read(40)).rows).toBe(1);
-  await expect(read(41)).rejects.toThrow("The file’s columns don’t match a supported export: note");
+  await expect(read(41)).rejects.toThrow("The file’s columns (note) don’t match any supported export.");
 });
 
 test("a JSON value in a cost file has at most 32 MiB", async () => {

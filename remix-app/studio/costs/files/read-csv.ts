@@ -20,7 +20,7 @@ const formats: readonly CsvFormat[] = [
   azureExport,
 ];
 
-const formatNames = formats.map(({ name }) => name);
+const formatNames = new Intl.ListFormat("en", { type: "disjunction" }).format(formats.map(({ name }) => name));
 
 /** The maximum number of rows above the header. Google's cost table has eight. */
 const mostPreambleRows = 40;
@@ -104,9 +104,9 @@ function openFile(record: readonly string[], preamble: readonly string[][]) {
 }
 
 function unknownColumns(first: readonly string[]): UnreadableCostFile {
-  const shown = first.slice(0, 8).map((cell) => cell.trim().slice(0, 40));
+  const shown = first.flatMap((cell) => cell.trim().slice(0, 40) || []).slice(0, 8);
   return new UnreadableCostFile(
-    `The file’s columns don’t match a supported export: ${shown.join(", ")}. Use ${formatNames.join(", ")}, as downloaded.`,
+    `The file’s columns (${shown.join(", ")}) don’t match any supported export. Import ${formatNames} as it was downloaded.`,
   );
 }
 

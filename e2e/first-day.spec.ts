@@ -60,12 +60,12 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
 
   await test.step("an admin creates a model with a route to a provider that the environment configures", async () => {
     await desk.goto("/admin/models");
-    await follow(desk, "Add a model");
+    await follow(desk, "Add model");
     await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
-    await confirm(desk, { text: model.id, button: "Add a model" });
-    await follow(desk, "Add a route");
+    await confirm(desk, { text: model.id, button: "Add model" });
+    await follow(desk, "Add route");
     await fill(desk, { Provider: "demo", "Provider’s model name": "demo-cached" });
-    await confirm(desk, { text: model.id, button: "Add a route" });
+    await confirm(desk, { text: model.id, button: "Add route" });
     await expect(desk.getByText("No price: skipped")).toBeVisible();
   });
 
@@ -78,10 +78,10 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     });
     await fill(desk, { Providers: "demo=openai" });
     await press(desk, "Compare prices");
-    const proposal = desk.getByRole("region", { name: `${model.id} through demo`, exact: true });
+    const proposal = desk.getByRole("region", { name: `${model.id} at demo`, exact: true });
     await expect(proposal.getByRole("row", { name: /^Output/ })).toContainText("$0.813");
     await proposal.getByRole("radio", { name: /^All from LiteLLM/ }).check();
-    await confirm(desk, { text: "apply prices", button: "Apply the chosen prices" });
+    await confirm(desk, { text: "apply prices", button: "Apply chosen prices" });
     await expect(desk.getByText("The prices were added")).toBeVisible();
   });
 
@@ -94,11 +94,11 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Grant");
     await desk.getByLabel("Plan", { exact: true }).selectOption(plan.id);
-    await confirm(desk, { text: model.id, button: "Grant access to this model" });
+    await confirm(desk, { text: model.id, button: "Grant access" });
     await follow(desk, "Enable");
-    await confirm(desk, { text: model.id, button: "Enable the model" });
+    await confirm(desk, { text: model.id, button: "Enable model" });
     await expect(desk.getByText("Changes saved. They’re in the audit log.")).toBeVisible();
-    await expect(desk.getByText("Callers can’t use this model yet.")).toHaveCount(0);
+    await expect(desk.getByText("Callers get 404 until you fix this:")).toHaveCount(0);
   });
 
   const keys = await test.step("the member requests approval on the page for creating keys", async () => {
@@ -123,11 +123,11 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await fill(desk, { "Name, ID, or a member’s email": member.email });
     await press(desk, "Search");
     await follow(desk, name);
-    await follow(desk, "Move to plan");
+    await follow(desk, "Change plan");
     await follow(desk, plan.name);
     await confirm(desk, { text: name, button: `Move to ${plan.name}` });
     await expect(desk.getByText(`The workspace is now on the plan ${plan.name}.`)).toBeVisible();
-    await follow(desk, "Open credits");
+    await follow(desk, "View credits");
     for (const words of ["Credits granted.", "This reference was already used for the same amount."]) {
       await follow(desk, "Grant credits");
       await fill(desk, { Credits: "5000", Reference: `invoice-${unique}`, Description: "First invoice" });
@@ -219,8 +219,8 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
   await test.step("an admin disables the model", async () => {
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Disable");
-    await confirm(desk, { text: model.id, button: "Disable the model" });
-    await expect(desk.getByText("Disabled: callers get 404")).toBeVisible();
+    await confirm(desk, { text: model.id, button: "Disable model" });
+    await expect(desk.getByText("Callers get 404 until you fix this:")).toBeVisible();
     await expect(client.chat.completions.create(ask)).rejects.toThrow(/404/);
   });
   await deletePerson(admin);

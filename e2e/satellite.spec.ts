@@ -155,7 +155,7 @@ test("before a sign-in to a satellite, the platform and the satellite name the a
   await page.getByRole("button", { name: `Continue as ${member.email}` }).click();
   await signedInAs(page, member);
   await page.goto(link);
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This sign-in has expired");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This sign-in link doesn’t work");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });

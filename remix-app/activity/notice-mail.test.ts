@@ -55,10 +55,15 @@ test("omits the device and address from an email about an administrator's action
   expect(text).not.toMatch(/Device:|IP address:/);
 });
 
-test("says in the email that an added sign-in method is unconfirmed", () => {
+test("asks in the email to confirm an unconfirmed sign-in method, and doesn’t say that nothing needs to be done", () => {
   const added = { ...told, kind: "passkey_added", details: { passkey: "Phone" } };
-  expect(eventMail({ ...added, unconfirmed: true }, addressed).text).toContain("isn’t confirmed yet");
-  expect(eventMail(added, addressed).text).not.toContain("isn’t confirmed yet");
+  const unconfirmed = eventMail({ ...added, unconfirmed: true }, addressed).text;
+  expect(unconfirmed).toContain("added by an app, without confirming your identity");
+  expect(unconfirmed).toContain("If this was you, confirm it in your security settings.");
+  expect(unconfirmed).not.toContain("you don’t need to do anything");
+  const confirmed = eventMail(added, addressed).text;
+  expect(confirmed).not.toContain("confirm");
+  expect(confirmed).toContain("you don’t need to do anything");
 });
 
 test("still writes an email about a kind of event that only a later version knows", () => {

@@ -31,9 +31,7 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
   const parts: MailParts = {
     news: [
       named(words.what),
-      ...(event.unconfirmed
-        ? ["It was added by an app and isn’t confirmed yet. Keep or remove it in your security settings."]
-        : []),
+      ...(event.unconfirmed ? ["It was added by an app, without confirming your identity."] : []),
     ],
     facts: [
       ...(kind === "sign_in" ? [["Method", methodLabel(event.method ?? "")] as const] : []),
@@ -54,7 +52,9 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
     more: byAdmin
       ? [`If you didn’t ask for this, contact an administrator of ${product}.`]
       : [
-          "If this was you, you don’t need to do anything.",
+          event.unconfirmed
+            ? "If this was you, confirm it in your security settings."
+            : "If this was you, you don’t need to do anything.",
           `If it wasn’t, someone else may have access to your account. Reset your password, which signs out every device: ${origin}/forgot-password`,
         ],
     footer: [`You’re getting this email to let you know about important activity in your ${product} account.`],

@@ -13,13 +13,7 @@ import type { AccountPolicy } from "./mfa-policy.ts";
 import { openSteps, policySteps } from "./policy-step.ts";
 import { actionLabel, actorLabel, count, policyWords } from "./words.ts";
 
-export function AccountState({
-  account,
-  policy,
-}: {
-  account: Account;
-  policy: Pick<AccountPolicy, "state" | "generation">;
-}) {
+export function AccountState({ account, policy }: { account: Account; policy: Pick<AccountPolicy, "state"> }) {
   const { methods, factors, sessionCount } = account;
   const ways = [
     account.singleSignOn ? "single sign-on" : "",
@@ -32,10 +26,7 @@ export function AccountState({
   const verified = factors.filter((factor) => factor.verified).length;
   return (
     <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2 lg:grid-cols-4">
-      <Fact label="MFA">
-        {policyWords[policy.state]}
-        {policy.generation > 0 ? <span className="text-muted"> (change {policy.generation})</span> : null}
-      </Fact>
+      <Fact label="MFA">{policyWords[policy.state]}</Fact>
       <Fact label="Authenticators">{verified === 0 ? "None" : verified}</Fact>
       <Fact label="Sessions">{sessionCount === 0 ? "None" : countText(sessionCount)}</Fact>
       <Fact label="Ban">
@@ -47,7 +38,7 @@ export function AccountState({
           "None"
         )}
       </Fact>
-      <Fact label="Signs in by">
+      <Fact label="Signs in with">
         <span className="inline-block first-letter:uppercase">{ways.join(", ") || "nothing that works"}</span>
       </Fact>
       <Fact label="Email">
@@ -97,7 +88,7 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 
 const leads = {
   optional: "MFA is optional for this account.",
-  required: "MFA is required for this account, and was verified after the policy last changed.",
+  required: "MFA is required for this account. Sessions that verified before the last change must verify again.",
   recovery_in_progress:
     "A reset of the authenticators has started. The account can’t be used until the reset is finished.",
   malformed: "This account’s MFA policy can’t be read, so the account is locked. Require MFA to replace it.",
@@ -111,7 +102,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
     <Card id="policy" title="MFA" lead={leads[state]}>
       <div className="space-y-4">
         {state === "recovery_in_progress" ? (
-          <Notice tone="warn">The reset isn’t finished. Run it again to finish it.</Notice>
+          <Notice tone="warn">The reset isn’t finished. Finish it below.</Notice>
         ) : null}
         {reasons.map((reason) => (
           <Notice key={reason}>{reason}</Notice>
@@ -119,7 +110,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
         <div className="flex flex-wrap gap-3">
           {openSteps(policy).map((step) => (
             <ButtonLink key={step} href={`/admin/users/${id}/mfa/${step}`} variant="danger">
-              {step === "reset" && state === "recovery_in_progress" ? "Finish the reset" : policySteps[step].title}
+              {step === "reset" && state === "recovery_in_progress" ? "Finish reset" : policySteps[step].title}
             </ButtonLink>
           ))}
         </div>
@@ -131,7 +122,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 
 export function FactorList({ factors }: Pick<Account, "factors">) {
-  if (factors.length === 0) return <p className="text-muted">No authenticator is enrolled.</p>;
+  if (factors.length === 0) return <p className="text-muted">No authenticators yet.</p>;
   return (
     <ul className="divide-y divide-line">
       {factors.map(({ id, name, type, verified, createdAt, lastUsedAt }) => (

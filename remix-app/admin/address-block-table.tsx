@@ -19,7 +19,7 @@ export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressB
             <>
               <span className="break-all font-mono">{address}</span>
               <span className="block text-muted text-small">
-                Too many failed {attemptLabel(action)} · block {level} within a week
+                Too many failed {attemptLabel(action)} · block number {level} in a week
               </span>
             </>
           ),

@@ -163,7 +163,7 @@ export function NameField({ label, failed }: Failed & { label: string }) {
     <Field
       name="name"
       label={label}
-      hint="2 to 40 of a–z, 0–9 and -. It never changes."
+      hint="2 to 40 characters: a–z, 0–9 and -. It can’t be changed later."
       autoComplete="off"
       autoCapitalize="none"
       spellCheck={false}

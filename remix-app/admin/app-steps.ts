@@ -3,28 +3,28 @@ import type { AppStep, RegisteredApp } from "./apps.ts";
 /** The title and effects of each change to an app. */
 export const appSteps: Record<AppStep, { title: string; effects: (app: RegisteredApp) => string[] }> = {
   edit: {
-    title: "Edit the app",
+    title: "Edit app",
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} signs people in only at these origins.`,
       "Removed scopes stop working immediately, including for existing credentials.",
     ],
   },
   enable: {
-    title: "Enable the app",
+    title: "Enable app",
     effects: ({ displayName, origins }) => [
       `Once you confirm, ${displayName} can sign people in again, at ${origins.join(", ")}.`,
       "Sessions and tokens from before it was disabled stay revoked.",
     ],
   },
   disable: {
-    title: "Disable the app",
+    title: "Disable app",
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} can’t sign people in or call the API. Its sessions and tokens are revoked for all its users.`,
       "Its registration, secrets and keys stay, and you can enable it again.",
     ],
   },
   rotate: {
-    title: "Rotate the secret",
+    title: "Rotate secret",
     effects: ({ displayName, secrets }) => [
       `${displayName} gets a new secret, shown once on the next page.`,
       secrets.length === 1
@@ -33,14 +33,14 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
     ],
   },
   link: {
-    title: "Link a workspace",
+    title: "Link workspace",
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} can use the gateway in the workspace on behalf of its members.`,
       "Its usage there is recorded but costs the workspace no credits.",
     ],
   },
   unlink: {
-    title: "Unlink a workspace",
+    title: "Unlink workspace",
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} can no longer use the gateway in the workspace, even with existing tokens and keys.`,
     ],

@@ -39,7 +39,7 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
                 <Detail label="Action" value={action} />
                 <Detail label="Before" value={before} />
                 <Detail label="After" value={after} />
-                <Detail label="Address" value={ip} />
+                <Detail label="IP address" value={ip} />
                 <Detail label="Request ID" value={requestId} />
                 <Detail label="Time" value={createdAt} />
               </dl>

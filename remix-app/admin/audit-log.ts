@@ -84,7 +84,10 @@ export async function readAuditLog(
   };
   const found = await callFunction(context, { name: "private.search_audit_log", args, schema: lineSchema.nullable() });
   if (found === null) {
-    throw problem("FORBIDDEN", { requestId: context.requestId, detail: "The console is for infrastructure admins." });
+    throw problem("FORBIDDEN", {
+      requestId: context.requestId,
+      detail: "The admin console is only for Gatehouse admins.",
+    });
   }
   const { records: lines, nextCursor } = pageOf(found, { limit, cursorOf: writeCursor });
   return { lines, nextCursor };

@@ -5,6 +5,15 @@ import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 
+/** The text to type, and what it is: "the account's email". For something new, the whole label. */
+type Confirmation = { text: string; what: string } | { label: string };
+
+/** Returns the label and the hint of the field that confirms a change. */
+export function confirmationWords(confirm: Confirmation): { label: string; hint?: string } {
+  if ("label" in confirm) return confirm;
+  return { label: `Type “${confirm.text}” to confirm`, hint: `This is ${confirm.what}.` };
+}
+
 /**
  * Renders the form of every change in the console: the effects, the reason, and a field to type the name of what
  * changes.
@@ -24,8 +33,7 @@ export function ChangeForm({
 }: {
   /** Each effect is one sentence. */
   effects: readonly string[];
-  /** The text to type, and what it is: "the account's email". */
-  confirm: { text: string; what: string };
+  confirm: Confirmation;
   failed: FailedChange | undefined;
   submit: string;
   /** Whether the change deletes something, or stops someone or something from working. */
@@ -83,8 +91,7 @@ export function ChangeForm({
         />
         <Field
           name="confirmation"
-          label={`Type “${confirm.text}” to confirm`}
-          hint={`This is ${confirm.what}.`}
+          {...confirmationWords(confirm)}
           required
           autoComplete="off"
           autoCapitalize="none"

@@ -41,7 +41,7 @@ describe("a workspace's key approval", () => {
     await ask("Nightly summaries");
     const queue = await admin.browser.get("/admin/approvals");
     for (const shown of ["Nightly summaries", person.email]) expect(queue.words).toContain(shown);
-    expect((await admin.browser.get("/admin")).words).toMatch(/workspaces? waits? for approval/);
+    expect((await admin.browser.get("/admin")).words).toMatch(/workspaces? (is|are) waiting for approval/);
     const decline = `/admin/workspaces/${workspace.id}/decline`;
     const form = { reason, confirmation: workspace.name };
     const stale = await admin.browser.post(decline, { ...form, requestedAt: withdraw.requestedAt });
@@ -57,11 +57,11 @@ describe("a workspace's key approval", () => {
     const subjects = async (email: string) => (await mailsTo(email)).map(({ subject }) => subject);
     const patience = { timeout: 20_000 };
     await expect.poll(() => subjects(admin.email), patience).toContain("A workspace requests approval for API keys");
-    await expect.poll(() => subjects(person.email), patience).toContain("Your request for API keys was declined");
+    await expect.poll(() => subjects(person.email), patience).toContain("The request for API keys was declined");
 
     await ask("The night team");
     const approve = `/admin/workspaces/${workspace.id}/approve`;
-    expect((await admin.browser.get(approve)).words).toContain("For: The night team");
+    expect((await admin.browser.get(approve)).words).toContain("Purpose: The night team");
     expect((await admin.browser.post(approve, form)).location).toContain("done=approve");
     const approved = await owner.get(keys);
     expect(approved.text).toContain(`${keys}/new`);

@@ -20,15 +20,15 @@ export type ConsoleRefusal = {
 const maxReasonLength = 500;
 
 export const reasonSchema = z
-  .string({ error: "Enter a reason for the audit log." })
+  .string({ error: "Enter a reason" })
   .trim()
-  .min(1, "Enter a reason for the audit log.")
-  .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters.`);
+  .min(1, "Enter a reason")
+  .max(maxReasonLength, `Enter at most ${maxReasonLength} characters`);
 
 /** The form of every change to an account: the reason, and the account's email typed again. */
 export const confirmedChangeSchema = z.object({
   reason: reasonSchema,
-  confirmation: z.string({ error: "Type the email of the account." }).trim(),
+  confirmation: z.string({ error: "Type the email to confirm" }).trim(),
 });
 
 /**
@@ -72,7 +72,7 @@ const answerSchema = z.object({
 });
 
 const common: Refusals = {
-  forbidden: { status: 403, message: "The console is for infrastructure admins." },
+  forbidden: { status: 403, message: "The admin console is only for Gatehouse admins." },
 };
 
 /**

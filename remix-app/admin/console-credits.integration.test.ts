@@ -37,7 +37,7 @@ test("grants credits once per reference, and says that a repeated grant changed 
   expect((await stranger.get(credits())).status).toBe(403);
   expect((await stranger.post(credits("grant"), filled)).status).toBe(403);
   const form = await admin.browser.get(credits("grant"));
-  expect(form.words).toMatch(/The grant opens it with the plan.*s 100000 initial credits first\./);
+  expect(form.words).toMatch(/The grant opens it and also adds the plan.*s 100,000 initial credits\./);
   expect(form.text).toMatch(/name="reference" [^>]*value="console-\d{4}-\d\d-\d\d-[0-9a-f]{8}"/);
   expect((await admin.browser.post(credits("grant"), filled)).location).toBe(`${credits()}?done=grant`);
   expect((await admin.browser.post(credits("grant"), filled)).location).toBe(`${credits()}?done=repeated`);
@@ -100,7 +100,7 @@ const plan = {
 };
 
 test.each([
-  ["an id with capitals", { plan: "Plan" }, "1 to 32 of"],
+  ["an id with capitals", { plan: "Plan" }, "1 to 32 characters"],
   ["the reserved id new", { plan: "new" }, "new is reserved"],
   ["a markup with seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
   ["a limit of 0", { requestsPerMinute: "0" }, "Enter a whole number"],
@@ -127,12 +127,12 @@ test("adds and edits a plan, and says how moving a workspace to the plan affects
   expect((await admin.browser.get(`${page}/plan`)).words).toContain("Test plan");
   const move = { reason: "They asked", confirmation: "Orbit", plan: planId, seen: "team" };
   const asked = await admin.browser.get(`${page}/plan?plan=${planId}`);
-  expect(asked.words).toContain("The workspace keeps its balance of 0 credits, unused until");
+  expect(asked.words).toContain("The workspace keeps its balance of 0 credits, but doesn’t use it");
   expect((await admin.browser.post(`${page}/plan`, move)).location).toBe(`${page}?done`);
   expect((await admin.browser.post(`${page}/plan`, move)).status).toBe(409);
   expect((await admin.browser.get(page)).words).toContain("Test plan, paid by each member");
   expect((await admin.browser.get(`/admin/plans/${planId}`)).words).toContain(
-    "change, because accounts pay for this plan",
+    "change this, because credit accounts already use this plan",
   );
 });
 

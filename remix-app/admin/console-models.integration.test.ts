@@ -85,9 +85,9 @@ test.each([
   ["without a reason or an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
   ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
   ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],
-  ["that starts in the past", { from: "2026-01-01T00:00" }, "begin in the past"],
-  ["that starts on a day that doesn't exist", { from: "2027-02-30T10:00" }, "Enter a day and a time"],
-  ["that starts in the year 0", { from: "0000-02-03T10:00" }, "Enter a day and a time"],
+  ["that starts in the past", { from: "2026-01-01T00:00" }, "take effect in the past"],
+  ["that starts on a day that doesn't exist", { from: "2027-02-30T10:00" }, "Enter a date and a time"],
+  ["that starts in the year 0", { from: "0000-02-03T10:00" }, "Enter a date and a time"],
 ])("refuses a price %s", async (_, more, words) => {
   const answer = await admin.browser.post(pricePage, await price(more));
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
@@ -98,7 +98,7 @@ test("applies a price from its start, when the previous price ends, and refuses 
   const tomorrow = minute(24 * 60 * 60 * 1000);
   expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
   const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
-  expect([again.status, again.words]).toEqual([409, expect.stringContaining("begins at the same time")]);
+  expect([again.status, again.words]).toEqual([409, expect.stringContaining("takes effect at the same time")]);
   // This price begins now and ends when tomorrow's price begins.
   expect((await admin.browser.post(pricePage, await price({ inputUsd: "9" }))).status).toBe(303);
   const [first, second, third] = await prices();
@@ -191,17 +191,17 @@ describe("a model added in the console", () => {
     const preview = await change("/admin/models/new", { ...newModel, reason: "", confirmation: "", intent: "preview" });
     expect([preview.status, preview.words]).toEqual([200, expect.stringContaining("Context window: 100,000")]);
     const wrong = await change("/admin/models/new", { ...newModel, voices: "alloy" });
-    expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("other models have none")]);
+    expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("none for other models")]);
     expect(await change("/admin/models/new", newModel)).toMatchObject(done);
     expect(await change("/admin/models/new", newModel)).toMatchObject({ status: 409 });
-    expect(await wordsOf()).toMatch(/Disabled: callers get 404.*No route: callers get 404.*No grant: callers get 404/s);
+    expect(await wordsOf()).toContain("Callers get 404 until you fix this: Disabled No route No grant");
 
     expect(await change(page("route"), { ...route, providerId: "not_configured" })).toMatchObject(done);
     expect(await change(page("route"), { ...route, position: "1" })).toMatchObject(done);
     expect(await wordsOf()).toMatch(/1\. demo, demo-chat.*2\. not_configured, demo-chat/s);
     expect(await change(page("remove-route", { place: "2" }), {})).toMatchObject(done);
     expect(await change(page("enable"), {})).toMatchObject(done);
-    expect(await wordsOf()).toContain("No price: callers get 404");
+    expect(await wordsOf()).toContain("Callers get 404 until you fix this: No price");
 
     const first = {
       ...(await price({ latest: "", seen: "0" })),
@@ -211,15 +211,15 @@ describe("a model added in the console", () => {
     };
     const addPrice = page("price", { provider: "demo", tier: "0" });
     const shown = await change(addPrice, { ...first, intent: "preview" });
-    expect(shown.words).toMatch(/Preview: nothing is changed yet.*Input: \$1000000\.00.*Output: \$2000000\.00/s);
+    expect(shown.words).toMatch(/Preview: nothing is changed yet.*Input: \$1,000,000\.00.*Output: \$2,000,000\.00/s);
     expect(await change(addPrice, { ...first, inputUsd: "1", outputUsd: "2" })).toMatchObject(done);
-    expect(await wordsOf()).toContain("No grant: callers get 404");
+    expect(await wordsOf()).toContain("Callers get 404 until you fix this: No grant");
     await expect(call()).rejects.toMatchObject({ status: 404, code: "model_not_found" });
 
     const both = await change(page("grant"), { plan: "team", workspace: tenant.workspaceId });
     expect([both.status, both.words]).toEqual([400, expect.stringContaining("Choose a plan, or enter")]);
     expect(await change(page("grant"), { plan: "", workspace: tenant.workspaceId })).toMatchObject(done);
-    expect(await wordsOf()).not.toContain("callers get 404");
+    expect(await wordsOf()).not.toContain("Callers get 404");
     const { response } = await call().withResponse();
     const { run } = await tenant.accountOf(response.headers.get("x-request-id") ?? "");
     // Input costs USD 1 and output USD 2 per million tokens.
@@ -259,7 +259,7 @@ describe("a model added in the console", () => {
       [id],
     );
     const cancel = page("cancel-price", { price: row?.id ?? "" });
-    expect((await admin.browser.get(cancel)).words).toContain("applies until another one begins");
+    expect((await admin.browser.get(cancel)).words).toContain("applies until another one takes effect");
     expect(await change(cancel, {})).toMatchObject(done);
     expect(await query("select upper(valid) as until from ai.model_prices where model_id = $1", [id])).toEqual([
       { until: null },

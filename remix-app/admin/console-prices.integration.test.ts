@@ -91,8 +91,8 @@ test("shows an admin the differences from both price sources side by side, and c
   expect(words).toContain("Compared with models.dev and LiteLLM");
   expect(words).toMatch(/Input sources disagree \$2\.50 \$2\.25 \$2\.00/);
   expect(words).toMatch(/Output same \$10\.00 \$10\.00 \$10\.00/);
-  expect(words).toMatch(/Input different – – \$0\.40/);
-  expect(words).toContain(`${first} through openai, LiteLLM: output_cost_per_second`);
+  expect(words).toMatch(/Input new – – \$0\.40/);
+  expect(words).toContain(`${first} at openai, LiteLLM: output_cost_per_second`);
   expect(await prices()).toEqual(before);
 });
 
@@ -110,7 +110,7 @@ test("prints the price differences on the command line, and changes nothing", as
     const line = ["scripts/prices.ts", "propose", ...places.flatMap((place) => ["--from", place])];
     const { stdout } = await promisify(execFile)(process.execPath, line, { env: { PATH, NODE_ENV, GATEHOUSE_STACK } });
     expect(stdout).toMatch(new RegExp(`${first} +openai +default +Input +2.5 +2.25 +2 +sources disagree`));
-    expect(stdout).toMatch(new RegExp(`${second} +openai +default +Output +- +- +1.6 +different`));
+    expect(stdout).toMatch(new RegExp(`${second} +openai +default +Output +- +- +1.6 +new`));
     expect(stdout).toContain(`Not priced here: ${first} through openai, LiteLLM: output_cost_per_second.`);
     expect(await prices()).toEqual(before);
   } finally {
@@ -121,7 +121,7 @@ test("prints the price differences on the command line, and changes nothing", as
 test.each([
   ["without a reason", { reason: " " }, "Enter a reason"],
   ["without confirmation", { confirmation: "apply" }, "Type apply prices"],
-  ["that start in the past", { from: "2026-01-01T00:00" }, "begin in the past"],
+  ["that start in the past", { from: "2026-01-01T00:00" }, "take effect in the past"],
   ["if none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
 ])("adds no prices %s", async (_, more, words) => {
   const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));

@@ -1,6 +1,6 @@
 import { DataTable } from "../ui/data-table.tsx";
 import { columnDecimals } from "../ui/format-amount.ts";
-import { RelativeTime } from "../ui/moment.tsx";
+import { ExactTime } from "../ui/moment.tsx";
 import { Credits } from "../ui/money.tsx";
 import type { CreditAccount } from "./credits.ts";
 
@@ -23,7 +23,7 @@ export function CreditLedger({ entries }: { entries: readonly Entry[] }) {
       caption="Ledger"
       rows={entries}
       rowKey={({ id }) => id}
-      empty="No entries yet. Grants, withdrawals and requests add them."
+      empty="No entries yet. Grants, withdrawals and charged requests appear here."
       columns={[
         {
           label: "What",
@@ -43,7 +43,7 @@ export function CreditLedger({ entries }: { entries: readonly Entry[] }) {
             </>
           ),
         },
-        { label: "When", cell: ({ createdAt }) => <RelativeTime at={createdAt} /> },
+        { label: "When", cell: ({ createdAt }) => <ExactTime at={createdAt} /> },
         {
           label: "Credits",
           numeric: true,

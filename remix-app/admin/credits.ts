@@ -3,6 +3,7 @@ import { z } from "zod";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import { exactCredits } from "../ui/format-amount.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -146,21 +147,21 @@ const refusals = {
 /** Describes the effects of a grant or a withdrawal, one sentence each. */
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
   const held = account
-    ? `The balance is ${account.balance} credits, of which ${account.available} are available.`
-    : "The account isn’t open yet.";
+    ? `The balance is ${exactCredits(account.balance)} credits, of which ${exactCredits(account.available)} are available.`
+    : "The credit account isn’t open yet.";
   if (step === "withdraw") {
     return [
-      `Once you confirm, ${name} has fewer credits. You can withdraw at most what is available.`,
+      `Once you confirm, the credits are removed from ${name}’s balance. You can withdraw up to the available balance.`,
       held,
       "Requests in progress keep their reservations.",
     ];
   }
   return [
-    `Once you confirm, ${name} has more credits.`,
+    `Once you confirm, the credits are added to ${name}’s balance.`,
     held,
     ...(account === null && plan
-      ? [`The grant opens it with the plan’s ${plan.initialCredits} initial credits first.`]
+      ? [`The grant opens it and also adds the plan’s ${exactCredits(plan.initialCredits)} initial credits.`]
       : []),
-    ...(plan === null ? ["This account isn’t charged now, because the plan charges another account."] : []),
+    ...(plan === null ? ["Requests aren’t paid from this balance, because the plan charges another one."] : []),
   ];
 }

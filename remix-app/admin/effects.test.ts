@@ -40,7 +40,7 @@ test.each([
     "to a plan that members pay for",
     { plan, account },
     free,
-    "keeps its balance of 850.00000001 credits, unused until",
+    "keeps its balance of 850.00000001 credits, but doesn’t use it",
   ],
   ["to a plan that members pay for, without a balance", { plan, account: null }, free, "The workspace has no balance."],
   [
@@ -53,16 +53,16 @@ test.each([
     "to a plan that the workspace pays for, without a balance",
     { plan: free, account: null },
     plan,
-    "an account with 100000 initial credits",
+    "gets 100,000 credits with its first request",
   ],
   [
     "to a plan with the same payer",
     { plan, account },
     { ...plan, id: "scale" },
-    "Balances don’t change and keep paying.",
+    "Balances don’t change, and requests are still paid from them.",
   ],
   ["from a deleted plan", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
-  ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "Team grants no models"],
+  ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "The Team plan has no models."],
 ])("describes the effects of moving a workspace %s", (_, now, to, words) => {
   expect(moveEffects({ ...workspace, ...now }, to).join(" ")).toContain(words);
 });
@@ -78,10 +78,12 @@ const credits: CreditAccount = {
 };
 
 test("says that a grant creates a balance with the plan's initial credits only if there is none", () => {
-  const opens = "with the plan’s 100000 initial credits first";
+  const opens = "adds the plan’s 100,000 initial credits";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
-  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("This account isn’t charged now");
+  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain(
+    "Requests aren’t paid from this balance",
+  );
 });
 
 test("states the available credits before a withdrawal", () => {

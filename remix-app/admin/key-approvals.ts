@@ -64,9 +64,9 @@ export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: Ap
 /** Decisions on a workspace's keys, by the last segment of their URL. */
 export const approvalSteps = {
   approve: { title: "Approve keys", done: "The workspace can now create and rotate keys." },
-  decline: { title: "Decline the request", done: "The request is declined." },
+  decline: { title: "Decline request", done: "The request is declined." },
   withdraw: {
-    title: "Withdraw the approval",
+    title: "Withdraw approval",
     done: "The workspace can no longer create or rotate keys. Existing keys keep working.",
   },
 } as const;

@@ -146,7 +146,7 @@ function locksOf(
 }
 
 const refusals = {
-  forbidden: refusal(403, "The console is for infrastructure admins."),
+  forbidden: refusal(403, "The admin console is only for Gatehouse admins."),
   oneself: refusal(403, "You can’t change your own account here. Ask another admin."),
   not_enforced: refusal(
     403,

@@ -10,12 +10,12 @@ import { type ConsoleModel, type ConsoleRoute, grantedWorkspacesShown, modelFaul
 
 /** Says why callers can't use the model, if they can't. */
 export function ModelState({ model }: { model: ConsoleModel }) {
-  const priceFaults = model.hasRoute || model.hasPrice ? [] : ["No price: callers get 404"];
-  const faults = [...(model.enabled ? [] : ["Disabled: callers get 404"]), ...modelFaults(model), ...priceFaults];
+  const priceFaults = model.hasRoute || model.hasPrice ? [] : ["No price"];
+  const faults = [...(model.enabled ? [] : ["Disabled"]), ...modelFaults(model), ...priceFaults];
   if (faults.length === 0) return null;
   return (
     <Notice tone="warn">
-      <p>Callers can’t use this model yet.</p>
+      <p>Callers get 404 until you fix this:</p>
       <ul className="list-disc pl-5">
         {faults.map((fault) => (
           <li key={fault}>{fault}</li>
@@ -31,7 +31,7 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
   return (
     <Card
       title="Settings"
-      lead="The ID and kind never change. A model that was ever enabled can’t be deleted, because runs refer to it. Disable it instead."
+      lead="The ID and kind can’t be changed. A model that was ever enabled can’t be deleted, because runs refer to it. Disable it instead."
       action={
         <div className="flex flex-wrap gap-3">
           <ButtonLink href={stepPath("edit", { model: id })}>Edit</ButtonLink>
@@ -52,7 +52,7 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
       <Facts
         facts={[
           ["State", enabled ? "enabled" : "disabled"],
-          ["Kind", model.isDefault ? `${kind}, the default` : kind],
+          ["Kind", model.isDefault ? `${kind} (default ${kind} model)` : kind],
           ["Owned by", ownedBy],
           ["Context window", tokens(contextWindow)],
           ["Output limit", tokens(outputLimit)],
@@ -71,18 +71,17 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
       title="Routes"
       lead={
         <>
-          Routes are tried in order. The console can’t see whether a provider is configured. Run{" "}
-          <code className="whitespace-nowrap font-mono text-small">npm run doctor</code> to find routes whose provider
-          isn’t.
+          Routes are tried in order. The console can’t see whether a provider is configured. To check, run{" "}
+          <code className="whitespace-nowrap font-mono text-small">npm run doctor</code>.
         </>
       }
-      action={<ButtonLink href={stepPath("route", { model: id })}>Add a route</ButtonLink>}
+      action={<ButtonLink href={stepPath("route", { model: id })}>Add route</ButtonLink>}
     >
       <DataTable
         caption="Routes"
         rows={routes}
         rowKey={({ position }) => String(position)}
-        empty="No route: callers get 404. Add the provider that serves the model."
+        empty="No routes, so callers get 404. Add a route to a provider that serves the model."
         columns={[
           {
             label: "Route",
@@ -100,7 +99,7 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
               return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: skipped</span>;
             },
           },
-          { label: "Billing and time limits", cell: (route) => routeRules(route) },
+          { label: "Billing and timeouts", cell: (route) => routeRules(route) },
           {
             label: "Change",
             cell: ({ position, providerId }) => (
@@ -132,10 +131,14 @@ function routeRules(route: ConsoleRoute): string {
   const { firstByteSeconds, idleSeconds, totalSeconds } = route;
   const limits = [
     firstByteSeconds && `first byte ${firstByteSeconds} s`,
-    idleSeconds && `silence ${idleSeconds} s`,
+    idleSeconds && `between chunks ${idleSeconds} s`,
     totalSeconds && `total ${totalSeconds} s`,
   ];
-  const rules = [route.trustsStatedCost && "stated cost", multiplierText(route.tierMultipliers), ...limits];
+  const rules = [
+    route.trustsStatedCost && "cost as reported by the provider",
+    multiplierText(route.tierMultipliers),
+    ...limits,
+  ];
   return rules.filter(Boolean).join(", ") || "–";
 }
 
@@ -153,14 +156,14 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
   return (
     <Card
       title="Grants"
-      lead="The plans and single workspaces that may call the model."
+      lead="The plans and individual workspaces that can use this model."
       action={<ButtonLink href={stepPath("grant", { model: id })}>Grant</ButtonLink>}
     >
       <DataTable
         caption="Grants"
         rows={granted}
         rowKey={({ href }) => href}
-        empty="No grant: callers get 404. Grant the model to a plan or a workspace."
+        empty="No grants, so callers get 404. Grant the model to a plan or a workspace."
         columns={[
           {
             label: "Granted to",

@@ -54,7 +54,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
     <>
       {id === "" ? (
         <>
-          <ChangeField name="id" hint="What callers send as model. It never changes." failed={failed} />
+          <ChangeField name="id" hint="The value callers send as “model”. It can’t be changed later." failed={failed} />
           <Select name="kind" label="Kind" defaultValue={failed?.typed.kind ?? kind}>
             <option value="chat">Chat</option>
             <option value="embedding">Embedding</option>
@@ -66,14 +66,14 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       <ChangeField name="ownedBy" hint="Such as openai." value={ownedBy} failed={failed} />
       <ChangeField
         name="contextWindow"
-        hint="Tokens. Limits the cost of the usage that a provider reports. Leave empty if unknown."
+        hint="In tokens. If a provider reports more tokens than this, the rest isn’t charged. Leave empty if unknown."
         inputMode="numeric"
         value={contextWindow}
         failed={failed}
       />
       <ChangeField
         name="outputLimit"
-        hint="Tokens. A request that asks for more is refused. Leave empty if unknown."
+        hint="In tokens. A request that asks for more is refused. Leave empty if unknown."
         inputMode="numeric"
         value={outputLimit}
         failed={failed}
@@ -94,7 +94,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
         <ChangeTick
           name="isDefault"
           label={`Default ${kind} model`}
-          hint="Used by calls without a model: speech and the legacy endpoint."
+          hint="Used if a request names no model, which only the speech and legacy endpoints allow."
           value={isDefault}
           failed={failed}
         />
@@ -103,7 +103,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
   );
 }
 
-/** Renders the fields of a route: its provider, billing and time limits. */
+/** Renders the fields of a route: its provider, billing and timeouts. */
 export function RouteFields({
   model: { id, routes },
   route,
@@ -124,7 +124,7 @@ export function RouteFields({
       />
       <ChangeField
         name="providerId"
-        hint="The ID of its settings in lower case: openai for AI_PROVIDER_OPENAI_KIND. Addresses and keys stay in the functions’ environment."
+        hint="The <ID> in AI_PROVIDER_<ID>_KIND, in lower case: openai for AI_PROVIDER_OPENAI_KIND. The provider’s URL and key are set in the functions’ environment."
         value={route?.providerId ?? ""}
         failed={failed}
       />
@@ -137,13 +137,13 @@ export function RouteFields({
       <ChangeTick name="enabled" value={route?.enabled ?? true} failed={failed} />
       <ChangeTick
         name="trustsStatedCost"
-        hint="Charges the cost that the provider states. Prices still set the reservation."
+        hint="Otherwise the cost is calculated from the prices. The prices always set how much is reserved for a request in progress."
         value={route?.trustsStatedCost ?? false}
         failed={failed}
       />
       <ChangeField
         name="tierMultipliers"
-        hint="Multiples of the default prices for service tiers without prices of their own, such as flex 0.5, priority 2."
+        hint="For service tiers without their own prices: a factor for the default prices. For example, flex 0.5, priority 2."
         value={multiplierText(route?.tierMultipliers ?? {})}
         failed={failed}
       />
@@ -166,7 +166,7 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
   return (
     <>
       <Select name="plan" label="Plan" defaultValue={failed?.typed.plan ?? ""}>
-        <option value="">One workspace only</option>
+        <option value="">No plan: one workspace</option>
         {plans
           .filter(({ granted }) => !granted)
           .map(({ id, name, workspaces }) => (

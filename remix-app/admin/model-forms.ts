@@ -9,7 +9,7 @@ function text(label: string, most: number) {
     .string({ error: `Enter ${label}` })
     .trim()
     .min(1, `Enter ${label}`)
-    .max(most, `At most ${most} characters`);
+    .max(most, `Enter at most ${most} characters`);
 }
 
 function optionalNumber(most: number) {
@@ -52,18 +52,19 @@ const settings = z.object({
 function withVoices<Fields extends typeof settings>(fields: Fields) {
   return fields.refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
     path: ["voices"],
-    error: "A speech model has at least one voice; other models have none",
+    error: "Enter at least one voice for a speech model, and none for other models",
   });
 }
 
 const version = z.string();
 
 export const newModelFields = withVoices(
-  settings.extend({
+  z.object({
     id: z
       .string()
       .trim()
-      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 of A–Z, a–z, 0–9 and . _ : / -"),
+      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 characters (A–Z, a–z, 0–9 and . _ : / -)"),
+    ...settings.shape,
   }),
 );
 
@@ -109,7 +110,7 @@ export const routeFields = z.object({
     .string()
     .trim()
     .toLowerCase()
-    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the ID of its settings, such as openai for AI_PROVIDER_OPENAI_KIND"),
+    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the provider’s ID, such as openai for AI_PROVIDER_OPENAI_KIND"),
   providerModel: text("the provider’s model name", 200),
   enabled: ticked,
   trustsStatedCost: ticked,
@@ -157,7 +158,7 @@ export const priceFields = z.object({
       z
         .string()
         .transform((minute) => `${minute}:00Z`)
-        .refine((time) => utcTime.safeParse(time).success, "Enter a day and a time, or leave it empty"),
+        .refine((time) => utcTime.safeParse(time).success, "Enter a date and a time, or leave it empty"),
     ),
   serviceTier: z
     .string()

@@ -35,18 +35,18 @@ test("shows what a new price changes, and when the price before it ends", () => 
   ];
   const asked = price(0, { from: "2026-12-01T00:00:00Z", inputUsd: "2.5", cachedInputUsd: "1.25", outputUsd: "1000" });
   expect(priceChanges({ prices }, asked, now)).toEqual([
-    "The price begins at 1 Dec 2026, 00:00 UTC and applies until the next price begins at 24 Dec 2026, 00:00 UTC.",
-    "It ends the price that began at 1 Nov 2026, 00:00 UTC.",
+    "The price takes effect on 1 Dec 2026, 00:00 UTC and applies until the next price takes effect on 24 Dec 2026, 00:00 UTC.",
+    "It replaces the price in effect since 1 Nov 2026, 00:00 UTC.",
     "Cached input: from none to $1.25",
-    "Output: from $10.00 to $1000.00 (100 times as much)",
+    "Output: from $10.00 to $1,000.00 (100 times as much)",
   ]);
 });
 
 test("shows all amounts of a price that replaces no other price", () => {
   const prices = [price(1, { until: "2026-11-27T12:00:00+00:00" })];
   expect(priceChanges({ prices }, price(0, { from: null }), now)).toEqual([
-    "The price begins when you confirm and applies until another price is added.",
-    "It ends no other price.",
+    "The price takes effect when you confirm and applies until another price is added.",
+    "It replaces no other price.",
     "Input: $2.50",
     "Output: $10.00",
   ]);

@@ -17,11 +17,11 @@ export const fieldLabels = {
   providerId: "Provider",
   providerModel: "Provider’s model name",
   enabled: "Enabled",
-  trustsStatedCost: "Trust the stated cost",
+  trustsStatedCost: "Charge the cost the provider reports",
   tierMultipliers: "Tier multipliers",
-  firstByteSeconds: "Seconds to the first byte",
-  idleSeconds: "Seconds between chunks",
-  totalSeconds: "Seconds in total",
+  firstByteSeconds: "Timeout to the first byte (seconds)",
+  idleSeconds: "Timeout between chunks (seconds)",
+  totalSeconds: "Total timeout (seconds)",
   workspace: "Workspace ID",
 } as const;
 
@@ -70,12 +70,12 @@ export function priceChanges(
   const old = same.find((price) => startOf(price) <= starts && starts < endOf(price));
   const [next] = same.filter((price) => startOf(price) > starts).toSorted((a, b) => startOf(a) - startOf(b));
   return [
-    `The price begins ${asked.from ? `at ${timeText(asked.from)}` : "when you confirm"} and applies until ${
-      next?.from ? `the next price begins at ${timeText(next.from)}` : "another price is added"
+    `The price takes effect ${asked.from ? `on ${timeText(asked.from)}` : "when you confirm"} and applies until ${
+      next?.from ? `the next price takes effect on ${timeText(next.from)}` : "another price is added"
     }.`,
     old
-      ? `It ends the price that began ${old.from ? `at ${timeText(old.from)}` : "with the model"}.`
-      : "It ends no other price.",
+      ? `It replaces the price in effect since ${old.from ? timeText(old.from) : "the model was added"}.`
+      : "It replaces no other price.",
     ...Object.entries(priceLabels).flatMap(([name, label]) => {
       const amount = name as keyof Amounts;
       const [from, to] = [old?.[amount] ?? null, asked[amount]];

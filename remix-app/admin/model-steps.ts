@@ -58,13 +58,13 @@ function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, 
 }
 
 const seen = ({ model: { version } }: StepScope) => ({ version });
-const never = "A model’s ID and kind never change.";
+const never = "The ID and kind can’t be changed later.";
 
 export const modelSteps = {
   new: defineStep({
-    title: "Add a model",
+    title: "Add model",
     effects: () => [
-      `The model is added disabled. Callers get 404 until you add a route, a price and a grant, and enable it. ${never}`,
+      `The model starts out disabled. Callers get 404 until you add a route, a price and a grant, and enable it. ${never}`,
     ],
     fields: newModelFields,
     preview: (_, asked) => fieldChanges(null, asked),
@@ -72,9 +72,9 @@ export const modelSteps = {
     change: (_, { id, ...asked }) => ({ ...asked, model: id }),
   }),
   edit: defineStep({
-    title: "Edit the model",
+    title: "Edit model",
     effects: ({ model }) => [
-      `Once you confirm, the settings apply to requests to ${model.displayName}. ${never}`,
+      `Once you confirm, the settings apply to new requests to ${model.displayName}.`,
       "If the model isn’t offered to workspaces, callers in all of them get 404, even with a grant.",
     ],
     fields: modelFields,
@@ -89,27 +89,29 @@ export const modelSteps = {
         ? [`${model.defaultOfKind} is no longer the default ${model.kind} model.`]
         : []),
       ...(model.isDefault && !asked.isDefault
-        ? [`No ${model.kind} model is the default: requests without a model get 404.`]
+        ? [`There will be no default ${model.kind} model, so requests that name no model get 404.`]
         : []),
     ],
     sql: "save_model",
     change: ({ model: { id } }, asked) => ({ ...asked, model: id }),
   }),
   enable: defineStep({
-    title: "Enable the model",
+    title: "Enable model",
     effects: ({ model }) => [
-      `Once you confirm, every workspace with a grant can call ${model.displayName}.`,
-      ...modelFaults(model).map((fault) => `Not ready yet. ${fault}.`),
+      `Once you confirm, every workspace with a grant can use ${model.displayName}.`,
+      ...modelFaults(model).map((fault) => `${fault}, so callers still get 404.`),
     ],
     fields: z.object({}),
     sql: "set_model_enabled",
     change: ({ model: { id } }) => ({ model: id, enabled: true }),
   }),
   disable: defineStep({
-    title: "Disable the model",
+    title: "Disable model",
     effects: ({ model }) => [
       `Once you confirm, requests to ${model.displayName} get 404. Requests in progress finish.`,
-      ...(model.isDefault ? [`It is the default ${model.kind} model: requests without a model also get 404.`] : []),
+      ...(model.isDefault
+        ? [`It is the default ${model.kind} model, so requests that name no model also get 404.`]
+        : []),
       "Its routes, prices, grants and runs stay.",
     ],
     fields: z.object({}),
@@ -117,7 +119,7 @@ export const modelSteps = {
     change: ({ model: { id } }) => ({ model: id, enabled: false }),
   }),
   delete: defineStep({
-    title: "Delete the model",
+    title: "Delete model",
     effects: ({ model }) => [
       `${model.displayName} was never enabled. It is deleted with its routes, prices and grants, and its ID can be used again.`,
     ],
@@ -127,10 +129,10 @@ export const modelSteps = {
     change: ({ model: { id } }, asked) => ({ ...asked, model: id }),
   }),
   route: defineStep({
-    title: ({ route }) => (route ? "Edit the route" : "Add a route"),
+    title: ({ route }) => (route ? "Edit route" : "Add route"),
     effects: ({ model }) => [
-      `Once you confirm, requests to ${model.displayName} try its enabled routes in order. Requests in progress keep theirs.`,
-      "A route is skipped without a price for its provider or without the provider’s settings, which the console can’t see. npm run doctor checks both.",
+      `Once you confirm, new requests to ${model.displayName} try its enabled routes in this order. Requests in progress aren’t affected.`,
+      "A route is skipped if its provider has no price or isn’t configured on the server. The console can’t see the configuration. To check, run npm run doctor.",
     ],
     fields: routeFields,
     hidden: seen,
@@ -145,12 +147,12 @@ export const modelSteps = {
     }),
   }),
   "remove-route": defineStep({
-    title: "Remove the route",
+    title: "Remove route",
     effects: ({ model, route }) => [
-      `Once you confirm, requests to ${model.displayName} no longer go to ${route?.providerModel} at ${route?.providerId}. Requests in progress finish.`,
+      `Once you confirm, requests to ${model.displayName} no longer go to ${route?.providerId} (${route?.providerModel}). Requests in progress finish.`,
       ...(model.routes.some(({ enabled, position }) => enabled && position !== route?.position)
         ? ["The other routes keep their order."]
-        : ["No enabled route is left: calls get 404."]),
+        : ["No enabled route will be left, so requests get 404."]),
       "The provider’s prices stay, and apply again if you add a route to it.",
     ],
     fields: versionFields,
@@ -159,10 +161,10 @@ export const modelSteps = {
     change: ({ model: { id }, route }, asked) => ({ ...asked, model: id, place: route?.position, route: null }),
   }),
   grant: defineStep({
-    title: "Grant access to this model",
+    title: "Grant access",
     effects: ({ model }) => [
-      `The plan’s workspaces, or the single workspace you choose, will be able to call ${model.displayName} if their policies and keys allow it.`,
-      ...(model.enabled ? [] : ["The model is disabled: callers get 404 until you enable it."]),
+      `The plan’s workspaces, or the workspace you choose, will be able to use ${model.displayName} if their policies and keys allow it.`,
+      ...(model.enabled ? [] : ["The model is disabled. Callers get 404 until you enable it."]),
     ],
     fields: grantFields,
     sql: "set_model_grant",
@@ -178,10 +180,10 @@ export const modelSteps = {
     change: ({ model: { id }, grantee: { plan, workspace } }) => ({ model: id, plan, workspace, granted: false }),
   }),
   price: defineStep({
-    title: "Add a price",
+    title: "Add price",
     effects: ({ model, minInputTokens }) => [
-      `Calls of ${model.displayName} ${minInputTokens > 0 ? `with at least ${minInputTokens.toLocaleString("en")} input tokens ` : ""}that begin from that time on are charged at this price. Earlier calls keep theirs.`,
-      "The previous price of the same service tier ends at that time. A price is never edited: add another, or cancel it before it begins.",
+      `Requests to ${model.displayName} ${minInputTokens > 0 ? `with at least ${minInputTokens.toLocaleString("en")} input tokens ` : ""}that start at or after “Valid from” are charged at this price. Earlier requests keep their price.`,
+      "The previous price for the same service tier ends at that time. Prices can’t be edited. You can cancel this one up to a minute before it takes effect.",
     ],
     fields: priceFields,
     hidden: ({ model, providerId, minInputTokens }) => {
@@ -199,16 +201,16 @@ export const modelSteps = {
     }),
   }),
   "cancel-price": defineStep({
-    title: "Cancel the price",
+    title: "Cancel price",
     effects: ({ model, price }) => {
       const previous = price && previousPrice(model, price);
-      const end = price?.until ? `until ${timeText(price.until)}` : "until another one begins";
+      const end = price?.until ? `until ${timeText(price.until)}` : "until another one takes effect";
       return [
-        `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && timeText(price.from)} is deleted: ${usd(price?.inputUsd ?? null)} for input, ${usd(price?.outputUsd ?? null)} for output.`,
+        `The price for ${price?.providerId} scheduled for ${price?.from && timeText(price.from)} is deleted (${price?.serviceTier} tier, input ${usd(price?.inputUsd ?? null)}, output ${usd(price?.outputUsd ?? null)}).`,
         previous
-          ? `The price that began ${previous.from ? `at ${timeText(previous.from)}` : "with the model"} applies ${end}.`
-          : `There is no previous price: calls to this provider have no price ${end}.`,
-        "A price can be cancelled up to a minute before it begins.",
+          ? `The price in effect since ${previous.from ? timeText(previous.from) : "the model was added"} applies ${end}.`
+          : `There is no previous price, so this provider has no price ${end}.`,
+        "You can cancel a price up to a minute before it takes effect.",
       ];
     },
     fields: cancelFields,
@@ -247,7 +249,7 @@ export function changeModel(
 const refusals = {
   not_found: { status: 404, message: "This model or route doesn’t exist." },
   id_taken: { status: 409, message: "Another model already has this ID." },
-  taken: { status: 409, message: "Another price begins at the same time. Choose another time." },
+  taken: { status: 409, message: "Another price takes effect at the same time. Choose another time." },
   invalid: { status: 400, message: "These values aren’t valid together. Check them and try again." },
   default_changed: {
     status: 409,
@@ -258,6 +260,9 @@ const refusals = {
   no_grantee: { status: 404, message: "This plan or workspace doesn’t exist." },
   oneself: { status: 403, message: "You can’t change grants of your own personal workspace. Ask another admin." },
   no_route: { status: 400, message: "The model has no route to this provider." },
-  past: { status: 400, message: "A price can’t begin in the past: past calls keep the price they were charged at." },
-  started: { status: 409, message: "The price has begun, or begins within a minute. Add another price instead." },
+  past: { status: 400, message: "A price can’t take effect in the past. Enter a later time, or leave it empty." },
+  started: {
+    status: 409,
+    message: "The price is already in effect, or will be within a minute. Add another price instead.",
+  },
 } as const;

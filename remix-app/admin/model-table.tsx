@@ -38,9 +38,14 @@ export function ModelTable({ models, empty }: { models: readonly CatalogueModel[
             return fault ? <span className="text-bad">{fault}</span> : "Enabled";
           },
         },
-        { label: "Input now", numeric: true, small: "hidden", cell: (model) => usd(priceOf(model)?.inputUsd ?? null) },
         {
-          label: "Output now",
+          label: "Input price",
+          numeric: true,
+          small: "hidden",
+          cell: (model) => usd(priceOf(model)?.inputUsd ?? null),
+        },
+        {
+          label: "Output price",
           numeric: true,
           small: "hidden",
           cell: (model) => usd(priceOf(model)?.outputUsd ?? null),

@@ -90,8 +90,8 @@ export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
   const fault = modelFault(model);
   return [
     ...(fault ? [fault] : []),
-    ...(model.hasGrant ? [] : ["No grant: callers get 404"]),
-    ...(model.studioDefault ? [] : ["Not offered to workspaces: callers get 404"]),
+    ...(model.hasGrant ? [] : ["No grant"]),
+    ...(model.studioDefault ? [] : ["Not offered to workspaces"]),
   ];
 }
 

@@ -3,28 +3,28 @@ import type { ClientStep, RegisteredClient } from "./openid-clients.ts";
 /** The title and effects of each change to an OpenID client. */
 export const clientSteps: Record<ClientStep, { title: string; effects: (client: RegisteredClient) => string[] }> = {
   edit: {
-    title: "Edit the client",
+    title: "Edit client",
     effects: ({ displayName }) => [
       `Once you confirm, people signing in to ${displayName} can be returned only to the redirect URIs below.`,
       "Removed scopes stop working immediately, including in existing tokens.",
     ],
   },
   enable: {
-    title: "Enable the client",
+    title: "Enable client",
     effects: ({ displayName }) => [
       `Once you confirm, people can sign in to ${displayName} again.`,
       "Tokens from before it was disabled stay revoked.",
     ],
   },
   disable: {
-    title: "Disable the client",
+    title: "Disable client",
     effects: ({ displayName }) => [
       `Once you confirm, people can’t sign in to ${displayName}. Its tokens are revoked for all its users.`,
       "Its registration and secrets stay, and you can enable it again.",
     ],
   },
   rotate: {
-    title: "Rotate the secret",
+    title: "Rotate secret",
     effects: ({ displayName }) => [
       `${displayName} gets a new secret, shown once on the next page.`,
       "The current secret stops working as you choose below.",

@@ -18,7 +18,7 @@ export function PlanFields({ plan, failed }: Props) {
         <Field
           {...fieldOf("plan", "")}
           label="ID"
-          hint="1 to 32 of a–z, 0–9 and _. It never changes."
+          hint="1 to 32 characters: a–z, 0–9 and _. It can’t be changed later."
           autoCapitalize="none"
           spellCheck={false}
           required
@@ -28,7 +28,10 @@ export function PlanFields({ plan, failed }: Props) {
       {plan?.payerFixed ? (
         <>
           <input type="hidden" name="payer" value={plan.payer} />
-          <p>Requests are paid by: {payerWords[plan.payer]}. This can’t change, because accounts pay for this plan.</p>
+          <p>
+            Requests are paid by: {payerWords[plan.payer]}. You can’t change this, because credit accounts already use
+            this plan.
+          </p>
         </>
       ) : (
         <Select
@@ -43,21 +46,21 @@ export function PlanFields({ plan, failed }: Props) {
       <Field
         {...fieldOf("markup", plan?.markup ?? "1")}
         label="Markup"
-        hint="A request costs its provider cost in USD × 10,000 × the markup, in credits."
+        hint="Credits per request = provider cost in USD × 10,000 × markup."
         inputMode="decimal"
         required
       />
       <Field
         {...fieldOf("initialCredits", plan?.initialCredits ?? "0")}
         label="Initial credits"
-        hint="Granted once, when an account is opened."
+        hint="Granted once, when a workspace or member gets its credit account."
         inputMode="decimal"
         required
       />
       <Field
         {...fieldOf("lowCredits", plan?.lowCredits)}
         label="Warn below"
-        hint="A balance in credits. Leave empty for a tenth of the initial credits, or 10,000 if there are none. 0 turns the warning off."
+        hint="Warns when a balance falls below this many credits. Leave empty for a tenth of the initial credits, or 10,000 if there are none. 0 turns the warning off."
         inputMode="decimal"
       />
       <Field

@@ -46,7 +46,7 @@ const count = (most: number) =>
     });
 
 const planFields = confirmedChangeSchema.extend({
-  name: z.string().trim().min(1, "Enter a name").max(80, "At most 80 characters"),
+  name: z.string().trim().min(1, "Enter a name").max(80, "Enter at most 80 characters"),
   payer: z.enum(["member", "workspace"]),
   markup: z
     .string()
@@ -68,7 +68,7 @@ export const newPlanSchema = planFields.extend({
   plan: z
     .string()
     .trim()
-    .regex(/^[a-z][a-z0-9_]{0,31}$/, "1 to 32 of a–z, 0–9 and _, beginning with a letter")
+    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter an ID: 1 to 32 characters (a–z, 0–9 and _), starting with a letter")
     .refine((id) => id !== "new", "new is reserved. Choose another ID"),
 });
 
@@ -105,19 +105,19 @@ const refusals = {
   taken: { status: 409, message: "A plan with this ID already exists. Choose another ID." },
   payer_fixed: {
     status: 409,
-    message: "Accounts pay for this plan, so its payer can’t change. Add another plan instead.",
+    message: "Credit accounts already use this plan, so you can’t change who pays. Add another plan instead.",
   },
 } as const;
 
 /** Describes the effects of saving a plan, one sentence each. */
 export function planEffects(plan: Plan | null): string[] {
   if (plan === null) {
-    return ["Once you confirm, workspaces can be moved to the plan. It grants no models until you grant them."];
+    return ["Once you confirm, you can move workspaces to this plan. It has no models until you grant it some."];
   }
   const { workspaces } = plan;
   return [
     `${workspaces.toLocaleString("en")} ${workspaces === 1 ? "workspace has" : "workspaces have"} this plan.`,
-    "The markup and limits apply to calls that begin after you confirm. Requests in progress keep their markup.",
-    "Initial credits apply to accounts that are opened later. Balances don’t change.",
+    "The markup and limits apply to requests that start after you confirm. Requests in progress keep their markup.",
+    "Initial credits apply only to credit accounts opened after this change. Existing balances don’t change.",
   ];
 }

@@ -57,7 +57,7 @@ export function effectsOf(
   switch (step) {
     case "require":
       return [
-        `Once you confirm, ${who} needs a second factor everywhere. Earlier verifications don’t count.`,
+        `Once you confirm, ${who} must use MFA everywhere, and verify again on every device.`,
         policy.authenticators > 0
           ? `They have ${apps}. Wherever they are signed in (${sessions} now), they must enter a code again.`
           : `They have no authenticator. Wherever they are signed in (${sessions} now), they must set one up first.`,
@@ -86,6 +86,6 @@ export function effectsOf(
 
 function since({ state, lastChange }: AccountPolicy): string {
   const now = `MFA is ${policyWords[state].toLowerCase()} now`;
-  if (!lastChange) return `${now}, and has never been changed.`;
-  return `${now}; ${lastChange.actorEmail ?? "someone"} changed it last, on ${timeText(lastChange.at)}.`;
+  if (!lastChange) return `${now}. This setting has never been changed.`;
+  return `${now}. Last changed on ${timeText(lastChange.at)} by ${lastChange.actorEmail ?? "someone"}.`;
 }

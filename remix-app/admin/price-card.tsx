@@ -18,12 +18,12 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
   return (
     <Card
       title="Prices"
-      lead="Prices can’t be edited. Add a new one instead. You can cancel it until a minute before it begins."
+      lead="Prices can’t be edited. Add a new price instead. You can cancel it up to a minute before it takes effect."
     >
       <div className="space-y-4">
         {prices.length === 0 && providers.length === 0 ? (
           <p className="text-muted">
-            No price, so callers get 404. Add a route first; prices are set for a route’s provider.
+            No prices, so callers get 404. Add a route first: a price belongs to a route’s provider.
           </p>
         ) : (
           <PriceTable id={id} prices={shown} />
@@ -32,7 +32,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
           <p className="text-muted">Shows the {pastPricesShown} newest past prices. The audit log has all of them.</p>
         ) : null}
         {prices.length > 0 && providers.length === 0 ? (
-          <p className="text-muted">Add a route first; prices are set for a route’s provider.</p>
+          <p className="text-muted">Add a route first: a price belongs to a route’s provider.</p>
         ) : null}
         <div className="flex flex-wrap gap-3 empty:hidden">
           {tiersOf(model).map(({ providerId, minInputTokens }) => (
@@ -40,7 +40,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
               key={`${providerId} ${minInputTokens}`}
               href={stepPath("price", { model: id, provider: providerId, tier: String(minInputTokens) })}
             >
-              Add a price ({providerId}
+              Add price ({providerId}
               {minInputTokens > 0 ? `, from ${minInputTokens.toLocaleString("en")} tokens` : ""})
               <span className="sr-only"> of {id}</span>
             </ButtonLink>
@@ -57,14 +57,18 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
         ) : null}
         {providers.length > 0 ? (
           <form action="/admin/models/price" className="flex flex-wrap items-end gap-3">
+            <p className="w-full">
+              If the provider charges more for long inputs, add a price for requests with at least this many input
+              tokens.
+            </p>
             <input type="hidden" name="model" value={id} />
             <Select name="provider" label="Provider">
               {providers.map((provider) => (
                 <option key={provider}>{provider}</option>
               ))}
             </Select>
-            <Field name="tier" label="From this many input tokens" inputMode="numeric" pattern="\d{1,10}" required />
-            <Button variant="secondary">Add a price for longer inputs</Button>
+            <Field name="tier" label="Minimum input tokens" inputMode="numeric" pattern="\d{1,10}" required />
+            <Button variant="secondary">Add long-input price</Button>
           </form>
         ) : null}
       </div>
@@ -92,7 +96,9 @@ function tiersOf({ providers, prices }: CatalogueModel): { providerId: string; m
 
 function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] }) {
   if (prices.length === 0)
-    return <p className="text-muted">No price: callers get 404. Add a price for a provider of an enabled route.</p>;
+    return (
+      <p className="text-muted">No prices, so callers get 404. Add a price for the provider of an enabled route.</p>
+    );
   return (
     <table className="w-full text-left">
       <caption className="pb-2 text-left text-muted text-small">USD per million tokens; fees per request</caption>
@@ -130,7 +136,7 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
               {usd(price.inputUsd)}
               {price.cachedInputUsd ? <p className="text-small sm:hidden">{usd(price.cachedInputUsd)} cached</p> : null}
               {price.imageInputUsd ? <p className="text-small">{usd(price.imageInputUsd)} images</p> : null}
-              {price.requestFeeUsd ? <p className="text-small">{usd(price.requestFeeUsd)} a request</p> : null}
+              {price.requestFeeUsd ? <p className="text-small">{usd(price.requestFeeUsd)} per request</p> : null}
             </td>
             <td className={`${cell} ${wide} ${number}`}>
               {usd(price.cachedInputUsd)}

@@ -12,7 +12,7 @@ const hints = {
   audioInputUsd: "Leave empty to refuse audio.",
   audioOutputUsd: "Leave empty to use the output price.",
   imageInputUsd: "Leave empty to use the input price.",
-  requestFeeUsd: "USD per request that the provider charges a fee for. Leave empty if there is none.",
+  requestFeeUsd: "USD for each request with a fee, such as a web search. Leave empty if the provider charges no fee.",
 } as const;
 const amounts = Object.keys(hints) as (keyof typeof hints)[];
 
@@ -33,7 +33,7 @@ export function PriceFields({ template, failed }: Props) {
       <Field
         name="serviceTier"
         label="Service tier"
-        hint="As the provider’s answer names it, such as flex or priority. Leave empty for the default tier."
+        hint="The name in the provider’s response, such as flex or priority. Leave empty for the default tier."
         autoComplete="off"
         defaultValue={failed?.typed.serviceTier}
         error={failed?.fields.serviceTier?.[0]}

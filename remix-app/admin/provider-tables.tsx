@@ -1,6 +1,6 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { columnDecimals, formatCount } from "../ui/format-amount.ts";
+import { formatCount } from "../ui/format-amount.ts";
 import { Moment } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
 import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
@@ -12,7 +12,7 @@ export function HealthTable({ health, now }: { health: readonly ProviderHealth[]
       caption="Health of providers"
       rows={health}
       rowKey={({ provider }) => provider}
-      empty="No provider has an enabled route or a recent call. Add a route on the Models page."
+      empty="No provider has an enabled route or a recent request. Add a route on the Models page."
       columns={[
         {
           label: "Provider",
@@ -40,9 +40,9 @@ export function HealthTable({ health, now }: { health: readonly ProviderHealth[]
 
 function State({ health: { answeredLastHour, failedLastHour } }: { health: ProviderHealth }) {
   if (failedLastHour === 0)
-    return answeredLastHour > 0 ? "Working" : <span className="text-muted">No recent call</span>;
+    return answeredLastHour > 0 ? "Working" : <span className="text-muted">No recent requests</span>;
   if (answeredLastHour === 0) return <span className="text-bad">Failing</span>;
-  return <span className="text-warn">Failing at times</span>;
+  return <span className="text-warn">Some failures</span>;
 }
 
 function Failures({ failures, now }: { failures: ProviderHealth["failures"]; now: string }) {
@@ -81,7 +81,7 @@ export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[];
             </>
           ),
         },
-        { label: "Skipped by runs", numeric: true, cell: ({ skipped }) => formatCount(skipped) },
+        { label: "Runs that skipped it", numeric: true, cell: ({ skipped }) => formatCount(skipped) },
         { label: "Last run", small: "aside", cell: ({ lastAt }) => <Moment at={lastAt} now={now} /> },
       ]}
     />
@@ -90,7 +90,6 @@ export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[];
 
 /** Lists the usage and cost of each provider in all workspaces, by billing account. */
 export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] }) {
-  const decimals = columnDecimals(usage.map(({ costUsd }) => costUsd));
   return (
     <DataTable
       caption="Usage by provider and account"
@@ -103,9 +102,9 @@ export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] 
           label: "Provider",
           cell: ({ provider, billingName, billingAccount }) => (
             <>
-              <span className="font-medium">{provider ?? "Not recorded"}</span>
+              <span className="font-medium">{provider ?? "Provider not recorded"}</span>
               <span className="block break-all text-muted text-small">
-                {billingAccount === null ? "No account named" : `Account ${billingAccount}`}
+                {billingAccount === null ? "No account" : `Account ${billingAccount}`}
                 {billingName === null || billingName === provider ? "" : `, billed by ${billingName}`}
               </span>
             </>
@@ -119,7 +118,7 @@ export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] 
           label: "Cost",
           numeric: true,
           small: "aside",
-          cell: ({ costUsd }) => <Usd amount={costUsd} decimals={decimals} />,
+          cell: ({ costUsd }) => <Usd amount={costUsd} decimals={2} />,
         },
       ]}
     />

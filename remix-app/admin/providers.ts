@@ -53,6 +53,6 @@ export function listFailingModels(context: AppLoadContext): Promise<z.infer<type
 
 /** Returns why callers get 404 for an enabled model, or null. */
 export function modelFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {
-  if (!hasRoute) return "No route: callers get 404";
-  return hasPrice ? null : "No price: callers get 404";
+  if (!hasRoute) return "No route";
+  return hasPrice ? null : "No price";
 }

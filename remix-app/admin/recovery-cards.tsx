@@ -15,10 +15,10 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
       title="Sign-in limits"
       lead={
         account
-          ? "What limits sign-in with this email."
-          : "No account has this email. Recovery with an override creates one."
+          ? "Bans, locks and failed attempts that affect this email."
+          : "No account has this email. Signing in with a recovery email creates one."
       }
-      action={account ? <ButtonLink href={`/admin/users/${account.id}`}>Open the account</ButtonLink> : null}
+      action={account ? <ButtonLink href={`/admin/users/${account.id}`}>View account</ButtonLink> : null}
     >
       <ul className="divide-y divide-line">
         {account?.bannedUntil ? (
@@ -66,7 +66,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
       title="Overrides"
       lead={
         lock ??
-        "Temporarily lets someone sign in despite a ban, an unconfirmed email or sign-in limits. MFA still applies."
+        "An override temporarily lets someone sign in despite a ban, an unconfirmed email or sign-in limits. MFA still applies."
       }
       action={
         active || lock ? null : (

@@ -21,7 +21,7 @@ const maxLifetimeDays = 30;
 /** The form that creates an override. Its email is typed again, as for every change to an account. */
 export const overrideSchema = z.object({
   email: emailSchema.transform((email) => email.toLowerCase()),
-  confirmation: z.string({ error: "Type the email once more" }).trim().toLowerCase(),
+  confirmation: z.string({ error: "Type the email to confirm" }).trim().toLowerCase(),
   reason: reasonSchema,
   normalLogin: z.boolean(),
   recoveryEmail: z.boolean(),

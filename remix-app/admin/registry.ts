@@ -12,13 +12,13 @@ import type { InfrastructureAdmin } from "./require-admin.ts";
 export const appName = z
   .string()
   .trim()
-  .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
+  .regex(/^[a-z][a-z0-9-]{1,39}$/, "Use 2 to 40 characters (a–z, 0–9 and -), starting with a letter")
   .refine(
     (name) => !["web", "central", "new"].includes(name),
     "web, central and new are reserved. Choose another name",
   );
 
-export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "At most 80 characters");
+export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "Enter at most 80 characters");
 
 /** The URL that notifies an app of ended logins; empty for none. */
 export const logoutUrl = z

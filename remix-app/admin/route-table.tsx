@@ -55,7 +55,7 @@ export function RouteTable({ models, now }: { models: readonly RoutedModel[]; no
 function State({ row: { model, route } }: { row: Row }) {
   const open = model.routes.filter(({ enabled }) => enabled);
   const fault = modelFault({ hasRoute: open.length > 0, hasPrice: open.some(({ hasPrice }) => hasPrice) });
-  if (fault) return <span className="text-bad">{fault}</span>;
+  if (fault) return <span className="text-bad">{fault}: callers get 404</span>;
   if (!route?.enabled) return <span className="text-muted">Disabled</span>;
   return route.hasPrice ? "Ready" : <span className="text-bad">No price: skipped</span>;
 }

@@ -79,8 +79,8 @@ const deletedByOwner = "account.deleted";
 
 /** Labels of the log's actions. */
 const words: Record<string, string> = {
-  "admin.grant": "Granted infrastructure admin",
-  "admin.revoke": "Removed infrastructure admin",
+  "admin.grant": "Made an account an admin",
+  "admin.revoke": "Removed an admin",
   "required_mfa.require": "Required MFA",
   "required_mfa.make_optional": "Made MFA optional",
   "required_mfa.begin_reset": "Began to reset the authenticators",
@@ -111,7 +111,7 @@ const words: Record<string, string> = {
   "model.grant": "Granted a model",
   "model.withdraw": "Withdrew a model’s grant",
   "model.add_price": "Added a price",
-  "model.cancel_price": "Cancelled a price",
+  "model.cancel_price": "Canceled a price",
   "credits.grant": "Granted credits",
   "credits.withdraw": "Withdrew credits",
   "plan.add": "Added a plan",

@@ -11,7 +11,7 @@ export function WaitingNotice({ waiting }: { waiting: number }) {
   return (
     <Notice>
       <a className="link" href="/admin/approvals">
-        {count(waiting, "workspace")} {waiting === 1 ? "waits" : "wait"} for approval
+        {count(waiting, "workspace")} {waiting === 1 ? "is" : "are"} waiting for approval
       </a>
     </Notice>
   );
@@ -50,7 +50,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
         {
           label: "Decision",
           cell: ({ id, name }) => (
-            <span className="flex flex-wrap gap-2">
+            <span className="flex gap-2 max-sm:flex-wrap">
               <ButtonLink
                 href={`/admin/workspaces/${id}/approve`}
                 aria-label={`Approve keys of ${name}`}

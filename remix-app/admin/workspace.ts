@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import { exactCredits } from "../ui/format-amount.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import { type Plan, planSchema } from "./plans.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
@@ -69,9 +70,9 @@ const refusals = {
 /** Describes the effects of a move to another plan, mainly on balances, one sentence each. */
 export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
   return [
-    `Once you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Requests in progress keep their current markup.`,
+    `Once you confirm, ${name} gets the models, limits and markup (×${to.markup}) of the ${to.name} plan. Requests in progress keep their current markup.`,
     ...balanceEffects({ from: plan?.payer ?? null, to, balance: account?.balance ?? null }),
-    ...(to.models === 0 ? [`${to.name} grants no models: requests are refused until you grant some.`] : []),
+    ...(to.models === 0 ? [`The ${to.name} plan has no models. Requests are refused until you grant it some.`] : []),
   ];
 }
 
@@ -84,20 +85,21 @@ function balanceEffects({
   to: Plan;
   balance: string | null;
 }): string[] {
-  const opened = `The first call opens an account with ${to.initialCredits} initial credits where there is none.`;
-  if (to.payer === from) return ["Balances don’t change and keep paying. Initial credits aren’t granted again."];
+  const initial = exactCredits(to.initialCredits);
+  if (to.payer === from)
+    return ["Balances don’t change, and requests are still paid from them. Initial credits aren’t granted again."];
   if (to.payer === "workspace") {
     return [
       balance === null
-        ? `The workspace pays for all calls from a balance of its own. ${opened}`
-        : `The workspace pays for all calls from its own balance, which is ${balance} credits.`,
+        ? `The workspace pays for all requests from its own balance. It gets ${initial} credits with its first request.`
+        : `The workspace pays for all requests from its own balance, which is ${exactCredits(balance)} credits.`,
       "Members keep their balances, but this workspace no longer uses them.",
     ];
   }
   return [
-    `Each member pays for their calls from their own balance. ${opened}`,
+    `Each member pays for their requests from their own balance. Members without one get ${initial} credits with their first request.`,
     balance === null
       ? "The workspace has no balance."
-      : `The workspace keeps its balance of ${balance} credits, unused until it moves back.`,
+      : `The workspace keeps its balance of ${exactCredits(balance)} credits, but doesn’t use it on this plan.`,
   ];
 }

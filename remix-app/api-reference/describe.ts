@@ -18,7 +18,14 @@ export interface OperationView {
   description: string | null;
   /** Ways to authenticate; any one of them is enough. */
   credentials: readonly { name: string; description: string }[];
-  parameters: readonly { name: string; place: string; type: string; required: boolean; notes: readonly string[] }[];
+  parameters: readonly {
+    name: string;
+    place: string;
+    type: string;
+    required: boolean;
+    notes: readonly string[];
+    description: string | undefined;
+  }[];
   body: readonly SchemaLine[] | null;
   answers: readonly {
     status: string;
@@ -126,10 +133,8 @@ function viewOf(
       place,
       required,
       type: typeOf(schema, resolve),
-      notes: [
-        ...(description ? [description] : []),
-        ...(schemaLines({ properties: { it: schema } }, resolve)[0]?.notes ?? []),
-      ],
+      notes: schemaLines({ properties: { it: schema } }, resolve)[0]?.notes ?? [],
+      description: description ?? schema.description,
     })),
     body: body ? schemaLines(body, resolve) : null,
     answers: all

@@ -41,9 +41,9 @@ export function OperationSection({
       {parameters.length > 0 ? (
         <Part title="Parameters">
           <ul className="space-y-1.5">
-            {parameters.map(({ name, place, type, required, notes }) => (
+            {parameters.map(({ name, place, type, required, notes, description: what }) => (
               <li key={`${place} ${name}`}>
-                <Name name={name} type={`${place}, ${type}`} required={required} notes={notes} />
+                <Name name={name} type={`${place}, ${type}`} required={required} notes={notes} description={what} />
               </li>
             ))}
           </ul>
@@ -119,9 +119,9 @@ function Shape({ lines }: { lines: readonly SchemaLine[] }) {
 function Lines({ lines }: { lines: readonly SchemaLine[] }) {
   return (
     <ul className="space-y-1.5">
-      {lines.map(({ name, type, required, notes, children }, index) => (
+      {lines.map(({ name, type, required, notes, description, children }, index) => (
         <li key={name ?? `${type} ${index}`} className="min-w-0">
-          <Name name={name} type={type} required={required} notes={notes} />
+          <Name name={name} type={type} required={required} notes={notes} description={description} />
           {children.length > 0 ? (
             <div className="mt-1.5 border-line border-l pl-3">
               <Lines lines={children} />
@@ -138,20 +138,21 @@ function Name({
   type,
   required,
   notes,
+  description,
 }: {
   name: string | undefined;
   type: string;
   required: boolean;
   notes: readonly string[];
+  description: string | undefined;
 }) {
   return (
     <p className="break-words [overflow-wrap:anywhere]">
       {name === undefined ? <span className="text-muted text-small">one of: </span> : null}
       {name === undefined ? null : <code className="font-medium font-mono text-small">{name}</code>}{" "}
       <span className="text-muted text-small">
-        {type}
-        {required ? ", required" : ""}
-        {notes.length > 0 ? `; ${notes.join("; ")}` : ""}
+        {[type, ...(required ? ["required"] : []), ...notes].join(", ")}
+        {description ? `. ${description}` : ""}
       </span>
     </p>
   );

@@ -87,6 +87,7 @@ const byName: Record<string, unknown> = {
   service_tier: "default",
   spentPercent: "42.5",
   state: "…",
+  status: "completed",
   token: "…",
   accessToken: "…",
   refreshToken: "…",
@@ -95,6 +96,8 @@ const byName: Record<string, unknown> = {
   totalTokens: 384,
   trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
   usage: { prompt_tokens: 128, completion_tokens: 256, total_tokens: 384 },
+  /** The usage of an OpenAI response, which has `output` next to it. */
+  outputUsage: { input_tokens: 128, output_tokens: 256, total_tokens: 384 },
   userAgent: "Mozilla/5.0",
   userCode: "WDJB-MJHT",
 };
@@ -123,7 +126,8 @@ function exampleOf(given: Schema, place: { resolve: Resolve; depth: number; name
     );
     const hint = byName[name];
     if (members.length === 0 && typeof hint === "object") return hint;
-    return Object.fromEntries(members.map(([key, child]) => [key, next(child, key)]));
+    const hintOf = (key: string) => (key === "usage" && schema.properties?.output ? "outputUsage" : key);
+    return Object.fromEntries(members.map(([key, child]) => [key, next(child, hintOf(key))]));
   }
   if (schema.prefixItems) return schema.prefixItems.map((item) => next(item));
   if (type === "array") {

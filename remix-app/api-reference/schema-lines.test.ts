@@ -28,6 +28,11 @@ test("lists the names, types, limits and nested members of an object schema", ()
   ]);
 });
 
+test("separates a member's limits from its description, and counts a single item in the singular", () => {
+  const schema = { properties: { ids: { type: "array", minItems: 1, description: "The IDs." } } };
+  expect(schemaLines(schema, () => ({}))).toMatchObject([{ notes: ["at least 1 item"], description: "The IDs." }]);
+});
+
 test("lists the alternatives of an object schema one by one", () => {
   const either: Schema = {
     oneOf: [

@@ -6,8 +6,9 @@ export interface SchemaLine {
   name?: string;
   type: string;
   required: boolean;
-  /** Limits and similar notes, in words. */
+  /** Limits, in words. */
   notes: readonly string[];
+  description?: string | undefined;
   children: readonly SchemaLine[];
 }
 
@@ -60,11 +61,13 @@ function lineOf(
   schema: Schema,
   { resolve, depth, name, required }: { resolve: Resolve; depth: number; name?: string; required: boolean },
 ): SchemaLine {
+  const whole = resolved(schema, resolve);
   return {
     ...(name === undefined ? {} : { name }),
     type: typeOf(schema, resolve),
     required,
-    notes: notesOf(resolved(schema, resolve)),
+    notes: notesOf(whole),
+    description: whole.description,
     children: schemaLines(schema, resolve, depth + 1),
   };
 }
@@ -91,16 +94,16 @@ function notesOf(schema: Schema): string[] {
   const told = alternatives.length === 2 && one ? { ...schema, ...one } : schema;
   const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = told;
   return [
-    ...(schema.description ? [schema.description] : []),
     ...within(minimum, maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum, ""),
-    ...within(minLength, maxLength, " characters"),
-    ...within(minItems, maxItems, " items"),
+    ...within(minLength, maxLength, " character"),
+    ...within(minItems, maxItems, " item"),
     ...(pattern ? [`matches ${pattern}`] : []),
     ...(schema.default === undefined ? [] : [`default ${JSON.stringify(schema.default)}`]),
   ];
 }
 
-function within(least: number | undefined, most: number | undefined, what: string): string[] {
+function within(least: number | undefined, most: number | undefined, noun: string): string[] {
+  const what = noun === "" || (most ?? least) === 1 ? noun : `${noun}s`;
   const from = least === undefined || least <= Number.MIN_SAFE_INTEGER ? undefined : least.toLocaleString("en-US");
   const to = most?.toLocaleString("en-US");
   if (from !== undefined && to !== undefined) return [from === to ? `${from}${what}` : `${from}–${to}${what}`];

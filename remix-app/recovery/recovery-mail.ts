@@ -15,7 +15,7 @@ export function recoveryMail(
     more: [`The link and the code expire in ${credentialMinutes} minutes and work once. We’ll never ask you for them.`],
     footer: [
       `You’re getting this email because someone asked an administrator of ${product} for help with your account.`,
-      "If it wasn’t you, ignore this email and don’t share the code. No one can sign in without it or the link.",
+      "If it wasn’t you, ignore this email and don’t share the code. No one can sign in without the code or the link.",
     ],
   };
   return { to, subject: `Get back into your ${product} account`, text: mailText(parts) };

@@ -32,17 +32,17 @@ export const appScopes = [
   {
     field: "scopeStudioKeys",
     scope: "studio:keys",
-    label: "Create short-lived API keys (OpenID)",
+    label: "Create short-lived API keys",
     right: "Create short-lived API keys in your workspaces",
   },
   {
     field: "scopeWorkspaceSession",
     scope: "workspace:session",
-    label: "Act in linked workspaces (external)",
+    label: "Act in linked workspaces (external apps only)",
     right: null,
   },
-  { field: "scopeAiUse", scope: "ai:use", label: "Use models (external)", right: null },
-  { field: "scopeTtsUse", scope: "tts:use", label: "Use speech (external)", right: null },
+  { field: "scopeAiUse", scope: "ai:use", label: "Use models (external apps only)", right: null },
+  { field: "scopeTtsUse", scope: "tts:use", label: "Use speech (external apps only)", right: null },
 ] as const;
 
 /** Describes what an app may do through its sessions, for their owner. */

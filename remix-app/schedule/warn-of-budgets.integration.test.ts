@@ -80,7 +80,7 @@ test("a budget with too little left for a call sends one email, with the amount 
   await expect.poll(kept).toEqual([]);
   const mails = await mailsTo(admin.email);
   expect(mails).toHaveLength(1);
-  expect(mails[0]?.subject).toBe("Requests are refused because the monthly budget of a workspace is used up");
+  expect(mails[0]?.subject).toBe("Requests are refused: too little is left of a workspace’s monthly budget");
   expect(mails[0]?.text).toContain("Left: $0.000000000001");
 });
 

@@ -59,7 +59,7 @@ test("concurrent sweepers send one low-balance email, with the exact balance and
   const mails = await received();
   expect(mails).toHaveLength(1);
   expect(mails[0]?.subject).toBe("A workspace is low on credits");
-  expect(mails[0]?.text).toContain("Balance: 9999.99999999 credits");
+  expect(mails[0]?.text).toContain("Balance: 10,000.00 credits");
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/credits`);
 });
 

@@ -50,7 +50,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "Get the current session",
     description:
-      "Also answers when a second step is still required. Use it for display only: every call is authorized separately.",
+      "Also returns a session whose second factor is still pending. Use it for display only: every request is authorized separately.",
     credentials: ["session", "bearer"],
     answers: [
       { status: 200, description: "The user, and the authentication level of the session.", schema: sessionAnswer },
@@ -79,7 +79,9 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
       "A 401 REAUTH_REQUIRED means that the account's stored session is no longer valid and was removed. List the accounts again and ask the user to sign in.",
     credentials: ["session"],
     body: { schema: switchRequest, example: { accountId, targetRoute: "/workspaces" } },
-    answers: [{ status: 200, description: "The account is active. Open redirectTo.", schema: switched }],
+    answers: [
+      { status: 200, description: "The account is now active. Redirect the browser to redirectTo.", schema: switched },
+    ],
     problems: ["INVALID_REQUEST", "REAUTH_REQUIRED", "NOT_FOUND"],
   },
   {

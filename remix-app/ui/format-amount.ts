@@ -25,12 +25,12 @@ export function formatUsdOf(part: string, whole: string): string {
 }
 
 /**
- * Formats dollars exactly, with at least two decimals.
+ * Formats dollars exactly, with thousands separators and at least two decimals.
  * @param amount exact decimal string
  */
 export function exactUsd(amount: string): string {
   const [whole = "", cents = ""] = amount.replace("-", "").split(".");
-  return `${amount.startsWith("-") ? "−" : ""}$${whole}.${cents.padEnd(2, "0")}`;
+  return `${amount.startsWith("-") ? "−" : ""}$${counts.format(BigInt(whole))}.${cents.padEnd(2, "0")}`;
 }
 
 /**

@@ -28,7 +28,7 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: "/api/v1/workspaces/{workspaceId}",
     tag,
-    summary: "Read a workspace",
+    summary: "Get a workspace",
     credentials: ["session", "bearer", "appSession"],
     answers: [
       { status: 200, description: "The workspace, and the caller's permissions in it.", schema: workspaceShown },

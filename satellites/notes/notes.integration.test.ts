@@ -111,7 +111,7 @@ describe("the page that completes a sign-in", () => {
 
   test("the verify-token page explains that a sign-in has expired if its token is missing or unknown", async () => {
     for (const path of ["/verify-token", `/verify-token?token=xat_${"a".repeat(43)}`])
-      expect(await (await get(path)).text()).toContain("This sign-in has expired");
+      expect(await (await get(path)).text()).toContain("This sign-in link doesn’t work");
     const late = await form("/verify-token", { token: "x", nextUrl: "/" });
     expect(late.status).toBe(401);
   });

@@ -95,7 +95,7 @@ function wordsOf(product: string): Record<BackendEmailName, Words> {
     EMAIL_CHANGE: {
       file: "email_change",
       subject: `Confirm your email change for ${product}`,
-      news: `Confirm the new email address of your ${product} account. The page shows both addresses before anything changes.`,
+      news: `Confirm the new email address of your ${product} account. The next page shows both addresses before anything changes.`,
       way: { label: "Review email change", type: "email_change" },
       more: linkExpiry,
       footer: [

@@ -46,14 +46,13 @@ export const platformArea: Area = {
       type: "apiKey",
       in: "cookie",
       name: "sb-project-auth-token",
-      description:
-        "The session cookie of a signed-in browser. Its name contains the reference of the Supabase project.",
+      description: "The session cookie of a signed-in browser. Its name contains the Supabase project's reference.",
     },
     bearer: {
       type: "http",
       scheme: "bearer",
       bearerFormat: "JWT",
-      description: "An access token of the identity backend, as mobile apps use it.",
+      description: "An access token of the identity backend, as used by mobile apps.",
     },
     appSession: {
       type: "http",

@@ -15,8 +15,8 @@ const problems: Record<ProblemCode, { status: number; title: string; detail: str
   INVALID_REQUEST: { status: 400, title: "Invalid request", detail: "The body is missing or has another shape." },
   UNAUTHENTICATED: {
     status: 401,
-    title: "This sign-in has expired",
-    detail: "This sign-in was already used, has expired, or was started in another browser. Sign in again.",
+    title: "This sign-in link doesn’t work",
+    detail: "It has expired, was already used, or was started in another browser. Sign in again.",
   },
   CSRF_REJECTED: { status: 403, title: "Rejected", detail: "The request did not come from this app’s own pages." },
   METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed", detail: "Use another method." },

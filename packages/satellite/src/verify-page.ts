@@ -61,9 +61,9 @@ export function confirmPage({
 export function expiredPage({ status }: { status: number }): Response {
   return htmlPage(
     {
-      title: "This sign-in has expired",
-      main: `<h1>This sign-in has expired</h1>
-<p>It was already used, has expired, or was started in another browser.</p>
+      title: "This sign-in link doesn’t work",
+      main: `<h1>This sign-in link doesn’t work</h1>
+<p>It has expired, was already used, or was started in another browser.</p>
 <a class="button primary" href="/sign-in">Sign in again</a>`,
       script,
     },

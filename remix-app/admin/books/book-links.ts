@@ -20,5 +20,5 @@ export function bookLinks(cell: ReconciledCell, only: string | null): CellLink[]
 /** Like {@link bookLinks}, starting with the page of the provider's month. */
 export function monthLinks(cell: ReconciledCell, only: string | null): CellLink[] {
   const links = bookLinks(cell, only);
-  return cell.account.of === "all" ? [{ label: "Where it comes from", to: providerPage(cell) }, ...links] : links;
+  return cell.account.of === "all" ? [{ label: "Details", to: providerPage(cell) }, ...links] : links;
 }

@@ -47,7 +47,7 @@ export function causeWords(cause: Cause): CauseWords {
     case "workspace_runs_estimated":
       return {
         what: `${counted(cause.runs, "run")} of ${nameOf(cause)} ${cause.runs === 1 ? "has" : "have"} an estimated cost: the provider sent no token counts.`,
-        next: "The provider’s own counts may differ. Compare the workspace’s days with the provider’s usage page.",
+        next: "The provider’s own counts may differ. Compare the workspace’s daily costs with the provider’s usage page.",
       };
     case "workspace_runs_closed":
       return {

@@ -1,6 +1,6 @@
 import { InvoiceComparison, OtherInvoicesNotice } from "../../studio/invoices/invoice-comparison.tsx";
 import { blankInvoice, invoiceFacts, kindNames } from "../../studio/invoices/invoice-words.ts";
-import { Card } from "../../ui/card.tsx";
+import { Card, Panel } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { ChangeForm } from "../change-form.tsx";
 import type { PlatformInvoiceEntry } from "./platform-invoices.ts";
@@ -29,7 +29,7 @@ export function InvoiceReview({
       <Card title="What will be recorded">
         <Facts facts={invoiceFacts(invoice)} />
       </Card>
-      <Card title="Record">
+      <Panel>
         <ChangeForm
           effects={[
             `The ${kind} is added to the platform’s books. It can’t be changed or deleted afterward.`,
@@ -44,7 +44,7 @@ export function InvoiceReview({
           hidden={{ ...typed, reviewedAt }}
           edit="Edit"
         />
-      </Card>
+      </Panel>
     </>
   );
 }

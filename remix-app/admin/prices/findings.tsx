@@ -29,7 +29,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {missing.map(({ model, providerId, providerModel, name }) => (
                 <li key={`${model} ${providerId}`} className="wrap-anywhere">
-                  {model} through {providerId}: looked for {providerModel} of {name}
+                  {model} at {providerId}: looked for {name}/{providerModel}
                 </li>
               ))}
             </ul>
@@ -38,12 +38,12 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
         {unpriced.length > 0 ? (
           <details>
             <summary className="cursor-pointer font-medium">
-              {count(unpriced.length, "route")} with charges that a price here can’t express
+              {count(unpriced.length, "route")} with charges that prices here don’t support
             </summary>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {unpriced.map(({ model, providerId, source, fields }) => (
                 <li key={`${model} ${providerId} ${source}`} className="wrap-anywhere">
-                  {model} through {providerId}, {source}: {fields.join(", ")}
+                  {model} at {providerId}, {source}: {fields.join(", ")}
                 </li>
               ))}
             </ul>

@@ -89,11 +89,11 @@ describe("the LiteLLM reader", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _get_token_base_cost: each tier falls back to the base rates.
-  test("uses the base price for amounts that a tier leaves out, and says so", () => {
+  test("uses the default price for amounts that a tier leaves out, and says so", () => {
     const model =
       entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
       "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);
-    const note = "LiteLLM’s base price applies";
+    const note = "Default price: LiteLLM has none for this tier";
     expect(model?.tiers[1]?.offers).toEqual({
       inputUsd: { usd: "0.5" },
       outputUsd: { usd: "2" },

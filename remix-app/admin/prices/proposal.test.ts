@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PriceClass, PriceSource, SourceModel } from "./price-source.ts";
-import { compare, currentUsd, proposePrices, type RoutePrices } from "./proposal.ts";
+import { compare, currentUsd, fallbackText, proposePrices, type RoutePrices } from "./proposal.ts";
 import { namesFromSettings, readNames } from "./source-names.ts";
 
 type Amounts = Partial<Record<PriceClass, string>>;
@@ -68,14 +68,7 @@ describe("a price comparison", () => {
       "cacheWrite1hUsd",
       "same",
     ],
-    [
-      "finds a difference if we have no price for audio input",
-      {},
-      { audioInputUsd: "1" },
-      {},
-      "audioInputUsd",
-      "different",
-    ],
+    ["reports a new price if we have none for audio input", {}, { audioInputUsd: "1" }, {}, "audioInputUsd", "new"],
     ["treats a missing fee as a fee of 0", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
   ])("%s", (_, now, one, other, name, expected) => {
     const { differences, same } = propose(
@@ -99,7 +92,7 @@ describe("a price comparison", () => {
     const both = propose([route([price()])], [liteLlm(marked), modelsDev(model([stated(base)]))]);
     expect(both.differences).toEqual([]);
     const [alone] = propose([route([price()])], [liteLlm(marked)]).same;
-    expect(alone && compare(alone, "inputUsd")).toBe("no price");
+    expect(alone && compare(alone, "inputUsd")).toBe("no usable price");
   });
 
   test("doesn't show a current price that has ended, and doesn't replace a scheduled price", () => {
@@ -205,6 +198,17 @@ test("compares an empty amount as the price that settlement would charge", () =>
   expect(currentUsd(current, "audioOutputUsd")).toBe("2");
   expect(currentUsd(current, "audioInputUsd")).toBeNull();
   expect(currentUsd(null, "inputUsd")).toBeNull();
+});
+
+test("names the price that applies to an empty amount", () => {
+  const current = { ...none, inputUsd: "1", outputUsd: "2" };
+  expect(fallbackText(current, "inputUsd")).toBeNull();
+  expect(fallbackText(current, "cachedInputUsd")).toBe("input price applies");
+  expect(fallbackText(current, "cacheWrite1hUsd")).toBe("cache write price applies");
+  expect(fallbackText(current, "audioOutputUsd")).toBe("output price applies");
+  expect(fallbackText(current, "audioInputUsd")).toBe("not set");
+  expect(fallbackText(current, "requestFeeUsd")).toBe("not set");
+  expect(fallbackText(null, "cachedInputUsd")).toBeNull();
 });
 
 test("reads the provider names from the gateway functions' settings", () => {

@@ -4,6 +4,7 @@ import {
   type PriceClass,
   type PriceSource,
   priceClasses,
+  priceLabels,
   type SourceModel,
   type SourceName,
   type SourceTier,
@@ -62,7 +63,7 @@ export const proposedPriceSchema = z.object({
 });
 export type ProposedPrice = z.output<typeof proposedPriceSchema>;
 
-export type Comparison = "same" | "different" | "sources disagree" | "no price";
+export type Comparison = "same" | "different" | "new" | "sources disagree" | "no usable price";
 
 export type Proposal = {
   sources: SourceName[];
@@ -199,6 +200,13 @@ export function currentUsd(current: ProposedPrice["current"], name: PriceClass):
   return own === null && name === "requestFeeUsd" ? "0" : own;
 }
 
+/** Describes what applies now if a class has no price of its own; null if it has one. */
+export function fallbackText(current: ProposedPrice["current"], name: PriceClass): string | null {
+  if (!current || current[name] !== null) return null;
+  const fallback = fallbacks[name];
+  return fallback ? `${priceLabels[fallback].toLowerCase()} price applies` : "not set";
+}
+
 /** Compares what a class costs now with the sources' prices; null if no source has a price. */
 export function compare(
   { current, offered }: Pick<ProposedPrice, "current" | "offered">,
@@ -207,14 +215,15 @@ export function compare(
   const stated = offered.flatMap((each) => each[name] ?? []);
   if (stated.length === 0) return null;
   const amountsStated = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [plain(usd)])));
-  if (amountsStated.size === 0) return "no price";
+  if (amountsStated.size === 0) return "no usable price";
   if (amountsStated.size > 1) return "sources disagree";
   const now = currentUsd(current, name);
-  return now !== null && amountsStated.has(plain(now)) ? "same" : "different";
+  if (now === null) return "new";
+  return amountsStated.has(plain(now)) ? "same" : "different";
 }
 
 function isDifference(comparison: Comparison | null): boolean {
-  return comparison === "different" || comparison === "sources disagree";
+  return comparison === "different" || comparison === "new" || comparison === "sources disagree";
 }
 
 /** Strips trailing zeros: the database writes six decimals. */

@@ -5,7 +5,7 @@ import { Field } from "../../ui/field.tsx";
 import type { FailedChange } from "../change-answer.ts";
 import { usd } from "../words.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
-import { compare, currentUsd, type ProposedPrice, plain } from "./proposal.ts";
+import { compare, currentUsd, fallbackText, type ProposedPrice, plain } from "./proposal.ts";
 import { confirmation, pickField, type Shown, takeField } from "./review.ts";
 
 const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
@@ -33,12 +33,12 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
         />
       ))}
       <div className="max-w-120 space-y-4">
-        <p>Either all chosen prices are saved, or none. The others don’t change.</p>
+        <p>The chosen prices are saved together, or not at all. Other prices don’t change.</p>
         <Field
           name="from"
           type="datetime-local"
           label="Valid from (UTC)"
-          hint="Leave empty to start when you confirm. Calls that start at or after this time are charged at the chosen prices. Earlier calls keep theirs."
+          hint="Leave empty to start when you confirm. Requests that start at or after this time are charged at the chosen prices. Earlier requests keep their prices."
           defaultValue={failed?.typed.from}
           error={failed?.fields.from?.[0]}
         />
@@ -63,7 +63,7 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
           error={failed?.fields.confirmation?.[0]}
         />
         <div className="flex flex-wrap gap-3">
-          <Button>Apply the chosen prices</Button>
+          <Button>Apply chosen prices</Button>
           <ButtonLink href="/admin/prices">Cancel</ButtonLink>
         </div>
       </div>
@@ -94,7 +94,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
           <span className="wrap-anywhere block text-muted text-small">{title}</span>
           {price.scheduled ? (
             <span className="block text-small text-warn">
-              A later price is scheduled, so it can’t be changed here. Change it on the model’s page.
+              This price can’t be changed here, because a later one is already scheduled. Use the model’s page.
             </span>
           ) : (
             <ApplyChoice row={row} title={title} price={price} sources={sources} typed={typed} />
@@ -122,14 +122,12 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
               <th scope="row" className={`${cell} font-normal`}>
                 {priceLabels[name]}
                 <span className={`block text-small ${comparison === "same" ? "text-good" : "text-muted"}`}>
-                  {comparison ?? "no price"}
+                  {comparison ?? "not in the files"}
                 </span>
               </th>
               <td className={`${cell} ${number}`}>
                 {shownUsd(currentUsd(price.current, name))}
-                {price.current && price.current[name] === null ? (
-                  <span className="block text-muted text-small">no price</span>
-                ) : null}
+                <span className="block text-muted text-small">{fallbackText(price.current, name)}</span>
               </td>
               {sources.map((source, index) => (
                 <td key={source} className={`${cell} ${number}`}>
@@ -226,5 +224,5 @@ function shownUsd(amount: string | null): string {
 function titleOf({ model, providerId, serviceTier, minInputTokens }: ProposedPrice): string {
   const tier = serviceTier === "default" ? "" : `, ${serviceTier} tier`;
   const size = minInputTokens === 0 ? "" : `, from ${minInputTokens.toLocaleString("en")} tokens`;
-  return `${model} through ${providerId}${tier}${size}`;
+  return `${model} at ${providerId}${tier}${size}`;
 }

@@ -113,7 +113,7 @@ const again = "Nothing was changed. Compare the prices again.";
 const refusals = {
   not_found: { status: 404, message: `One of the models no longer exists. ${again}` },
   no_route: { status: 409, message: `One of the routes no longer exists. ${again}` },
-  past: { status: 400, message: "Prices can’t begin in the past. Choose another time. Nothing was changed." },
+  past: { status: 400, message: "Prices can’t take effect in the past. Choose another time. Nothing was changed." },
   taken: { status: 409, message: "Another price begins at the same time. Choose another time. Nothing was changed." },
   scheduled: { status: 409, message: `A later price of one of the models has been scheduled. ${again}` },
   too_many: { status: 400, message: "Choose 1 to 500 prices." },

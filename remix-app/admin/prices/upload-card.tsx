@@ -11,7 +11,7 @@ export function UploadCard({ configured, failed }: { configured: string[]; faile
   return (
     <Card
       title="Compare with price files"
-      lead="models.dev’s api.json and LiteLLM’s model_prices_and_context_window.json, one or both. Nothing changes until you apply prices."
+      lead="Upload api.json from models.dev, model_prices_and_context_window.json from LiteLLM, or both. Nothing changes until you apply prices."
     >
       <AccountForm encType="multipart/form-data" className="max-w-120 space-y-4">
         <ErrorSummary id="upload-error" form={failed?.message} />
@@ -27,7 +27,7 @@ export function UploadCard({ configured, failed }: { configured: string[]; faile
           type="file"
           accept=".json,application/json"
           label="Second price file"
-          hint="From the other project, to compare both."
+          hint="Optional. The file from the other source."
         />
         <TextArea
           name="names"

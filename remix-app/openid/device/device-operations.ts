@@ -34,7 +34,7 @@ export const deviceOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path,
     tag,
-    summary: "Read a device's request by its user code",
+    summary: "Get a device's request by its user code",
     description:
       "Which app and device ask, from where and since when. Show it before you ask for an answer. Wrong codes are limited per account and address.",
     credentials: ["bearer"],

@@ -28,15 +28,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleUsersPage() {
   const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Accounts" lead="Everyone who can sign in, and what protects their account.">
+    <ConsolePage title="Accounts" lead="Everyone who can sign in.">
       <WaitingNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or ID" term={term} />
       <Card
-        title={term ? `Accounts that match “${term}”` : "Newest first"}
+        title={term ? `Accounts that match “${term}”` : "All accounts"}
         lead={
           term
             ? more && "The first 50. Enter more of the email to narrow the list."
-            : "Open an account for its policy, factors, sessions and timeline."
+            : "Newest first. Open an account to see its MFA policy, authenticators, sessions and timeline."
         }
       >
         <FoundAccounts accounts={accounts} />

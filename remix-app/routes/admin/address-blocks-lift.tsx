@@ -13,7 +13,7 @@ import { Panel } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Lift the block · Console");
+export const meta = pageTitle("Lift block · Console");
 
 const list = "/admin/address-blocks";
 
@@ -43,19 +43,19 @@ export default function ConsoleLiftBlockPage() {
   const failed = useActionData<typeof action>();
   const { address, active, blockedUntil } = block;
   return (
-    <ConsolePage title="Lift the block" lead={address}>
+    <ConsolePage title="Lift block" lead={address}>
       <Panel>
         {active || failed ? (
           <ChangeForm
             effects={[
               `Once you confirm, sign-ins and other attempts from ${address} are allowed again.`,
               "Limits on failed attempts continue, and too many failures block the address again.",
-              "This block no longer makes the next one longer.",
-              `Otherwise it expires on ${timeText(blockedUntil)}.`,
+              "If the address is blocked again, this block won’t make that one last longer.",
+              `If you don’t lift the block, it expires on ${timeText(blockedUntil)}.`,
             ]}
             confirm={{ text: address, what: "the blocked address" }}
             failed={failed ?? kept}
-            submit="Lift the block"
+            submit="Lift block"
             cancelTo={list}
           />
         ) : (

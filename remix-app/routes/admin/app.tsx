@@ -41,7 +41,7 @@ export default function ConsoleAppPage() {
           id="workspaces"
           title="Linked workspaces"
           lead="Workspaces where the app can use the gateway on behalf of members."
-          action={<ButtonLink href={`${base}/link`}>Link a workspace</ButtonLink>}
+          action={<ButtonLink href={`${base}/link`}>Link workspace</ButtonLink>}
         >
           {app.workspaces.length === 0 ? <p className="text-muted">None yet.</p> : null}
           <ul className="divide-y divide-line">

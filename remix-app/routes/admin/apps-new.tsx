@@ -10,7 +10,7 @@ import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Select } from "../../ui/field.tsx";
 
-export const meta = pageTitle("Register an app · Console");
+export const meta = pageTitle("Register app · Console");
 
 const pages = "/admin/apps";
 
@@ -33,7 +33,7 @@ export default function ConsoleNewAppPage() {
   const failed = answer?.failed ?? kept;
   return (
     <RegistryFormPage
-      title="Register an app"
+      title="Register app"
       madeTitle="App registered"
       made={answer?.made}
       pages={pages}
@@ -41,7 +41,7 @@ export default function ConsoleNewAppPage() {
         "Once you confirm, people can sign in to the app with their accounts, only at its origins.",
         "It can do what its scopes and its users’ permissions allow. Its secret is shown once, on the next page.",
       ]}
-      confirm={{ text: "the app’s name once more", what: "the technical name above" }}
+      confirm={{ label: "Type the technical name again to confirm" }}
       failed={failed}
       submit="Register app"
       cancelTo={pages}

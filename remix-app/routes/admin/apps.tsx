@@ -37,11 +37,11 @@ export default function ConsoleAppsPage() {
   return (
     <ConsolePage title="Apps" lead="First-party and third-party apps.">
       <Card
-        title="Registered"
+        title="Registered apps"
         lead="Apps sign people in with their accounts here and act within their scopes."
         action={
           <ButtonLink href="/admin/apps/new" variant="primary">
-            Register an app
+            Register app
           </ButtonLink>
         }
       >
@@ -64,8 +64,8 @@ export default function ConsoleAppsPage() {
       <Card
         id="openid-clients"
         title="OpenID clients"
-        lead="Any other app that signs people in by OpenID Connect, such as Grafana."
-        action={<ButtonLink href="/admin/openid-clients/new">Register an OpenID client</ButtonLink>}
+        lead="Other apps that sign people in with OpenID Connect, such as Grafana."
+        action={<ButtonLink href="/admin/openid-clients/new">Register OpenID client</ButtonLink>}
       >
         {clients.records.length === 0 ? (
           <p className="text-muted">{term ? `No client matches “${term}”.` : "No OpenID clients yet."}</p>

@@ -12,7 +12,7 @@ import { Field, Select } from "../../ui/field.tsx";
 export const meta = pageTitle("Audit log · Console");
 
 const kinds = [
-  { value: "", label: "Everything" },
+  { value: "", label: "All actions" },
   { value: "required_mfa.", label: "Required MFA" },
   { value: "recovery.", label: "Recovery" },
   { value: "app.", label: "Apps" },
@@ -40,7 +40,7 @@ export default function ConsoleAuditPage() {
   return (
     <ConsolePage
       title="Audit log"
-      lead="Changes by admins, with their reasons, and accounts deleted by their owners. Entries are never removed."
+      lead="Every change by an admin, with its reason, and every account that its owner deleted. Entries are never removed."
     >
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
@@ -61,7 +61,7 @@ export default function ConsoleAuditPage() {
           </div>
         </Form>
       </Card>
-      <Card title={first ? "Newest first" : "Earlier"}>
+      <Card title={first ? "Entries" : "Earlier entries"}>
         {lines.length > 0 ? (
           <AuditLines lines={lines} />
         ) : (

@@ -28,7 +28,7 @@ export default function ConsoleCostImportPage() {
   return (
     <ConsolePage
       title={receipt.import.file}
-      lead="Receipt for a cost file in the platform’s books."
+      lead="A cost file imported into the platform’s books."
       actions={<ButtonLink href="/admin/books/import">Import another file</ButtonLink>}
     >
       {searchParams.has("imported") ? <Notice tone="good">Costs imported.</Notice> : null}
@@ -39,7 +39,7 @@ export default function ConsoleCostImportPage() {
             value: <Usd amount={current.amountUsd} />,
             note: "excludes days that a later import corrected",
           },
-          { label: "Daily totals", value: current.days.toLocaleString("en") },
+          { label: "Daily totals", value: current.days.toLocaleString("en"), note: "one per account and day" },
           { label: "Accounts", value: current.accounts.toLocaleString("en") },
         ]}
       />

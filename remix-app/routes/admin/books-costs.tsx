@@ -2,6 +2,7 @@ import { useLoaderData } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { count } from "../../admin/words.ts";
 import { monthText } from "../../http/date-text.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
@@ -37,7 +38,7 @@ export default function ConsoleCostsPage() {
   return (
     <ConsolePage
       title="Costs"
-      lead="What was imported from providers into the platform’s books."
+      lead="Costs imported from providers into the platform’s books."
       actions={
         <>
           <ButtonLink href={`/admin/books?month=${asked.month}`}>Books</ButtonLink>
@@ -54,9 +55,9 @@ export default function ConsoleCostsPage() {
         title={monthText(asked.month)}
         lead={
           <>
-            All that count: <Usd amount={totals.amountUsd} />. Days are as the provider dates them.{" "}
+            Total: <Usd amount={totals.amountUsd} />. Dates are the provider’s.{" "}
             {totals.replacedRecords > 0
-              ? `${totals.replacedRecords.toLocaleString("en")} replaced by a day’s total, which no longer count.`
+              ? `${count(totals.replacedRecords, "replaced record")} ${totals.replacedRecords === 1 ? "isn’t" : "aren’t"} included.`
               : null}
           </>
         }

@@ -58,7 +58,7 @@ export default function ConsoleImportPage() {
       lead={
         entry?.at === "review"
           ? "Check what the file contains and what it changes, then import it."
-          : "Import a provider’s cost export into the platform’s books as one total per account and day. A newer file corrects earlier ones."
+          : "Add a provider’s cost export to the platform’s books, as one total per account and day. A newer file replaces the totals of the days it covers."
       }
     >
       {entry?.at === "review" ? (

@@ -47,7 +47,7 @@ export default function ConsoleNewInvoicePage() {
       title={titles[entry.at]}
       lead={
         entry.at === "review"
-          ? `Check the details once more, then record the ${kindNames[entry.draft.kind ?? blankInvoice.kind].toLowerCase()}.`
+          ? `Check the details, then record the ${kindNames[entry.draft.kind ?? blankInvoice.kind].toLowerCase()}.`
           : "A provider’s invoice or credit note to the platform. You can review it before it’s recorded."
       }
     >

@@ -2,6 +2,7 @@ import { useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { count } from "../../admin/words.ts";
 import { monthText } from "../../http/date-text.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
@@ -33,7 +34,7 @@ export default function ConsoleInvoicesPage() {
   return (
     <ConsolePage
       title="Invoices"
-      lead="What providers invoice the platform. Recorded invoices can’t be changed."
+      lead="Providers’ invoices to the platform. Recorded invoices can’t be changed."
       actions={
         <>
           <ButtonLink href="/admin/books">Books</ButtonLink>
@@ -49,9 +50,11 @@ export default function ConsoleInvoicesPage() {
         title="The platform’s invoices"
         lead={
           <>
-            {filter.month ? `Counted in ${monthText(filter.month)}: ` : "All that count: "}
+            {filter.month ? `Total for ${monthText(filter.month)}: ` : "Total: "}
             <Usd amount={totals.amountUsd} />.{" "}
-            {totals.replacedRecords > 0 ? `${totals.replacedRecords} replaced, which no longer count.` : null}
+            {totals.replacedRecords > 0
+              ? `${count(totals.replacedRecords, "replaced invoice")} ${totals.replacedRecords === 1 ? "isn’t" : "aren’t"} included.`
+              : null}
           </>
         }
       >

@@ -7,7 +7,7 @@ import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-
 import { BookWorkspaceTable } from "../../admin/books/workspace-table.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { monthText } from "../../http/date-text.ts";
-import { cellsOf, stateWords } from "../../studio/costs/reconciliation.ts";
+import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -28,39 +28,37 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export default function ConsoleProviderMonthPage() {
   const { month, provider, cells, workspaces, days, causes } = useLoaderData<typeof loader>();
-  const state = cells[0]?.state ?? "agrees";
   return (
     <ConsolePage
       title={`${provider} in ${monthText(month)}`}
-      lead="Where the platform’s figures come from, and what explains a difference between them."
+      lead="The platform’s figures for this provider, and what explains a difference between them."
       actions={<ButtonLink href={`/admin/books?month=${month}`}>All providers</ButtonLink>}
     >
-      <Card title={causes.length > 0 ? "Likely causes" : stateWords[state].name} lead={leadOf(state, causes.length)}>
-        {causes.length > 0 ? <CauseList causes={causes} /> : null}
-      </Card>
-      <Card title="The month" lead="The platform’s own books, by account.">
+      {causes.length > 0 ? (
+        <Card
+          title="Likely causes"
+          lead="Most likely first. Amounts are what the provider charged beyond the metered cost. Causes can overlap, so don’t add the amounts up."
+        >
+          <CauseList causes={causes} />
+        </Card>
+      ) : null}
+      <Card title={monthText(month)} lead="The platform’s books, by account.">
         <ReconciliationTable cells={cells} linksOf={bookLinks} empty={null} />
       </Card>
       <Card
         title="Workspaces"
-        lead="Metered cost by workspace. Costs that a workspace imported itself don’t add to the platform’s books, but show where its runs are missing."
+        lead="Metered cost by workspace. “Own imports” are costs that a workspace imported itself. They aren’t in the platform’s books, but can show that runs of that workspace are missing."
         action={<ButtonLink href={`${providerPage({ month, provider })}/workspaces.csv`}>Download CSV</ButtonLink>}
       >
         <BookWorkspaceTable workspaces={workspaces} />
       </Card>
       <Card
         title="Days"
-        lead="Imported costs by the provider’s dates, metered costs by UTC dates. Near midnight they can fall on different days."
+        lead="Imported costs use the provider’s dates, metered costs use UTC. A request near midnight can fall on different days."
         action={<ButtonLink href={`${providerPage({ month, provider })}/days.csv`}>Download CSV</ButtonLink>}
       >
         <DayTable days={days} />
       </Card>
     </ConsolePage>
   );
-}
-
-function leadOf(state: keyof typeof stateWords, causes: number): string {
-  return causes > 0
-    ? "Most likely first. Amounts are what the provider charged beyond the metered cost. Causes can overlap, so don’t add the amounts up."
-    : stateWords[state].next;
 }

@@ -35,14 +35,14 @@ export default function ConsoleBooksPage() {
   return (
     <ConsolePage
       title="Books"
-      lead="What all workspaces’ runs cost, what was imported from providers into the platform’s books, and what providers invoice the platform."
+      lead="The cost of all workspaces’ runs, the costs imported from providers, and the providers’ invoices to the platform."
       actions={
         <>
+          <ButtonLink href="/admin/books/invoices">Invoices</ButtonLink>
+          <ButtonLink href={`/admin/books/costs${ofMonth}`}>Costs</ButtonLink>
           <ButtonLink href="/admin/books/import" variant="primary">
             Import a file
           </ButtonLink>
-          <ButtonLink href="/admin/books/invoices">Invoices</ButtonLink>
-          <ButtonLink href={`/admin/books/costs${ofMonth}`}>Costs</ButtonLink>
         </>
       }
     >
@@ -57,7 +57,7 @@ export default function ConsoleBooksPage() {
       <ClashCard clashes={clashes} />
       <Card
         title={monthText(asked.month)}
-        lead="Days are in UTC. Provider costs are matched by the date the provider gives, even if it uses another time zone. An invoice that covers several months is split between them by day. Costs and invoices of workspaces aren’t part of these books."
+        lead="Days are in UTC. Provider costs are matched by the date the provider gives, even if it uses another time zone. An invoice that covers several months is split between them by day. Costs and invoices that workspaces enter for themselves aren’t included."
         action={
           <div className="flex flex-wrap gap-2">
             <ButtonLink href={`/admin/books.csv${ofMonth}`}>Download CSV</ButtonLink>

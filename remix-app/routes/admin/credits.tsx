@@ -54,7 +54,7 @@ export default function ConsoleCreditsPage() {
           {
             label: "Available",
             value: <Credits amount={account?.available ?? null} />,
-            note: account ? undefined : "The first grant or call opens the account",
+            note: account ? undefined : "Opened by the first grant or request",
           },
         ]}
       />
@@ -63,10 +63,10 @@ export default function ConsoleCreditsPage() {
         lead={
           plan ? (
             <>
-              Pays by the plan {plan.name}, which warns below <Credits amount={plan.lowCredits} /> credits.
+              On the {plan.name} plan. Warns when the balance falls below <Credits amount={plan.lowCredits} /> credits.
             </>
           ) : (
-            "Not charged now: the plan charges another account."
+            "Requests aren’t paid from this balance, because the plan charges another one."
           )
         }
         action={
@@ -84,7 +84,7 @@ export default function ConsoleCreditsPage() {
       >
         <p>
           <a className="link" href={payer === "workspace" ? `/admin/workspaces/${id}` : `/admin/users/${id}`}>
-            {payer === "workspace" ? "Open workspace" : "Open account"}
+            {payer === "workspace" ? "View workspace" : "View account"}
           </a>
         </p>
       </Card>

@@ -82,20 +82,20 @@ export default function ConsoleModelChangePage() {
   const { model, route, providerId } = scope;
   const back = model.id === "" ? "/admin/models" : `/admin/models?${new URLSearchParams({ model: model.id })}`;
   return (
-    <ConsolePage title={title} lead={step === "price" ? `${model.id} through ${providerId}` : model.id}>
+    <ConsolePage title={title} lead={step === "price" ? `${model.id} at ${providerId}` : model.id}>
       <Panel>
         <ChangeForm
           effects={effects}
           confirm={
             model.id === ""
-              ? { text: "the model’s ID once more", what: "the ID you entered above" }
+              ? { label: "Type the model’s ID again to confirm" }
               : { text: model.id, what: "the model’s ID" }
           }
           failed={failed}
           submit={title.startsWith("Edit ") ? "Save changes" : title}
           danger={removes.has(step)}
           cancelTo={back}
-          {...(step === "cancel-price" ? { cancel: "Keep the price" } : {})}
+          {...(step === "cancel-price" ? { cancel: "Keep price" } : {})}
           hidden={hidden}
           {...(hasPreview ? { preview: answer?.preview ?? null } : {})}
         >

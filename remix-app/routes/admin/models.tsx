@@ -46,13 +46,13 @@ export default function ConsoleModelsPage() {
     );
   }
   return (
-    <ConsolePage title="Models" lead="The catalogue, and what each model costs.">
+    <ConsolePage title="Models" lead="All models, and what each one costs.">
       {done ? <Notice tone="good">Model deleted. The change is in the audit log.</Notice> : null}
       <SearchCard title="Find a model" label="Name or ID" term={term} />
       <Card
         title={term ? `Models that match “${term}”` : "All models"}
         lead="USD per million tokens."
-        action={<ButtonLink href="/admin/models/new">Add a model</ButtonLink>}
+        action={<ButtonLink href="/admin/models/new">Add model</ButtonLink>}
       >
         <ModelTable
           models={models}

@@ -39,11 +39,11 @@ export default function ConsoleOpenidClientPage() {
         base={base}
         enabled={client.enabled}
         facts={[
-          { label: "Redirect URIs", values: client.redirectUris, none: "None: sign-in on devices only" },
+          { label: "Redirect URIs", values: client.redirectUris, none: "None: device sign-in only" },
           { label: "Post-logout redirect URIs", values: client.postLogoutRedirectUris, none: "None" },
           { label: "Logout URL", values: client.logoutUrl === null ? [] : [client.logoutUrl], none: "None" },
           { label: "Scopes", values: client.scopes, none: "None" },
-          { label: "Sign-in on devices", values: [], none: client.allowsDeviceGrant ? "Allowed" : "Not allowed" },
+          { label: "Device sign-in", values: [], none: client.allowsDeviceGrant ? "Allowed" : "Not allowed" },
         ]}
       />
       <Card title="Settings for the developer" lead="Most libraries need the issuer, the client ID and the secret.">

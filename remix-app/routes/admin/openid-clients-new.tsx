@@ -14,7 +14,7 @@ import { Select } from "../../ui/field.tsx";
 
 export const handle: RouteHandle = { maxBodyBytes: uriFormLimits.maxBodyBytes };
 
-export const meta = pageTitle("Register an OpenID client · Console");
+export const meta = pageTitle("Register OpenID client · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id } = await requireInfrastructureAdmin(context, request);
@@ -48,7 +48,7 @@ export default function ConsoleNewOpenidClientPage() {
   const failed = answer?.failed ?? kept;
   return (
     <RegistryFormPage
-      title="Register an OpenID client"
+      title="Register OpenID client"
       madeTitle="OpenID client registered"
       made={answer?.made}
       pages={pages}
@@ -56,7 +56,7 @@ export default function ConsoleNewOpenidClientPage() {
         "Once you confirm, people can sign in to the client with their accounts, after they agree to its scopes.",
         "A confidential client’s secret is shown once, on the next page. A public client has none.",
       ]}
-      confirm={{ text: "the client ID once more", what: "the client ID above" }}
+      confirm={{ label: "Type the client ID again to confirm" }}
       failed={failed}
       submit="Register client"
       cancelTo="/admin/apps"

@@ -46,11 +46,9 @@ export default function ConsolePlanPage() {
       <Panel>
         <ChangeForm
           effects={planEffects(plan)}
-          confirm={
-            plan ? { text: plan.id, what: "the plan’s ID" } : { text: "the plan’s ID once more", what: "the ID above" }
-          }
+          confirm={plan ? { text: plan.id, what: "the plan’s ID" } : { label: "Type the plan’s ID again to confirm" }}
           failed={failed}
-          submit={plan ? "Save plan" : "Add plan"}
+          submit={plan ? "Save changes" : "Add plan"}
           cancelTo="/admin/plans"
           hidden={plan ? { seen: plan.version } : {}}
         >

@@ -57,7 +57,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 async function compareFiles(context: AppLoadContext, form: FormData) {
   const failed = (message: string) => data({ upload: refused({ message }, form) }, { status: 400 });
   const names = readNames(String(form.get("names") ?? ""));
-  if (!names) return failed("Enter providers as id=name, one per line, such as eu_openai=openai.");
+  if (!names) return failed("Enter providers as ID=name, one per line, such as eu_openai=openai.");
   try {
     const files = await readFiles(context, form);
     if (files.length === 0) return failed("Choose a price file.");
@@ -132,7 +132,7 @@ export default function ConsolePricesPage() {
       {shown && shown.prices.length > 0 ? (
         <Card
           title="Choose prices"
-          lead="USD per million tokens; fees per request. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the file again."
+          lead="USD per million tokens; fees per request. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the files again."
         >
           <ReviewForm shown={shown} failed={review} />
         </Card>

@@ -7,7 +7,6 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
-import { dayText } from "../../http/date-text.ts";
 import { searchTerm } from "../../http/search-params.ts";
 import { rangeDays, readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
@@ -80,20 +79,20 @@ function ProvidersState({
       ) : null}
       <Card
         title="Health"
-        lead="Runs that each provider answered, and failed requests, including those that another route then answered."
+        lead="For each provider: runs it answered and requests it failed, even if another route then answered them."
       >
         <HealthTable health={health} now={now} />
       </Card>
       <Card
         title="Skipped routes"
-        lead="A route that keeps failing is skipped for up to five minutes. Each functions process keeps that in memory, so this lists the routes that runs of the last 15 minutes skipped, once those runs ended."
+        lead="A route that keeps failing is skipped for up to five minutes. This lists the routes that runs skipped in the last 15 minutes. Runs in progress aren’t included."
       >
         <SkippedTable routes={skipped} now={now} />
       </Card>
       <Card
         id="usage"
         title="Usage"
-        lead={`All workspaces from ${dayText(days.first)} to ${dayText(days.last)}, UTC, including today so far.`}
+        lead="All workspaces, including today so far."
         action={
           <ButtonLink href={`/admin/providers.csv?${new URLSearchParams({ from: days.first, to: days.last })}`}>
             Download CSV

@@ -51,10 +51,10 @@ export default function ConsoleNewOverridePage() {
           <ChangeForm
             effects={[
               `Once you confirm, blocks on ${email} no longer apply: bans, an unconfirmed email, and limits on attempts for this email.`,
-              "The password, bot challenges, blocked IP addresses and MFA still apply.",
-              "It expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
+              "The password, MFA and bot checks are still required, and blocked IP addresses stay blocked.",
+              "The override expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
             ]}
-            confirm={{ text: email, what: "the email of the override" }}
+            confirm={{ text: email, what: "the email that the override is for" }}
             failed={failed}
             submit="Create override"
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}

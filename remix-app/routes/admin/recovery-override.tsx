@@ -60,17 +60,18 @@ export async function action(args: ActionFunctionArgs) {
 export default function ConsoleOverridePage() {
   const { email, override, step, lock, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
-  const made = `Created on ${timeText(override.createdAt)} by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
+  const made = `The override was created on ${timeText(override.createdAt)} by ${override.createdBy ?? "a former admin"}. Reason: ${override.reason}`;
   const effects =
     step === "send"
       ? [
-          `${email} gets an email with a link and a code. Either one signs in once, within 15 minutes. Administrators can’t see them.`,
-          "Any earlier email stops working. Once used, it lifts a ban, confirms the email, and signs the account out of every device and app.",
+          `${email} gets an email with a link and a code. Either one signs them in once and expires after 15 minutes. Admins can’t see the link or the code.`,
+          "Any earlier recovery email stops working.",
+          "Using the new email lifts a ban, confirms the address and signs the account out of every device and app.",
           made,
         ]
       : [
-          `Once you confirm, ${email} is subject to its blocks again.`,
-          "Recovery emails sent with it stop working. Anyone already signed in stays signed in.",
+          `Once you confirm, blocks on ${email} apply again.`,
+          "Recovery emails sent with this override stop working. Existing sessions stay signed in.",
           made,
         ];
   return (
@@ -81,7 +82,7 @@ export default function ConsoleOverridePage() {
         ) : (
           <ChangeForm
             effects={effects}
-            confirm={{ text: email, what: "the email of the override" }}
+            confirm={{ text: email, what: "the email that the override is for" }}
             failed={failed}
             submit={steps[step]}
             danger={step === "revoke"}

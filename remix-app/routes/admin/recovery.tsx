@@ -15,8 +15,8 @@ export const meta = pageTitle("Recovery · Console");
 
 const doneWords: Record<string, string> = {
   new: "Override created. It’s in effect now.",
-  send: "We sent the recovery email. Its link and code work once, for 15 minutes. Earlier ones no longer work.",
-  revoke: "Override revoked. Recovery emails sent with it no longer work.",
+  send: "We sent the recovery email. Its link and code expire in 15 minutes and work once. Earlier recovery emails no longer work.",
+  revoke: "Override revoked. Recovery emails sent with the override no longer work.",
 };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
@@ -48,8 +48,13 @@ export default function ConsoleRecoveryPage() {
               error={asked && !overview ? "Enter a whole email address, such as name@example.com" : undefined}
             />
           </div>
-          <Button>Search</Button>
+          <Button variant="secondary">Search</Button>
         </Form>
+        {overview ? null : (
+          <p className="mt-3 text-muted">
+            Search for the person’s email first. If no account has it, signing in with a recovery email creates one.
+          </p>
+        )}
       </Card>
       {overview ? (
         <>
@@ -60,9 +65,7 @@ export default function ConsoleRecoveryPage() {
           <BlocksCard overview={overview} />
           <RecoveryEventsCard events={overview.events} />
         </>
-      ) : (
-        <p className="text-muted">Search for an email first. If it has no account, recovery creates one.</p>
-      )}
+      ) : null}
     </ConsolePage>
   );
 }

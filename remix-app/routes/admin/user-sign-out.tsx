@@ -63,7 +63,7 @@ export default function ConsoleSignOutPage() {
             effects={[
               `${name} is signed out of every browser and device (${count(sessions, "session")} now) immediately.`,
               "App sessions, gateway tokens and sign-ins in progress also end.",
-              "Keys of workspaces keep working. The account can sign in again as before.",
+              "Workspace API keys keep working. The person can sign in again as before.",
               "If any session ends, the owner gets an email.",
             ]}
             confirm={{ text: name, what: name === id ? "the account’s ID" : "the account’s email" }}

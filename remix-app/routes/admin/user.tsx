@@ -37,9 +37,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const step = searchParams.get("done");
   const done =
     step === "sign-out" ? signedOut : (Object.entries(policySteps).find(([name]) => name === step)?.[1].done ?? null);
-  const { state, generation, locks } = policy;
+  const { state, locks } = policy;
   const oneself = account.id === admin.id;
-  return { account, policy: { state, generation, locks }, timeline, blocks, cursor, done, oneself };
+  return { account, policy: { state, locks }, timeline, blocks, cursor, done, oneself };
 }
 
 export default function ConsoleUserPage() {
@@ -48,7 +48,7 @@ export default function ConsoleUserPage() {
   return (
     <ConsolePage title={account.email ? <EmailTitle email={account.email} /> : "Account"} lead={account.displayName}>
       {done ? <Notice tone="good">{done}</Notice> : null}
-      <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
+      <Card title="State" lead={account.infrastructureAdmin ? "This account can use the console." : undefined}>
         <AccountState account={account} policy={policy} />
         <p className="mt-4 break-all font-mono text-muted text-small">{account.id}</p>
         <AccountLinks id={account.id} email={account.email} />
@@ -73,12 +73,16 @@ export default function ConsoleUserPage() {
       <Card
         id="blocks"
         title="Blocked IP addresses"
-        lead="IP addresses this account used recently that are blocked now. If the attempts came from another IP address, search for it."
+        lead="Blocked IP addresses that this account used recently. If sign-in fails from another IP address, search for that one."
         action={<ButtonLink href="/admin/address-blocks">Find an IP address</ButtonLink>}
       >
         <AddressBlockTable blocks={blocks} empty="None of the account’s recent IP addresses is blocked." />
       </Card>
-      <Card id="timeline" title={cursor ? "Timeline, earlier" : "Timeline"} lead="Actions by its owner and by admins.">
+      <Card
+        id="timeline"
+        title={cursor ? "Timeline, earlier" : "Timeline"}
+        lead="Actions by the account’s owner and by admins."
+      >
         <Timeline entries={timeline.entries} />
         <nav aria-label="Timeline" className="mt-4 flex gap-4 empty:hidden">
           {cursor ? (

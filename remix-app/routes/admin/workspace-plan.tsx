@@ -14,7 +14,7 @@ import { DataTable } from "../../ui/data-table.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Move to plan · Console");
+export const meta = pageTitle("Change plan · Console");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
@@ -26,7 +26,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const others = plans.filter(({ id }) => id !== workspace.planId);
   const to = others.find(({ id }) => id === asked) ?? null;
   return {
-    workspace: { id: workspace.id, name: workspace.name, planId: workspace.planId },
+    workspace: {
+      id: workspace.id,
+      name: workspace.name,
+      planId: workspace.planId,
+      plan: workspace.plan?.name ?? workspace.planId,
+    },
     others,
     to,
     effects: to ? moveEffects(workspace, to) : [],
@@ -57,9 +62,9 @@ export default function ConsoleWorkspacePlanPage() {
   const page = `/admin/workspaces/${workspace.id}`;
   if (lock || !to) {
     return (
-      <ConsolePage title="Move to plan" lead={workspace.name}>
+      <ConsolePage title="Change plan" lead={workspace.name}>
         {lock ? <Notice>{lock}</Notice> : null}
-        <Card title="Choose a plan" lead={`The workspace is on the plan ${workspace.planId}.`}>
+        <Card title="Choose a plan" lead={`The workspace is on the ${workspace.plan} plan.`}>
           <DataTable
             caption="Plans"
             rows={lock ? [] : others}

@@ -2,6 +2,7 @@ import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { payerWords } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { count } from "../../admin/words.ts";
 import { moveLock, requireConsoleWorkspace } from "../../admin/workspace.ts";
 import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -26,7 +27,7 @@ export default function ConsoleWorkspacePage() {
   const { id, name, createdAt, plan, planId, members, owners, account, approvedAt, approvedBy, liveKeys } = workspace;
   return (
     <ConsolePage title={name} lead="A workspace: its plan, credits and keys.">
-      {done ? <Notice tone="good">The workspace is now on the plan {plan?.name ?? planId}.</Notice> : null}
+      {done ? <Notice tone="good">The workspace is now on the {plan?.name ?? planId} plan.</Notice> : null}
       <Card title="Workspace">
         <ul className="space-y-1">
           <li>
@@ -51,19 +52,17 @@ export default function ConsoleWorkspacePage() {
       <Card
         title="Plan"
         lead={plan ? `${plan.name}, paid by ${plan.payer === "member" ? "each member" : "the workspace"}` : undefined}
-        action={lock ? undefined : <ButtonLink href={`/admin/workspaces/${id}/plan`}>Move to plan</ButtonLink>}
+        action={lock ? undefined : <ButtonLink href={`/admin/workspaces/${id}/plan`}>Change plan</ButtonLink>}
       >
         {plan ? (
           <p>
             Markup ×{plan.markup}.{" "}
             <a className="link" href={`/admin/plans/${plan.id}`}>
-              Plan {plan.id}
+              View the {plan.name} plan
             </a>
           </p>
         ) : (
-          <Notice tone="warn">
-            The plan {planId} doesn’t exist: requests are refused. Move the workspace to a plan.
-          </Notice>
+          <Notice tone="warn">The plan {planId} doesn’t exist, so requests are refused. Choose another plan.</Notice>
         )}
         {lock ? <p className="mt-3 text-muted">{lock}</p> : null}
       </Card>
@@ -71,17 +70,17 @@ export default function ConsoleWorkspacePage() {
         title="Credits"
         lead={
           plan?.payer === "member"
-            ? `${payerWords.member} pays from their own balance. The workspace’s balance isn’t used now.`
-            : "The workspace’s balance pays for all calls."
+            ? `${payerWords.member} pays from their own balance. The workspace’s balance isn’t used.`
+            : "All requests are paid from the workspace’s balance."
         }
-        action={<ButtonLink href={`/admin/credits/workspace/${id}`}>Open credits</ButtonLink>}
+        action={<ButtonLink href={`/admin/credits/workspace/${id}`}>View credits</ButtonLink>}
       >
         {account ? (
           <p>
             Balance <Credits amount={account.balance} />, available <Credits amount={account.available} />
           </p>
         ) : (
-          <p className="text-muted">The account isn’t open yet.</p>
+          <p className="text-muted">No credits yet. The first grant or request opens the credit account.</p>
         )}
         {plan?.payer === "member" ? (
           <ul className="mt-3 space-y-1">
@@ -97,7 +96,7 @@ export default function ConsoleWorkspacePage() {
       </Card>
       <Card
         title="Keys"
-        lead={`${liveKeys} ${liveKeys === 1 ? "key works" : "keys work"} now.`}
+        lead={liveKeys === 0 ? "No active keys" : count(liveKeys, "active key")}
         action={
           <ButtonLink
             href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}

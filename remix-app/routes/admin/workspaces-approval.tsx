@@ -13,6 +13,7 @@ import {
   requireApprovable,
 } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { count } from "../../admin/words.ts";
 import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -83,11 +84,11 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
   const asked = request
     ? [
-        `${request.requestedBy ?? "A former member"} requested it on ${timeText(request.requestedAt)}.`,
-        ...(request.note ? [`For: ${request.note}`] : []),
+        `${request.requestedBy ?? "A former member"} requested approval on ${timeText(request.requestedAt)}.`,
+        ...(request.note ? [`Purpose: ${request.note}`] : []),
       ]
     : [];
-  const keys = `${liveKeys} ${liveKeys === 1 ? "key works" : "keys work"} now.`;
+  const keys = liveKeys === 0 ? "It has no active keys." : `It has ${count(liveKeys, "active key")}.`;
   const emails = "The requester and the owners get an email";
   switch (step) {
     case "approve":
@@ -106,7 +107,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
     case "withdraw":
       return [
         `Once you confirm, members of ${name} can no longer create or rotate keys.`,
-        `${keys} They keep working.`,
+        liveKeys === 0 ? keys : `${keys} Active keys keep working.`,
         ...(approvedAt
           ? [`It has been approved since ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
           : []),

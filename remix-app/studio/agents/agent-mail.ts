@@ -17,7 +17,9 @@ export function agentRequestMail(
       news: [`A member of one of your workspaces on ${product} wants to connect a coding agent.`],
       facts: [["Agent", `${agentNames[tool]} on ${quoted(host)}`]],
       action: { label: "Review request", url: `${origin}/workspaces/${workspaceId}/ai/keys` },
-      more: ["If you approve it, the member’s agents get API keys that expire after 8 hours."],
+      more: [
+        "The request shows the member and the workspace. If you approve it, the member’s agents get API keys that expire after 8 hours.",
+      ],
       footer: ["You’re getting this email because you manage API keys in that workspace."],
     }),
   };

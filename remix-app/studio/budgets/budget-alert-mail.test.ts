@@ -50,7 +50,7 @@ test("the alert for a used-up budget says that requests are refused", () => {
 
 test("the alert for a budget with too little left says that requests are refused, and exactly how much is left", () => {
   expect(mail({ threshold: 100, refusing: true })).toEqual({
-    subject: "Requests are refused because the monthly budget of a workspace is used up",
+    subject: "Requests are refused: too little is left of a workspace’s monthly budget",
     text: `Requests are being refused because too little is left of the monthly budget of the workspace Acme.
 
 Workspace: Acme

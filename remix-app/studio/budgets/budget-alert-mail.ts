@@ -68,16 +68,16 @@ function newsWords(alert: BudgetAlert) {
   // A label's budget does not refuse requests by keys without the label.
   const requests = scope === "label" ? "Requests by keys with this label" : "Its requests";
   const request = scope === "label" ? "A request by a key with this label" : "A request";
-  const budget = `monthly budget of ${scope === "app" ? "an" : "a"} ${scope}`;
+  const a = scope === "app" ? "an" : "a";
   const single = `${request} is refused with 402 budget_exceeded if its maximum cost exceeds what’s left,`;
   if (refusing) {
     return {
-      subject: `Requests are refused because the ${budget} is used up`,
+      subject: `Requests are refused: too little is left of ${a} ${scope}’s monthly budget`,
       news: `Requests are being refused because too little is left of the monthly budget of ${whose}.`,
       consequence: single,
     };
   }
-  const subject = `The ${budget} is ${threshold}% used`;
+  const subject = `The monthly budget of ${a} ${scope} is ${threshold}% used`;
   if (threshold === 100) {
     const consequence = `${requests} are refused with 402 budget_exceeded`;
     return { subject, news: `The monthly budget of ${whose} is used up.`, consequence };

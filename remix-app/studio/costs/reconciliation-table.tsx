@@ -4,7 +4,7 @@ import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { RoundedDifference } from "./difference-text.tsx";
-import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, rounds, stateWords } from "./reconciliation.ts";
+import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, stateWords } from "./reconciliation.ts";
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
@@ -31,9 +31,7 @@ export function ReconciliationTable({
   const decimals = {
     metered: columnDecimals(cells.map(({ meteredUsd }) => meteredUsd)),
     imported: columnDecimals(cells.map(({ importedUsd }) => importedUsd)),
-    lessMetered: differenceDecimals(cells.map(({ importedDifferenceUsd }) => importedDifferenceUsd)),
     invoiced: columnDecimals(cells.map(({ invoicedUsd }) => invoicedUsd)),
-    lessImported: differenceDecimals(cells.map(({ invoicedDifferenceUsd }) => invoicedDifferenceUsd)),
   };
   const columns: [DataColumn<ReconciledLine>, ...DataColumn<ReconciledLine>[]] = [
     { label: "Provider", cell: (line) => <Name line={line} to={providerTo?.(line.cell)} /> },
@@ -59,11 +57,7 @@ export function ReconciliationTable({
         account.of === "one" && importedDifferenceUsd === null ? (
           <Unknown />
         ) : (
-          <RoundedDifference
-            usd={importedDifferenceUsd}
-            percent={importedDifferencePercent}
-            decimals={decimals.lessMetered}
-          />
+          <RoundedDifference usd={importedDifferenceUsd} percent={importedDifferencePercent} decimals={2} />
         ),
     },
     {
@@ -75,11 +69,7 @@ export function ReconciliationTable({
       label: "Invoiced − imported",
       numeric: true,
       cell: ({ cell: { invoicedDifferenceUsd, invoicedDifferencePercent } }) => (
-        <RoundedDifference
-          usd={invoicedDifferenceUsd}
-          percent={invoicedDifferencePercent}
-          decimals={decimals.lessImported}
-        />
+        <RoundedDifference usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} decimals={2} />
       ),
     },
     { label: "Status", cell: (line) => <Status line={line} links={linksOf(line.cell, line.only)} /> },
@@ -96,10 +86,6 @@ export function ReconciliationTable({
       empty={empty}
     />
   );
-}
-
-function differenceDecimals(differences: readonly (string | null)[]): number {
-  return columnDecimals(differences.filter((difference) => difference !== null && !rounds(difference)));
 }
 
 function Name({ line: { cell, only }, to }: { line: ReconciledLine; to: string | undefined }) {

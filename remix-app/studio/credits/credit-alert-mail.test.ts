@@ -15,13 +15,13 @@ const alert: CreditAlert = {
 };
 const site = { origin: "https://gatehouse.example", product: "Gatehouse" };
 
-test("an email about low credits names the workspace, the exact balance, the threshold and the page", () => {
+test("an email about low credits names the workspace, the balance, the threshold and the page", () => {
   const { subject, text } = creditAlertMail(alert, site);
   expect(subject).toBe("A workspace is low on credits");
   expect(text).toBe(
     [
       "The workspace Orbit has fewer than 100 credits left.",
-      "Balance: 99.00000001 credits",
+      "Balance: 99.00 credits",
       `View credits:\n${site.origin}/workspaces/${alert.workspaceId}/ai/credits`,
       "Once the credits are used up, requests are refused with 402 insufficient_credits. Ask an administrator of Gatehouse to add credits.",
       "-- \nYou’re getting this email because you own the workspace, or your role manages its AI policy.",
@@ -33,7 +33,7 @@ test("an email about used-up credits says how many credits requests in progress 
   const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
   const { subject, text } = creditAlertMail(empty, site);
   expect(subject).toBe("A workspace is out of credits");
-  expect(text).toContain("Held by requests in progress: 98 credits\nAvailable: 1.00000001 credits");
+  expect(text).toContain("Held by requests in progress: 98.00 credits\nAvailable: 1.00 credits");
   expect(text).toContain("are refused with 402 insufficient_credits");
 });
 

@@ -1,6 +1,7 @@
 import { quoted } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
+import { exactCredits, formatCredits } from "../../ui/format-amount.ts";
 
 /**
  * A balance that became low or empty, as returned by `ai.sweep_credit_alerts`. Amounts are exact strings in credits.
@@ -40,17 +41,17 @@ export function creditAlertMail(
         }
       : {
           subject: owned ? "A workspace is low on credits" : "You’re low on credits",
-          news: `${whose} has fewer than ${threshold} credits left.`,
+          news: `${whose} has fewer than ${exactCredits(threshold)} credits left.`,
           consequence: `Once the credits are used up, requests are refused with 402 insufficient_credits. ${ask}`,
         };
   const parts: MailParts = {
     news: [words.news],
     facts: [
-      ["Balance", `${balance} credits`],
+      ["Balance", `${formatCredits(balance)} credits`],
       ...(held
         ? ([
-            ["Held by requests in progress", `${reserved} credits`],
-            ["Available", `${available} credits`],
+            ["Held by requests in progress", `${formatCredits(reserved)} credits`],
+            ["Available", `${formatCredits(available)} credits`],
           ] as const)
         : []),
     ],

@@ -11,7 +11,7 @@ describe("the email about a request for approval", () => {
   test("an approval email names the workspace, the requester and the queue, and the note if there is one", () => {
     const { text } = approvalRequestMail({ ...asked, note: "Nightly\n\nsummaries" }, site);
     expect(text).toContain("Workspace: Night shift");
-    expect(text).toContain("For: Nightly summaries");
+    expect(text).toContain("Purpose: Nightly summaries");
     expect(text).toContain(`${origin}/admin/approvals`);
     expect(approvalRequestMail(asked, site).text).not.toContain("For:");
   });
@@ -45,7 +45,7 @@ describe("the email about an answer to an approval request", () => {
 
   test("the email about an answer to an approval request gives the reason if the request was declined", () => {
     const { subject, text } = approvalAnswerMail({ ...answered, declineReason: "Which team?" }, site);
-    expect(subject).toBe("Your request for API keys was declined");
+    expect(subject).toBe("The request for API keys was declined");
     expect(text).toContain("Reason: Which team?");
   });
 });

@@ -14,10 +14,10 @@ export function approvalRequestMail(
     facts: [
       ["Workspace", quoted(workspaceName)],
       ["Requested by", quoted(requester)],
-      ...(note ? [["For", quoted(note)] as const] : []),
+      ...(note ? [["Purpose", quoted(note)] as const] : []),
     ],
     action: { label: "Review request", url: `${origin}/admin/approvals` },
-    footer: [`You’re getting this email because you’re an infrastructure admin of ${product}.`],
+    footer: [`You’re getting this email because you’re an administrator of ${product}.`],
   };
   return { subject: "A workspace requests approval for API keys", text: mailText(parts) };
 }
@@ -37,11 +37,11 @@ export function approvalAnswerMail(
     return { subject: "Your workspace can create API keys", text };
   }
   const parts: MailParts = {
-    news: [`An administrator of ${product} declined the request for API keys of the workspace ${name}.`],
+    news: [`An administrator of ${product} declined the API key request of the workspace ${name}.`],
     facts: [["Reason", quoted(declineReason)]],
     action: { label: "View request", url },
     more: ["You can request approval again."],
     footer,
   };
-  return { subject: "Your request for API keys was declined", text: mailText(parts) };
+  return { subject: "The request for API keys was declined", text: mailText(parts) };
 }

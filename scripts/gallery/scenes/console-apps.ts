@@ -43,7 +43,7 @@ export const consoleAppStates = statesOf("Console", [
       return `/admin/apps/${name}/rotate`;
     },
     async (scene) => {
-      await confirm(scene, { text: scene.page.url().split("/").at(-2) ?? "", button: "Rotate the secret" });
+      await confirm(scene, { text: scene.page.url().split("/").at(-2) ?? "", button: "Rotate secret" });
       await scene.page.getByText("The new secret").waitFor();
     },
   ],

@@ -162,7 +162,7 @@ export const consoleStates = statesOf("Console", [
     "admin/models-change",
     "admin",
     "/admin/models/new",
-    ({ page }) => refuse(page, "Add a model"),
+    ({ page }) => refuse(page, "Add model"),
   ],
   ["Edit a model", "admin/models-change", "admin", "/admin/models/edit?model=demo-chat"],
   ["Disable a model", "admin/models-change", "admin", "/admin/models/disable?model=demo-chat"],
@@ -188,10 +188,10 @@ export const consoleStates = statesOf("Console", [
     "/admin/models?model=demo-chat",
     async ({ page }) => {
       await page
-        .getByRole("link", { name: /^Add a price/ })
+        .getByRole("link", { name: /^Add price/ })
         .first()
         .click();
-      await page.getByRole("heading", { level: 1, name: "Add a price" }).waitFor();
+      await page.getByRole("heading", { level: 1, name: "Add price" }).waitFor();
     },
   ],
   [
@@ -204,12 +204,12 @@ export const consoleStates = statesOf("Console", [
       // Picks a random minute, since two prices cannot start in the same one.
       const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
       await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
-      await confirm(scene, { text: "demo-chat", button: "Add a price" });
+      await confirm(scene, { text: "demo-chat", button: "Add price" });
       await page
         .getByRole("link", { name: /^Cancel the price/ })
         .first()
         .click();
-      await page.getByRole("heading", { level: 1, name: "Cancel the price" }).waitFor();
+      await page.getByRole("heading", { level: 1, name: "Cancel price" }).waitFor();
     },
   ],
   [
@@ -223,8 +223,8 @@ export const consoleStates = statesOf("Console", [
       await page.getByLabel("ID", { exact: true }).fill(id);
       await page.getByLabel("Name", { exact: true }).fill("Harbour large");
       await page.getByLabel("Owned by").fill("harbour");
-      await confirm(scene, { text: id, button: "Add a model" });
-      await page.getByText("Callers can’t use this model yet.").waitFor();
+      await confirm(scene, { text: id, button: "Add model" });
+      await page.getByText("Callers get 404 until you fix this:").waitFor();
     },
   ],
   ["Price proposals", "admin/prices", "admin", "/admin/prices"],
@@ -238,7 +238,7 @@ export const consoleStates = statesOf("Console", [
     async (scene) => {
       await comparePrices(scene);
       await scene.page.getByRole("checkbox").first().check();
-      await refuse(scene.page, "Apply the chosen prices");
+      await refuse(scene.page, "Apply chosen prices");
     },
   ],
   ["Providers", "admin/providers", "admin", "/admin/providers"],

@@ -82,7 +82,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/chat/completions",
     summary: "Create a chat completion",
     description:
-      "OpenAI's chat completions. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of messages and tools pass to the provider. The response is the provider's, with platform added. With stream: true, it is a stream of server-sent events; the last one before [DONE] has usage and platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
+      "Compatible with OpenAI's chat completions. An optional field that is null counts as absent. Unknown top-level fields are forwarded if this kind of provider supports them; otherwise they are dropped and listed in platform.ignored. Unknown fields inside messages and tools are always forwarded. The response is the provider's, plus a platform object. With stream: true, the response is a stream of server-sent events, and the last event before [DONE] contains usage and platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
     body: {
       schema: chatSchema,
       example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
@@ -96,7 +96,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/responses",
     summary: "Create a response",
     description:
-      "OpenAI's responses, stateless: nothing is stored. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of items and tools pass to the provider. With stream: true, it is a stream of server-sent events; response.completed has platform.",
+      "Compatible with OpenAI's responses, but stateless: nothing is stored. An optional field that is null counts as absent. Unknown top-level fields are forwarded if this kind of provider supports them; otherwise they are dropped and listed in platform.ignored. Unknown fields inside items and tools are always forwarded. With stream: true, the response is a stream of server-sent events, and the response.completed event contains platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
     answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
     problems: [...ofCalls, "unsupported_schema"],
@@ -108,7 +108,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     headers: messagesHeaders,
     summary: "Create a message",
     description:
-      "Anthropic's messages. The credential may also be sent as x-api-key. The body passes to the provider unchanged but for model; unknown top-level fields are left out and named in platform.ignored. The response is the provider's, with platform added. With stream: true, it is a stream of server-sent events; message_stop has platform.",
+      "Compatible with Anthropic's messages. You can also send the credential as x-api-key. Except for model, the body is forwarded unchanged; unknown top-level fields are dropped and listed in platform.ignored. The response is the provider's, plus a platform object. With stream: true, the response is a stream of server-sent events, and the message_stop event contains platform.",
     body: {
       schema: messagesSchema,
       example: { model: "demo-messages", max_tokens: 64, messages: [{ role: "user", content: "Say hello." }] },
@@ -185,7 +185,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "GET",
     path: "/v1/models/{model}",
     tag: "Models and credentials",
-    summary: "Read a model",
+    summary: "Get a model",
     credentials: anyCredential,
     pathExamples: { model: "demo-chat" },
     headers: readHeaders.extend(versionHeader),
@@ -288,7 +288,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     id: "getUsage",
     method: "GET",
     path: "/v1/usage",
-    summary: "Read the usage report of the calling app",
+    summary: "Get the usage report of the calling app",
     description:
       "The range is half-open, at most 365 days, and defaults to the 365 days up to now. previous is the range of the same length before it.",
     query: utcWindow,

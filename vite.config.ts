@@ -11,8 +11,8 @@ declare module "@remix-run/server-runtime" {
 
 export default defineConfig(({ command }) => ({
   plugins: [tailwindcss(), remix(remixConfig)],
-  // Vite finds dependencies in these files before the first visit. One found during a visit would reload the page with
-  // two copies of React.
+  // Vite finds dependencies in these files before the first visit. A dependency found during a visit would reload the
+  // page with two copies of React.
   optimizeDeps: { entries: ["remix-app/entry.client.tsx", "remix-app/root.tsx", "remix-app/routes/**/*.tsx"] },
   // Keeps the hashed files of earlier builds, because open pages, and a server that still runs on one, request them.
   build: { target: "es2022", assetsInlineLimit: 0, emptyOutDir: false },

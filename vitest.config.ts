@@ -30,7 +30,7 @@ export default defineConfig({
           include: [sql],
           exclude: generated,
           globalSetup,
-          // Concurrent callers wait for each other, and for the processors.
+          // Tests with concurrent callers wait for each other and for processors.
           testTimeout: 20_000,
           maxWorkers: 2,
           // Each file has its own connection and transactions.
@@ -62,7 +62,8 @@ export default defineConfig({
           // These tests wait for the stack and for timers longer than they use a processor. With four workers, too
           // often three of them wait at the same time.
           maxWorkers: 5,
-          // As in `contract`. No file leaves anything behind in its modules' state, its environment or its clients.
+          // The files share clients, as in `contract`, because no file leaves state behind in its modules, environment
+          // or clients.
           isolate: false,
           expect: { poll: { timeout: 10_000 } },
         },

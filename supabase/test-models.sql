@@ -46,7 +46,7 @@ values
   ('demo-all-fail', 2, 'demo', 'demo-error-429')
 on conflict (model_id, position) do nothing;
 
--- Test models cost what demo-chat costs, and the same plans may use them.
+-- Gives the test models the prices and plans of demo-chat.
 insert into ai.model_prices (
   model_id, provider_id, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
   output_usd_per_million, audio_input_usd_per_million, audio_output_usd_per_million

@@ -60,7 +60,7 @@ export async function confirm(
   return answer;
 }
 
-/** Creates a confirmed, week-old account with a password, and a session of its owner. */
+/** Creates a confirmed account that is a week old and has a password, and starts a session for it. */
 export async function createOwner(
   db: Database,
   { password = true, policy }: { password?: boolean; policy?: object } = {},

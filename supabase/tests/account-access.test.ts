@@ -27,7 +27,9 @@ const eventsOf = async (db: Database, userId: string) =>
 const keysOf = (ways: { key: string }[]) => ways.map(({ key }) => key);
 
 describe("account_access", () => {
-  test("account_access lists the password, identities, passkeys, authenticators, sessions and apps", async ({ db }) => {
+  test("account_access lists an account's password, identities, passkeys, authenticators, sessions and apps", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const [google, passkey, factor] = [
       await linkGoogle(db, { userId }),
@@ -49,7 +51,7 @@ describe("account_access", () => {
     ]);
   });
 
-  test("names the device and address from the event that added each access entry, or neither without an event", async ({
+  test("account_access shows from which device and address each entry was added, or neither if no event recorded it", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -73,7 +75,7 @@ describe("account_access", () => {
     expect(of("password")?.lastUsedAt).not.toBeNull();
   });
 
-  test("marks entries as new if added since the last confirmation or, without one, since the account was created", async ({
+  test("account_access marks an entry as new if it was added after the last confirmation or, without one, after the account was created", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -88,7 +90,9 @@ describe("account_access", () => {
     expect(await isNew()).toMatchObject({ password: false, [first]: false, [later]: false, [newest]: true });
   });
 
-  test("dates an authenticator by its verification, and a copied session by its creation", async ({ db }) => {
+  test("account_access dates an authenticator by when it was verified, and a copied session by when it was copied", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const factor = await enrollFactor(db, { userId, status: "unverified" });
     await db.query("update auth.mfa_factors set created_at = now() - interval '1 hour' where id = $1", [factor]);
@@ -104,7 +108,7 @@ describe("account_access", () => {
     );
   });
 
-  test("marks an app as new after it is reconnected", async ({ db }) => {
+  test("account_access marks an app as new after it is reconnected", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const app = await registerApp(db);
     await openAppSession(db, { claims, app });
@@ -161,7 +165,9 @@ describe("an account with more sessions than its access list can hold", () => {
     expect(otherSessions).toEqual({ key: "other_sessions", count, isNew });
   });
 
-  test("ends the unlisted sessions together, but neither listed nor later sessions", async ({ db }) => {
+  test("confirm_access can end all unlisted sessions together, without ending listed sessions or sessions created later", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const kept = await signIn(db, { userId });
     const other = await signIn(db, { userId });
@@ -183,7 +189,7 @@ describe("an account with more sessions than its access list can hold", () => {
   });
 });
 
-test("access_state agrees with account_access about confirmations and unconfirmed additions", async ({ db }) => {
+test("access_state returns the same confirmation time and unconfirmed additions as account_access", async ({ db }) => {
   const { userId, claims } = await createOwner(db);
   const passkey = await addPasskey(db, { userId });
   await markUnconfirmed(db, { userId, targetId: passkey, kind: "passkey" });
@@ -199,7 +205,7 @@ test("access_state agrees with account_access about confirmations and unconfirme
 });
 
 describe("confirm_access", () => {
-  test("removes the selected access entries, and keeps and confirms the rest", async ({ db }) => {
+  test("confirm_access removes the selected entries, and keeps and confirms the rest", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const [theirs, mine] = [await linkGoogle(db, { userId }), await addPasskey(db, { userId })];
     await markUnconfirmed(db, { userId, targetId: theirs, kind: "identity" });
@@ -217,7 +223,7 @@ describe("confirm_access", () => {
     expect(identities).toEqual([{ provider: "email" }]);
   });
 
-  test("counts an unconfirmed Google account as a way to sign in only if the owner keeps it", async ({ db }) => {
+  test("an unconfirmed Google account counts as a way to sign in only if the owner keeps it", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const google = await linkGoogle(db, { userId });
     await markUnconfirmed(db, { userId, targetId: google, kind: "identity" });
@@ -228,7 +234,7 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toEqual([`identity:${google}`, `session:${claims.session_id}`]);
   });
 
-  test("keeps an addition unconfirmed and new if the owner didn't see it", async ({ db }) => {
+  test("an addition that the owner did not see stays unconfirmed and new", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const { listedAt } = await accessOf(db, userId);
     const unseen = await linkGoogle(db, { userId, createdIn: 1 });
@@ -238,7 +244,7 @@ describe("confirm_access", () => {
     expect(ways.find(({ id }) => id === unseen)).toMatchObject({ isNew: true, unconfirmed: true });
   });
 
-  test("never moves the confirmation time backwards or into the future", async ({ db }) => {
+  test("confirm_access never moves the confirmation time backwards or into the future", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const confirmAt = (listedAt: string) => confirm(db, { userId, sessionId: claims.session_id, listedAt });
     await confirmAt(new Date(Date.now() + 3_600_000).toISOString());
@@ -256,30 +262,33 @@ describe("confirm_access", () => {
     ["a passkey", { method: "passkey", logged: "passkey", removed: "passkey" }],
     ["the password", { method: "password", logged: "password", removed: "password" }],
     ["an authenticator", { method: "totp", logged: "password", removed: "authenticator" }],
-  ])("signs out only the sessions that signed in with %s", async ([, { method, logged, removed }], { db }) => {
-    const { userId, claims } = await createOwner(db);
-    await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
-    const [identity, passkey] = [await linkGoogle(db, { userId }), await addPasskey(db, { userId })];
-    const [authenticator, other] = [await enrollFactor(db, { userId }), await enrollFactor(db, { userId })];
-    const { session_id: mine } = await signIn(db, { userId, factorId: other });
-    const bystanders = [
-      await signInBy(db, { userId, method: "otp", logged: "email_link" }),
-      await signInBy(db, { userId, method: "oauth", logged: "oauth:github" }),
-    ];
-    const factorId = removed === "authenticator" ? authenticator : undefined;
-    const dependent = await signInBy(db, { userId, method, logged, ...(factorId ? { factorId } : {}) });
-    const keys = {
-      identity: `identity:${identity}`,
-      passkey: `passkey:${passkey}`,
-      authenticator: `authenticator:${authenticator}`,
-    };
-    const remove = removed === "password" ? "password" : keys[removed];
-    const answer = await confirm(db, { userId, sessionId: mine, remove: [remove] });
-    expect(answer.endedSessions).toMatchObject([{ id: dependent, device: "Firefox on Windows" }]);
-    expect(await sessionsOf(db, userId)).toEqual([mine, ...bystanders].sort());
-  });
+  ])(
+    "removing a way to sign in ends only the sessions that signed in with it: %s",
+    async ([, { method, logged, removed }], { db }) => {
+      const { userId, claims } = await createOwner(db);
+      await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+      const [identity, passkey] = [await linkGoogle(db, { userId }), await addPasskey(db, { userId })];
+      const [authenticator, other] = [await enrollFactor(db, { userId }), await enrollFactor(db, { userId })];
+      const { session_id: mine } = await signIn(db, { userId, factorId: other });
+      const bystanders = [
+        await signInBy(db, { userId, method: "otp", logged: "email_link" }),
+        await signInBy(db, { userId, method: "oauth", logged: "oauth:github" }),
+      ];
+      const factorId = removed === "authenticator" ? authenticator : undefined;
+      const dependent = await signInBy(db, { userId, method, logged, ...(factorId ? { factorId } : {}) });
+      const keys = {
+        identity: `identity:${identity}`,
+        passkey: `passkey:${passkey}`,
+        authenticator: `authenticator:${authenticator}`,
+      };
+      const remove = removed === "password" ? "password" : keys[removed];
+      const answer = await confirm(db, { userId, sessionId: mine, remove: [remove] });
+      expect(answer.endedSessions).toMatchObject([{ id: dependent, device: "Firefox on Windows" }]);
+      expect(await sessionsOf(db, userId)).toEqual([mine, ...bystanders].sort());
+    },
+  );
 
-  test("ends a removed session with its app sessions, and a removed app with its sessions and tokens", async ({
+  test("removing a session ends its app sessions, and removing an app ends the app's sessions and tokens", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -304,7 +313,7 @@ describe("confirm_access", () => {
     ]);
   });
 
-  test("never ends the calling session or touches another account", async ({ db }) => {
+  test("confirm_access never ends the calling session or changes another account", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     const theirs = await addPasskey(db, { userId: other.userId });
     const remove = [
@@ -331,7 +340,7 @@ describe("confirm_access", () => {
     ["a passkey", { password: false, passkey: true, keep: ["passkey"], outcome: "confirmed" }],
     ["nothing", { password: true, passkey: true, keep: [], outcome: "last_method" }],
   ])(
-    "removes every way to sign in except the kept ones, unless none would be left: keeps %s",
+    "confirm_access removes every way to sign in that the owner does not keep, unless none would be left: the owner keeps %s",
     async ([, { password, passkey, keep, outcome }], { db }) => {
       const { userId, claims } = await createOwner(db, { password });
       await linkGoogle(db, { userId });
@@ -346,14 +355,12 @@ describe("confirm_access", () => {
     },
   );
 
-  test("confirms an account whose only way to sign in is its mailbox", async ({ db }) => {
+  test("confirm_access accepts an account whose only way to sign in is its mailbox", async ({ db }) => {
     const { userId, claims } = await createOwner(db, { password: false });
     expect(await confirm(db, { userId, sessionId: claims.session_id })).toMatchObject({ outcome: "confirmed" });
   });
 
-  test("keeps the last authenticator of an account that requires MFA, and removes one of two authenticators", async ({
-    db,
-  }) => {
+  test("if the account requires MFA, one of two authenticators can be removed, but not both", async ({ db }) => {
     const { userId } = await createOwner(db, { policy: required });
     const [mine, theirs] = [await enrollFactor(db, { userId }), await enrollFactor(db, { userId })];
     const { session_id: sessionId } = await signIn(db, { userId, factorId: mine });
@@ -364,7 +371,7 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toContain(`authenticator:${mine}`);
   });
 
-  test("records each removal once, and emails the owner about it", async ({ db }) => {
+  test("each removal of an entry is recorded once, and the owner is emailed about it", async ({ db }) => {
     const { userId, email } = await createOwner(db);
     const removed = [await linkGoogle(db, { userId }), await linkGoogle(db, { userId })].map((id) => `identity:${id}`);
     removed.push(`passkey:${await addPasskey(db, { userId })}`);
@@ -395,7 +402,7 @@ describe("confirm_access", () => {
     expect(mails).toHaveLength(kinds.length + 1);
   });
 
-  test("removes the recovery codes with the last authenticator", async ({ db }) => {
+  test("removing the last authenticator removes the recovery codes", async ({ db }) => {
     const { userId } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId });
     const { session_id: sessionId } = await signIn(db, { userId, factorId });
@@ -423,7 +430,7 @@ describe("confirm_access", () => {
     ["if one authenticator is confirmed", { confirmed: true, outcome: "insufficient_aal" }],
     ["if an authenticator is required", { policy: required, outcome: "insufficient_aal" }],
   ])(
-    "removes unconfirmed authenticators without their codes only soon after a reset or recovery: %s",
+    "a session without a second factor can remove unconfirmed authenticators only soon after a reset or recovery: %s",
     async ([, given], { db }) => {
       const { confirmed, method = "password_reset", minutes = 0, policy, outcome } = given;
       const { userId } = await createOwner(db, policy ? { policy } : {});
@@ -442,7 +449,7 @@ describe("confirm_access", () => {
     },
   );
 
-  test("leaves one way to sign in when 24 concurrent callers each remove a different one", async () => {
+  test("one way to sign in remains when 24 concurrent callers each remove a different one", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {
@@ -465,7 +472,7 @@ describe("confirm_access", () => {
     }
   });
 
-  test("removes an entry once when 24 concurrent callers remove it", async () => {
+  test("an entry is removed only once when 24 concurrent callers remove it", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {
@@ -493,7 +500,9 @@ describe("confirm_access", () => {
 });
 
 describe("sign_out_everywhere", () => {
-  test("ends every session, app session and app token of the account, and none of another account", async ({ db }) => {
+  test("sign_out_everywhere ends every session, app session and app token of the account, and none of another account", async ({
+    db,
+  }) => {
     const { setting, pair } = await issueAppToken(db);
     const { claims } = setting;
     const other = await createOwner(db);
@@ -513,7 +522,7 @@ describe("sign_out_everywhere", () => {
     expect(await sessionsOf(db, other.userId)).toEqual([other.claims.session_id]);
   });
 
-  test("records one event for 24 concurrent calls of sign_out_everywhere", async () => {
+  test("24 concurrent calls of sign_out_everywhere record only one event", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {

@@ -74,7 +74,7 @@ async function alive(db: Caller, ...sessions: Claims[]): Promise<boolean[]> {
 }
 
 describe("an added account", () => {
-  test("an added account joins when the browser presents its secret, and the same cookies yield the same secret again", async ({
+  test("an added account joins when the browser presents the addition's secret, and repeating the request yields the same device secret", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -91,13 +91,13 @@ describe("an added account", () => {
     // The cookies still yield that secret a month later, if nothing happened in between.
     await spentFor(db, { device, age: "29 days" });
     expect(await take(db, device, [added])).toEqual(taken);
-    // They also yield it after the joined account was deleted.
+    // The cookies also yield that secret after the joined account was deleted.
     await db.query("delete from auth.users where id = $1", [second.sub]);
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("an added account replaces the same account's earlier session, and ends the sessions that were not presented", async ({
+  test("an added account replaces the same account's earlier session, and ends additions whose secret was not presented", async ({
     db,
   }) => {
     const first = await newcomer(db);
@@ -110,7 +110,7 @@ describe("an added account", () => {
     expect(await alive(db, first, lost, shown)).toEqual([false, false, true]);
   });
 
-  test("an added account does not join after its session has ended", async ({ db }) => {
+  test("an added account does not join the browser after its session has ended", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -122,46 +122,52 @@ describe("an added account", () => {
   test.for([
     { age: "14 minutes 59 seconds", joins: true },
     { age: "15 minutes", joins: false },
-  ])("an added account joins within 15 minutes; otherwise its session ends: $age", async ({ age, joins }, { db }) => {
-    const [first, second] = [await newcomer(db), await newcomer(db)];
-    const device = await makeDevice(db, first);
-    const { added } = await add(db, device, { claims: second });
-    await db.query(
-      "update private.account_additions set expires_at = expires_at - $2::interval where secret_hash = decode($1, 'hex')",
-      [hash(added), age],
-    );
-    const { secret = "" } = await take(db, device, [added]);
-    expect(await accountsOf(db, { ...device, secret })).toHaveLength(joins ? 2 : 1);
-    await call(db, "sweep_account_devices", []);
-    expect(await alive(db, first, second)).toEqual([true, joins]);
-  });
-
-  test.for([
-    { age: "59 seconds", status: "kept" },
-    { age: "60 seconds", status: "unknown" },
-  ])("an account can be added with a spent secret for up to a minute: $age", async ({ age, status }, { db }) => {
-    const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
-    const device = await makeDevice(db, first);
-    const { added } = await add(db, device, { claims: second });
-    const { secret = "" } = await take(db, device, [added]);
-    await spentFor(db, { device, age });
-    const late = await add(db, device, { claims: third });
-    expect(late.status).toBe(status);
-    // The late account cannot join with the previous secret, only with the browser's current one.
-    expect((await take(db, device, [late.added])).status).not.toBe("current");
-    await take(db, { ...device, secret }, [late.added]);
-    const [{ count }] = (await db.query(
-      "select count(*)::int from private.account_vault_entries where device_id = $1",
-      [device.id],
-    )) as [{ count: number }];
-    expect(count).toBe(status === "kept" ? 3 : 2);
-  });
+  ])(
+    "an added account's session ends unless the account joins within 15 minutes: $age",
+    async ({ age, joins }, { db }) => {
+      const [first, second] = [await newcomer(db), await newcomer(db)];
+      const device = await makeDevice(db, first);
+      const { added } = await add(db, device, { claims: second });
+      await db.query(
+        "update private.account_additions set expires_at = expires_at - $2::interval where secret_hash = decode($1, 'hex')",
+        [hash(added), age],
+      );
+      const { secret = "" } = await take(db, device, [added]);
+      expect(await accountsOf(db, { ...device, secret })).toHaveLength(joins ? 2 : 1);
+      await call(db, "sweep_account_devices", []);
+      expect(await alive(db, first, second)).toEqual([true, joins]);
+    },
+  );
 
   test.for([
     { age: "59 seconds", status: "kept" },
     { age: "60 seconds", status: "unknown" },
   ])(
-    "a spent secret is accepted for a minute even if other accounts have joined since: $age",
+    "an account can still be added with a device secret for up to a minute after the secret was replaced: $age",
+    async ({ age, status }, { db }) => {
+      const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
+      const device = await makeDevice(db, first);
+      const { added } = await add(db, device, { claims: second });
+      const { secret = "" } = await take(db, device, [added]);
+      await spentFor(db, { device, age });
+      const late = await add(db, device, { claims: third });
+      expect(late.status).toBe(status);
+      // An account added with the previous secret can join only with the browser's current one.
+      expect((await take(db, device, [late.added])).status).not.toBe("current");
+      await take(db, { ...device, secret }, [late.added]);
+      const [{ count }] = (await db.query(
+        "select count(*)::int from private.account_vault_entries where device_id = $1",
+        [device.id],
+      )) as [{ count: number }];
+      expect(count).toBe(status === "kept" ? 3 : 2);
+    },
+  );
+
+  test.for([
+    { age: "59 seconds", status: "kept" },
+    { age: "60 seconds", status: "unknown" },
+  ])(
+    "a replaced device secret is accepted for a minute even if other accounts have joined since: $age",
     async ({ age, status }, { db }) => {
       const device = await makeDevice(db, await newcomer(db));
       let { secret } = device;
@@ -179,7 +185,7 @@ describe("an added account", () => {
     },
   );
 
-  test("an added account counts towards the browser's ten accounts, once per account", async ({ db }) => {
+  test("added accounts count towards the browser's limit of ten, once per account", async ({ db }) => {
     const device = await makeDevice(db, await newcomer(db));
     const tenth = await newcomer(db);
     for (let count = 2; count < 10; count += 1) {
@@ -208,8 +214,8 @@ describe("an added account", () => {
   });
 });
 
-describe("a session that continues an earlier session", () => {
-  test("a continued session replaces the earlier one without a new secret, and again if the response was lost", async ({
+describe("a session that replaces an earlier session of the same account", () => {
+  test("a replacement session keeps the device secret, and the request can be repeated if the response was lost", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -228,7 +234,7 @@ describe("a session that continues an earlier session", () => {
     expect(await proceed(late, first.session_id)).toBe("over");
     const state = await call<{ active: { sessionId: string } }>(db, "device_state", [device.id, device.secret]);
     expect(state.active.sessionId).toBe(next.session_id);
-    // Neither a spent secret nor a signed-out account can continue a session.
+    // A session can't be continued with a spent secret or for a signed-out account.
     const { added } = await add(db, device, { claims: second });
     const { secret = "" } = await take(db, device, [added]);
     expect(await proceed(late, next.session_id)).toBe("unknown");
@@ -237,7 +243,7 @@ describe("a session that continues an earlier session", () => {
   });
 });
 
-describe(`${callers} concurrent callers`, () => {
+describe(`${callers} concurrent callers that add accounts to a browser`, () => {
   const { db, close } = keptPool();
   const made: string[] = [];
   afterAll(async () => {
@@ -257,7 +263,7 @@ describe(`${callers} concurrent callers`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("concurrent additions keep as many accounts as the browser has room for, and all kept accounts join", async () => {
+  test("concurrent additions fill the browser up to its limit, and every account that was not refused joins", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -266,7 +272,7 @@ describe(`${callers} concurrent callers`, () => {
     });
     const kept = answers.filter(({ status }) => status === "kept").map(({ added }) => added);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["kept", "full"]));
-    // Requests from several tabs, each with the cookies of a different number of responses.
+    // Simulates several tabs, each with the cookies of a different number of responses.
     const taken = await atOnce((nth) => take(db, device, kept.slice(0, 1 + (nth % kept.length))));
     // A request with fewer accounts than an earlier one changes nothing.
     expect(taken.filter(({ status }, nth) => nth % kept.length === kept.length - 1 && status !== "current")).toEqual(
@@ -281,7 +287,7 @@ describe(`${callers} concurrent callers`, () => {
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);
 
-  test("concurrent requests, half with a thief's addition and half with the owner's, join only one addition", async () => {
+  test("if an owner's and a thief's additions are presented concurrently, only one of them joins", async () => {
     const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];
@@ -293,7 +299,7 @@ describe(`${callers} concurrent callers`, () => {
     expect((await accountsOf(db, { ...device, secret }))?.toSorted()).toEqual([first.sub, joined.sub].sort());
   });
 
-  test("concurrent callers that add, join and sign out while an account is deleted never deadlock", async () => {
+  test("adding, joining and signing out never deadlock while an account is deleted concurrently", async () => {
     const [first, second, third] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -306,7 +312,7 @@ describe(`${callers} concurrent callers`, () => {
     expect(await alive(db, second)).toEqual([false]);
   });
 
-  test("concurrent requests of every kind never deadlock, and the earlier cookies yield all remaining accounts", async () => {
+  test("concurrent requests of every kind never deadlock, and the original cookies still yield all remaining accounts", async () => {
     const [first, second, third, fourth] = (await committed(4)) as [Claims, Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const shown: string[] = [];

@@ -48,7 +48,7 @@ async function found(id: string, { founderId }: { founderId: string }): Promise<
 const idInOrder = (place: number) => `0000000${place}${randomUUID().slice(8)}`;
 
 test.each(ways)(
-  "deletes the accounts of a founder who left and of their successor concurrently, $way",
+  "the accounts of a workspace's founder, who left it, and of its next owner can be deleted concurrently, $way",
   async (ending) => {
     const [founder, heir, third] = [await createUser(owner.db), await createUser(owner.db), await createUser(owner.db)];
     const left = await found(idInOrder(1), { founderId: founder.id });
@@ -82,7 +82,7 @@ test.each(ways)(
   },
 );
 
-test("deletes an account once when its owner and the identity backend delete it concurrently", async () => {
+test("deletes an account only once when its owner and the identity backend delete it concurrently", async () => {
   const user = await createUser(owner.db);
   const [holder, own, backend] = [await open("postgres"), await open("service_role"), await open("postgres")];
   await holder.client.query("begin");
@@ -197,11 +197,14 @@ test("a phone's session is handed over while the account is deleted: neither tra
   }
 });
 
-describe("deletion of an account in a browser", () => {
+describe("deleting the account that a browser is signed in to", () => {
   const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
   const newTag = () => randomBytes(16).toString("hex");
 
-  /** Signs an account in to a browser. @returns what the statements of the steps need */
+  /**
+   * Signs an account in to a browser.
+   * @returns the values that the statements of the steps need
+   */
   async function enter() {
     const user = await createUser(owner.db);
     const claims = await signIn(owner.db, { userId: user.id });

@@ -62,7 +62,7 @@ async function alive(db: Database, ...sessions: Claims[]): Promise<boolean[]> {
 
 const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1);
 
-test("lists accounts as inactive when no account is active: after the active one signs out or is deleted", async ({
+test("lists every account of a browser as inactive after the active account signs out or is deleted", async ({
   db,
 }) => {
   const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
@@ -92,7 +92,7 @@ describe("a browser's secret", () => {
     expect(JSON.stringify(rows)).not.toContain(device.secret);
   });
 
-  test("a browser's secret opens only its own device, and not after 90 days", async ({ db }) => {
+  test("a browser's secret gives access only to its own device, and not after 90 days", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     expect(await stateOf(db, device)).toMatchObject({ secret: "current", active: { userId: claims.sub } });
@@ -106,7 +106,9 @@ describe("a browser's secret", () => {
     expect(await stateOf(db, device)).toBeNull();
   });
 
-  test("a secret that a sign-in replaced is accepted for a minute, only to repeat that sign-in", async ({ db }) => {
+  test("a device secret that a sign-in replaced is accepted for a minute, and only to repeat that sign-in", async ({
+    db,
+  }) => {
     const [first, second, stranger] = [await newcomer(db), await newcomer(db), await newcomer(db)];
     const before = (await signInTo(db, first, {})).device;
     await signInTo(db, second, { device: before, next: "next" });
@@ -122,7 +124,7 @@ describe("a browser's secret", () => {
     expect((await signInTo(db, again, { device: before, next: "next" })).answer.status).toBe("unknown");
   });
 
-  test("a secret that a switch replaced is accepted until the new one has arrived, and for 30 seconds longer", async ({
+  test("a device secret that an account switch replaced is accepted until 30 seconds after the new one has arrived", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -196,7 +198,7 @@ describe("the accounts of a browser", () => {
     expect(await alive(db, first, second, elsewhere, again)).toEqual([false, true, true, true]);
   });
 
-  test("a new session continues a browser's accounts only if the session that it replaces still exists", async ({
+  test("a new session takes its predecessor's place in a browser only if the predecessor still exists", async ({
     db,
   }) => {
     const claims = await newcomer(db);
@@ -232,7 +234,7 @@ describe("the accounts of a browser", () => {
     for (const route of ["/", "/loginx", "/workspaces?x#y"]) await rest(route)();
   });
 
-  test("a late rotation does not overwrite a browser's accounts", async ({ db }) => {
+  test("a session that is stored late does not overwrite the session that replaced it", async ({ db }) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
     const { active } = (await stateOf(db, device)) as unknown as { active: { tag: string } };
@@ -251,8 +253,8 @@ describe("the accounts of a browser", () => {
   });
 });
 
-describe("a switch", () => {
-  test("a switch locks the device for ten seconds", async ({ db }) => {
+describe("switching between accounts", () => {
+  test("an account switch locks the device for ten seconds", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     let { device } = await signInTo(db, first, {});
     device = (await signInTo(db, second, { device })).device;
@@ -272,7 +274,7 @@ describe("a switch", () => {
     expect(await begin(randomUUID())).toBe("begun");
   });
 
-  test("a switch that began before a sign-in does not replace the account that the sign-in activated", async ({
+  test("an account switch that began before a sign-in does not deactivate the account that signed in", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -301,7 +303,9 @@ describe("a switch", () => {
   });
 });
 
-test("the sweep ends sessions idle for 30 days, and forgets accounts and devices after 90 days", async ({ db }) => {
+test("the sweep ends sessions that were idle for 30 days, and deletes accounts and devices after 90 days", async ({
+  db,
+}) => {
   const idle = async (days: string) => {
     const claims = await newcomer(db);
     const { device } = await signInTo(db, claims, {});
@@ -331,7 +335,7 @@ test("the sweep ends sessions idle for 30 days, and forgets accounts and devices
   expect(await db.query("select from private.account_devices where id = $1", [forgotten.device.id])).toEqual([]);
 });
 
-test("device_session_state describes the browser only if its secret is correct, but always describes the session", async ({
+test("device_session_state describes the session in any case, but the browser only if the secret is correct", async ({
   db,
 }) => {
   const claims = await newcomer(db);

@@ -18,7 +18,7 @@ async function createOwner(db: Database) {
   return user;
 }
 
-/** Creates a session as the backend does: first the session, then the claim for the method that proved it. */
+/** Creates a session as the backend does: first the session, then the claim with its sign-in method. */
 async function startSession(
   db: Database,
   { userId, ip = "203.0.113.7", agent = "App/1.0 (iPhone; iOS 26.1)" }: { userId: string; ip?: string; agent?: string },
@@ -69,7 +69,7 @@ const told = (db: Database, userId: string) =>
 const unconfirmed = (db: Database, userId: string) =>
   db.query("select kind, target_id as target from private.unconfirmed_additions where user_id = $1", [userId]);
 
-test("the kinds of events that queue an email are exactly those that have a notice", async ({ db }) => {
+test("exactly the kinds of events that queue an email have a notice", async ({ db }) => {
   const kinds = Object.keys(eventKinds);
   const rows = await db.query<{ kind: string }>(
     "select kind from unnest($1::text[]) as kind where private.is_told_by_mail(kind)",
@@ -80,7 +80,9 @@ test("the kinds of events that queue an email are exactly those that have a noti
 });
 
 describe("a sign-in", () => {
-  test("a sign-in is one event with its first method and the session's address and program", async ({ db }) => {
+  test("a sign-in is recorded as one event with its first method and the session's address and program", async ({
+    db,
+  }) => {
     const { id: userId } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await claim(db, { sessionId, method: "password" });
@@ -204,7 +206,7 @@ describe("a sign-out", () => {
   });
 });
 
-describe("a change of the account", () => {
+describe("a change to an account", () => {
   test.for([
     ["a new password", "encrypted_password = 'new'", ["password_changed"]],
     ["the same password", "encrypted_password = 'old'", []],
@@ -219,7 +221,7 @@ describe("a change of the account", () => {
     expect((await told(db, id)).map(({ kind }) => kind)).toEqual(kinds);
   });
 
-  test("records an account's first password, and the end of a ban", async ({ db }) => {
+  test("setting an account's first password and ending a ban are recorded as events", async ({ db }) => {
     const { id } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = null, banned_until = 'infinity' where id = $1", [id]);
     await db.query("delete from public.security_events where user_id = $1", [id]);
@@ -243,7 +245,7 @@ describe("a change of the account", () => {
   });
 });
 
-describe("an addition", () => {
+describe("adding a way to sign in", () => {
   const additions = {
     authenticator: async (db: Database, userId: string) => {
       const factorId = await enrollFactor(db, { userId, status: "unverified" });
@@ -262,7 +264,7 @@ describe("an addition", () => {
   };
 
   for (const kind of ["authenticator", "passkey"] as const) {
-    test(`an added ${kind} without an announcement is emailed and unconfirmed`, async ({ db }) => {
+    test(`an added ${kind} that our server did not announce is emailed and stays unconfirmed`, async ({ db }) => {
       const { id: userId, email } = await createOwner(db);
       await (await additions[kind](db, userId)).add();
       const [event] = await told(db, userId);
@@ -300,7 +302,9 @@ describe("an addition", () => {
     });
   }
 
-  test("an added identity with the account's own verified address is emailed and confirmed", async ({ db }) => {
+  test("adding an identity with the account's own verified address sends an email and confirms the identity", async ({
+    db,
+  }) => {
     const { id: userId, email } = await createOwner(db);
     await enrollFactor(db, { userId });
     const target = await createIdentity(db, { userId, email });
@@ -308,7 +312,7 @@ describe("an addition", () => {
     expect(await unconfirmed(db, userId)).toEqual([]);
   });
 
-  test("an added identity with another address is emailed and unconfirmed, or refused if there is a second factor", async ({
+  test("an identity with another address is added unconfirmed and emailed, or refused if the account has a second factor", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -320,7 +324,7 @@ describe("an addition", () => {
     expect((await failureOf(link)).code).toBe("42501");
   });
 
-  test("an addition with a long name records its first 120 characters", async ({ db }) => {
+  test("the event for an addition records only the first 120 characters of a long name", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId, status: "unverified" });
     await db.query("update auth.mfa_factors set friendly_name = repeat('n', 100000) where id = $1", [factorId]);
@@ -333,7 +337,7 @@ describe("an addition", () => {
     expect(events.map(({ details }) => details.name.length)).toEqual([120, 120]);
   });
 
-  test("an addition is announced for only one of 50 concurrent callers", async () => {
+  test("only one of 50 concurrent callers can use the announcement of an addition", async () => {
     const { db, close } = openPool(20);
     const user = await createUser(db);
     try {
@@ -354,7 +358,7 @@ describe("an addition", () => {
   });
 });
 
-describe("a removal", () => {
+describe("removing a way to sign in", () => {
   test("removing an authenticator, a passkey and an identity queues one email each", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const factor = await enrollFactor(db, { userId });
@@ -394,7 +398,7 @@ describe("a removal", () => {
   });
 });
 
-describe("our server's description", () => {
+describe("describing an event from our server", () => {
   const describeEvent = (db: Database, event: object) =>
     db.asRole("service_role", () =>
       db.query("select private.record_security_event($1)", [
@@ -404,7 +408,7 @@ describe("our server's description", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("merges our server's description once into the event that the trigger wrote, and makes its email due", async ({
+  test("our server's description of an event is merged only once into the trigger's event, and makes the event's email due", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -417,7 +421,7 @@ describe("our server's description", () => {
     expect(await told(db, userId)).toHaveLength(2);
   });
 
-  test("a described sign-in changes only that session's event, and decides whether its location is new", async ({
+  test("our server's description of a sign-in changes only that session's event, and decides whether an email is sent", async ({
     db,
   }) => {
     const { id: userId } = await createOwner(db);
@@ -430,16 +434,14 @@ describe("our server's description", () => {
     expect(rows).toEqual([{ method: "passkey", device: "Chrome on macOS" }]);
   });
 
-  test("our server's description turns a recovery's sign-in into a recovery event, which is emailed", async ({
-    db,
-  }) => {
+  test("our server can describe a recovery's sign-in as a recovery, which is emailed", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await describeEvent(db, { userId, kind: "account_recovered", sessionId });
     expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered", mails: [email] }]);
   });
 
-  test("our server's description leaves an event older than two minutes unchanged", async ({ db }) => {
+  test("our server's description does not change an event older than two minutes", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [

@@ -64,7 +64,7 @@ describe("deleting an account", () => {
     expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toHaveLength(1);
   });
 
-  test("deleting an account closes workspaces without other members", async ({ db }) => {
+  test("deleting an account closes its workspaces that have no other members", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     expect(await deleteAccount(db, owner.sub)).toEqual({ deleted: true, blockers: [] });
     expect(await db.query("select from public.workspaces where id = $1 and deleted_at is null", [id])).toEqual([]);
@@ -74,7 +74,7 @@ describe("deleting an account", () => {
     expect(await deleteAccount(db, crypto.randomUUID())).toEqual({ deleted: false, blockers: [] });
   });
 
-  test("deleting an account waits for a member who is joining concurrently and then keeps the workspace", async () => {
+  test("deleting an account waits for a member who is joining its workspace, and then keeps the workspace", async () => {
     const connect = async () => {
       const client = new Client({ connectionString: readStack().supabase.dbUrl });
       await client.connect();
@@ -108,7 +108,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("deleting an account waits for a concurrent change of the account's own role, which succeeds", async () => {
+  test("deleting an account waits for a concurrent change of that account's role, which succeeds", async () => {
     const [owner, member] = [crypto.randomUUID(), crypto.randomUUID()];
     const [changing, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -146,7 +146,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("deleting an account waits for a concurrent acceptance of its invitation, which succeeds", async () => {
+  test("deleting an account waits for a concurrent acceptance of an invitation that the account sent, which succeeds", async () => {
     const [inviter, invited] = [crypto.randomUUID(), crypto.randomUUID()];
     const [accepting, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -188,7 +188,9 @@ describe("deleting an account", () => {
 });
 
 describe("an account's export", () => {
-  test("an account's export contains what is known about the account", async ({ db }) => {
+  test("an account's export contains the account, its profile, authenticators, sessions, workspaces and events", async ({
+    db,
+  }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const user = await createUser(db, { userMetadata: { display_name: "Ada" } });
     await join(db, { workspaceId, userId: user.id, role: "viewer" });
@@ -369,7 +371,9 @@ describe("an account's export", () => {
     expect(await exportAccount(db, crypto.randomUUID())).toBeNull();
   });
 
-  test("an account's export pages through the runs a person made, without the runs made with keys", async ({ db }) => {
+  test("an account's paged export contains the runs of the person's own sessions, but not the runs of keys", async ({
+    db,
+  }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await db.query(
       `insert into ai.runs (id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature,
@@ -480,7 +484,9 @@ const exported = [
   "public.workspaces.personal_user_id",
 ];
 
-test("every column that identifies a person is in their export, or has a reason not to be", async ({ db }) => {
+test("every column that identifies a person is in their export, or is listed with a reason for its omission", async ({
+  db,
+}) => {
   const rows = await db.query<{ name: string }>(`
     select distinct format('%s.%s.%s', n.nspname, c.relname, a.attname) as name
     from pg_class c

@@ -54,7 +54,7 @@ describe("account_sessions", () => {
     ]);
   });
 
-  test("takes no session details from another account's log", async ({ db }) => {
+  test("account_sessions ignores another account's event about the same session", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     const { session_id } = await signIn(db, { userId });
     await db.query(
@@ -68,7 +68,7 @@ describe("account_sessions", () => {
     ["1 second", 1],
     ["-1 second", 0],
   ] as const)(
-    "omits a session that has ended: one that ends in %s is listed %s times",
+    "account_sessions omits sessions that have ended: a session that ends in %s is listed %s times",
     async ([left, count], { db }) => {
       const { id: userId } = await createUser(db);
       const { session_id } = await signIn(db, { userId });
@@ -88,7 +88,7 @@ const signInOften = (db: Database, userId: string, times: number) =>
   );
 
 describe("a page of account_sessions", () => {
-  test("a page has at most page_size sessions and continues after the last one, with the given session first", async ({
+  test("a page of sessions has at most page_size entries, begins with the given session, and continues after the previous page", async ({
     db,
   }) => {
     const { id: userId } = await createUser(db);
@@ -119,7 +119,7 @@ describe("a page of account_sessions", () => {
     [1001, 1001],
     [1002, 1001],
   ] as const)(
-    "a page of sessions comes with a count that stops at 1,001: of %d sessions it counts %d",
+    "counts an account's sessions up to 1,001: %d sessions are counted as %d",
     async ([times, counted], { db }) => {
       const { id: userId } = await createUser(db);
       await signInOften(db, userId, times);
@@ -130,7 +130,9 @@ describe("a page of account_sessions", () => {
 });
 
 describe("end_account_session", () => {
-  test("ends only the given session, once, with its refresh tokens", async ({ db }) => {
+  test("end_account_session ends only the given session, only once, together with its refresh tokens", async ({
+    db,
+  }) => {
     const { id: userId } = await createUser(db);
     const [kept, ended] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await db.query("insert into auth.refresh_tokens (token, user_id, session_id, revoked) values ($1, $2, $3, false)", [
@@ -144,7 +146,7 @@ describe("end_account_session", () => {
     expect(await db.query("select from auth.refresh_tokens where session_id = $1", [ended.session_id])).toEqual([]);
   });
 
-  test("doesn't end another account's session", async ({ db }) => {
+  test("end_account_session does not end another account's session", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     const theirs = await signIn(db, { userId: other.id });
     expect(await end(db, userId, theirs.session_id)).toBe(false);

@@ -1,6 +1,9 @@
 import { type Claims, createUser, currentSecond, type Database, enrollFactor, join, signIn } from "./database.ts";
 
-/** What an account requires and what its session has proved, and whether that satisfies the MFA rule. */
+/**
+ * The MFA policies of an account, combined with what its session has proved, and whether the session satisfies the MFA
+ * rule.
+ */
 export const mfaStates = [
   { mfa: "no policy and no factor", satisfied: true },
   { mfa: "a factor, at AAL1", satisfied: false },
@@ -73,7 +76,10 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   return policy.required || policy.recovery === "in_progress" ? { platform_required_mfa: policy } : {};
 }
 
-/** Returns the session's claims with all proofs, or those of one method, made the given number of seconds older. */
+/**
+ * Returns the session's claims with all proofs made the given number of seconds older, or only the proofs of one
+ * method.
+ */
 export function older(claims: Claims, { seconds, method }: { seconds: number; method?: string }): Claims {
   const amr = claims.amr.map((proof) =>
     method === undefined || proof.method === method ? { ...proof, timestamp: proof.timestamp - seconds } : proof,

@@ -10,7 +10,7 @@ const failuresAllowed = 100;
 const minutes = (count: number) => count * 60;
 const hours = (count: number) => count * 3_600;
 
-/** Counts failures of an address, as failed attempts at many accounts do. */
+/** Records failures of an address, as failed attempts at many accounts would. */
 async function failFrom(db: Database, address: string, times: number): Promise<void> {
   await db.query(
     "select private.count_failure('password', private.address_network($1)) from generate_series(1, $2::int)",
@@ -25,12 +25,12 @@ const blocksOf = (db: Database, address: string) =>
     [address],
   );
 
-describe("an address", () => {
+describe("blocks of an address", () => {
   test(`blocks an address at failure number ${failuresAllowed} + 1 within an hour, and not before`, async ({ db }) => {
     const address = newAddress();
     for (let made = 0; made < failuresAllowed; made += 1) {
       await attemptOnce(db, anAttempt({ address }), "failed");
-      // The address's own limit on attempts has passed, but not the window of its failures.
+      // Resets the address's limit on attempts, but not the window that counts its failures.
       await db.query(`delete from private.rate_limits where action <> 'failure' and ${ownRows}`);
     }
     expect(await blocksOf(db, address)).toEqual([]);
@@ -51,7 +51,7 @@ describe("an address", () => {
     expect(await begin(db, anAttempt())).toMatchObject({ allowed: true });
   });
 
-  test("unblocks an address automatically, to the second", async ({ db }) => {
+  test("a block expires to the second", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await age(db, "14 minutes 59 seconds");
@@ -60,7 +60,7 @@ describe("an address", () => {
     expect(await begin(db, anAttempt({ address }))).toMatchObject({ allowed: true });
   });
 
-  test("blocks an address longer each time within a week, up to a day", async ({ db }) => {
+  test("each further block of an address within a week lasts longer, up to a day", async ({ db }) => {
     const address = newAddress();
     const lengths = [minutes(15), hours(1), hours(6), hours(24), hours(24)];
     for (const seconds of lengths) {
@@ -74,16 +74,21 @@ describe("an address", () => {
   test.for([
     { after: "6 days 23 hours", level: 2 },
     { after: "7 days", level: 1 },
-  ])("an address that failed again $after after a block is at level $level", async ({ after, level }, { db }) => {
-    const address = newAddress();
-    await failFrom(db, address, failuresAllowed + 1);
-    await age(db, "15 minutes");
-    await age(db, after);
-    await failFrom(db, address, failuresAllowed + 1);
-    expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level });
-  });
+  ])(
+    "an address that is blocked again $after after its last block expired is at level $level",
+    async ({ after, level }, { db }) => {
+      const address = newAddress();
+      await failFrom(db, address, failuresAllowed + 1);
+      await age(db, "15 minutes");
+      await age(db, after);
+      await failFrom(db, address, failuresAllowed + 1);
+      expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level });
+    },
+  );
 
-  test("an address whose block was lifted may try again, and that block no longer counts", async ({ db }) => {
+  test("lifting an address's block allows new attempts, and a lifted block does not lengthen the next one", async ({
+    db,
+  }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await db.asRole("service_role", () =>
@@ -94,13 +99,13 @@ describe("an address", () => {
     expect((await blocksOf(db, address)).at(-1)).toMatchObject({ level: 1 });
   });
 
-  test("an address counts together with all IPv6 addresses of its /64", async ({ db }) => {
+  test("all IPv6 addresses of a /64 network are counted as one address", async ({ db }) => {
     await failFrom(db, "2001:db8:9:9::1", failuresAllowed + 1);
     expect(await begin(db, anAttempt({ address: "2001:db8:9:9:8::8" }))).toMatchObject({ reason: "blocked" });
     expect(await begin(db, anAttempt({ address: "2001:db8:9:a::1" }))).toMatchObject({ allowed: true });
   });
 
-  test("blocks an address that keeps trying despite refusals", async ({ db }) => {
+  test("blocks an address that keeps trying while it is rate-limited", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     for (let made = 0; made < 5; made += 1) await admitted(db, attempt);
     for (let made = 0; made < failuresAllowed; made += 1)
@@ -118,7 +123,7 @@ describe("an address", () => {
     expect(await db.query(`select from private.rate_limits where action = 'failure' and ${ownRows}`)).toEqual([]);
   });
 
-  test("60 concurrent failures block an address once", async () => {
+  test("60 concurrent failures block an address only once", async () => {
     const { db, close } = openPool(20);
     try {
       const address = newAddress();
@@ -139,7 +144,7 @@ describe("an address", () => {
 });
 
 describe("address_blocks", () => {
-  test("address_blocks shows why a block was lifted, or that it wasn't", async ({ db }) => {
+  test("address_blocks shows the reason for which a block was lifted, or null", async ({ db }) => {
     const insert = (columns: string, values: string) =>
       db.query(
         `insert into private.address_blocks (address, action, level, blocked_until${columns})

@@ -11,7 +11,7 @@ import {
 } from "./agent-fixtures.ts";
 import { type Database, join, one, test } from "./database.ts";
 
-describe("the request of a member without manage_ai_keys", () => {
+describe("an access request by a member without manage_ai_keys", () => {
   const open = async (db: Database) => {
     const scene = await createAgentScene(db, "member");
     await connect(db, scene, { tool: "codex", host: "build-box" });
@@ -22,7 +22,7 @@ describe("the request of a member without manage_ai_keys", () => {
     return { scene, listed, answer };
   };
 
-  test("lists an access request for key managers, and for no one else", async ({ db }) => {
+  test("shows an access request to key managers only", async ({ db }) => {
     const { scene, listed, answer } = await open(db);
     expect(listed).toMatchObject({ outcome: "listed", members: [{ state: "open", tool: "codex", host: "build-box" }] });
     const { userId } = scene.login;
@@ -32,7 +32,9 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await answer("approve", userId)).toEqual({ outcome: "not_allowed" });
   });
 
-  test("an approved access request gives keys without another request, until it is withdrawn", async ({ db }) => {
+  test("an approved access request allows keys without a further request until the approval is withdrawn", async ({
+    db,
+  }) => {
     const { scene, answer } = await open(db);
     expect(await answer("approve")).toEqual({ outcome: "done" });
     const { connectionId, hash } = await connectWithKey(db, scene, { tool: "claude" });
@@ -43,7 +45,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect((await connect(db, scene)).state).toBe("requested");
   });
 
-  test("a declined access request gives nothing, and may be repeated", async ({ db }) => {
+  test("a declined access request allows no keys, and the member can request access again", async ({ db }) => {
     const { scene, answer } = await open(db);
     expect(await answer("decline")).toEqual({ outcome: "done" });
     expect(await listAgents(db, scene)).toEqual({ access: "declined", connections: [] });
@@ -51,7 +53,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await listAgents(db, scene)).toMatchObject({ access: "open" });
   });
 
-  test("an access request is withdrawn when a key manager revokes the connection, and stays when the member disconnects", async ({
+  test("revoking an agent's connection withdraws the member's access; disconnecting the agent does not", async ({
     db,
   }) => {
     const { scene, answer } = await open(db);
@@ -90,7 +92,7 @@ describe("the request of a member without manage_ai_keys", () => {
     expect(await repeat("24 hours 1 second")).toBe(2);
   });
 
-  test("logs the approval and withdrawal of an access request for the owners", async ({ db }) => {
+  test("the owners' log records when an access request is approved or withdrawn", async ({ db }) => {
     const { scene, answer } = await open(db);
     await answer("approve");
     await answer("withdraw");
@@ -105,7 +107,9 @@ describe("the request of a member without manage_ai_keys", () => {
     ]);
   });
 
-  test("an access request ends with the membership, and a member who joins again has to repeat it", async ({ db }) => {
+  test("a member's approved access request ends with the membership, and a member who rejoins must request access again", async ({
+    db,
+  }) => {
     const { scene, answer } = await open(db);
     await answer("approve");
     const { hash } = await connectWithKey(db, scene);

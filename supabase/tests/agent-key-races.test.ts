@@ -37,8 +37,8 @@ const revoke = async (line: Database, { tenant }: AgentScene) => {
 
 type Connected = AgentScene & { connectionId: string; hash: string };
 
-describe("a renewal", () => {
-  test("a renewal that waits for a concurrent revocation finds the connection revoked", () =>
+describe("renewing an agent's key", () => {
+  test("renewing an agent's key fails if it waits for a revocation of the connection", () =>
     race<Connected>({
       scene: withKey,
       early: revoke,
@@ -49,7 +49,7 @@ describe("a renewal", () => {
       },
     }));
 
-  test("a renewal just before a revocation creates a key that is revoked as well", () =>
+  test("an agent's key that is renewed just before a revocation is revoked too", () =>
     race<Connected>({
       scene: withKey,
       early: (line, scene) => issueKey(line, scene, scene.connectionId),
@@ -60,7 +60,7 @@ describe("a renewal", () => {
       },
     }));
 
-  test("a renewal just before the account is deleted leaves no working key", () =>
+  test("an agent's key that is renewed just before the account is deleted stops working", () =>
     race<Connected>({
       scene: withKey,
       early: (line, scene) => issueKey(line, scene, scene.connectionId),
@@ -76,7 +76,7 @@ describe("a renewal", () => {
     }));
 });
 
-test("of two concurrent answers to an access request, the first counts", async () => {
+test("if two key managers answer an access request concurrently, only the first answer counts", async () => {
   const requestedAt = async (db: Database, { tenant }: AgentScene) =>
     (await manage(db, "list_agent_access", [tenant.ownerId, tenant.workspaceId])).members?.[0]?.requestedAt;
   await race<AgentScene & { at: unknown }>({
@@ -96,7 +96,7 @@ test("of two concurrent answers to an access request, the first counts", async (
   });
 });
 
-test("twenty concurrent calls connect an agent once, and their renewals leave one current key", async () => {
+test("of twenty concurrent calls, one connects an agent, and their renewals leave one current key", async () => {
   const { db, close } = openPool(20);
   const owner = asOwner(db);
   const scene = await createAgentScene(owner);

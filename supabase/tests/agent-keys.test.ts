@@ -23,7 +23,7 @@ const keysOf = (db: Database, workspaceId: string) =>
   );
 
 describe("connecting an agent", () => {
-  test("an agent connects with manage_ai_keys, requests access with use_ai_studio alone, and is refused otherwise", async ({
+  test("connecting an agent needs manage_ai_keys; with use_ai_studio alone it requests access, and otherwise it is refused", async ({
     db,
   }) => {
     for (const { role, permissions } of workspaceRoles) {
@@ -58,7 +58,7 @@ describe("connecting an agent", () => {
     expect(await connect(db, { ...scene, login: unknown })).toEqual({ refused: "unauthenticated" });
   });
 
-  test("once its login has ended, an agent continues the same computer's connection, and no other connection", async ({
+  test("a new login from the same computer continues an agent's connection only after the previous login has ended", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -74,7 +74,7 @@ describe("connecting an agent", () => {
 });
 
 describe("the key of an agent", () => {
-  test("an agent's key lives for 8 hours, carries the agent's name, and is charged to its workspace", async ({
+  test("an agent's key lives for 8 hours, is named after the agent, and is charged to the agent's workspace", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -94,7 +94,7 @@ describe("the key of an agent", () => {
     expect((await keysOf(db, scene.tenant.workspaceId))[0]?.seconds).toBe(2 * 3600);
   });
 
-  test("an agent's key cannot be stored for longer than 8 hours, or without an expiry", async ({ db }) => {
+  test("an agent's key must have an expiry, at most 8 hours ahead", async ({ db }) => {
     const scene = await createAgentScene(db);
     await connectWithKey(db, scene);
     for (const expiry of ["created_at + interval '8 hours 1 second'", "null"]) {
@@ -107,7 +107,7 @@ describe("the key of an agent", () => {
     }
   });
 
-  test("an agent's key is replaced by the next key, works for 15 more minutes, and keeps its lineage", async ({
+  test("when an agent's key is renewed, the old key works for 15 more minutes, and the new key continues its lineage", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -138,7 +138,7 @@ describe("the key of an agent", () => {
     expect(await agents()).toMatchObject([{ state: "expired", agent: { endsAt: null } }]);
   });
 
-  test("was last used when any of the agent's keys was, also after a renewal", async ({ db }) => {
+  test("after a renewal, the list still shows when any of the agent's earlier keys was last used", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { connectionId } = await connectWithKey(db, scene);
     const usedAt = "2026-11-27T10:00:00+00:00";
@@ -160,17 +160,14 @@ describe("the key of an agent", () => {
   test.for([
     [20, "issued"],
     [21, "too_many"],
-  ] as const)(
-    "issues an agent's key at most 20 times in 15 minutes: number %d is %s",
-    async ([count, outcome], { db }) => {
-      const scene = await createAgentScene(db);
-      const { connectionId } = await connectWithKey(db, scene);
-      for (let made = 1; made < count - 1; made++) await issueKey(db, scene, connectionId);
-      expect((await issueKey(db, scene, connectionId)).outcome).toBe(outcome);
-    },
-  );
+  ] as const)("issues an agent at most 20 keys in 15 minutes: request %d is %s", async ([count, outcome], { db }) => {
+    const scene = await createAgentScene(db);
+    const { connectionId } = await connectWithKey(db, scene);
+    for (let made = 1; made < count - 1; made++) await issueKey(db, scene, connectionId);
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe(outcome);
+  });
 
-  test("renewing an agent's key does not use up the workspace's keys", async ({ db }) => {
+  test("renewed agent keys do not count towards the workspace's limit of keys", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { ownerId, workspaceId } = scene.tenant;
     await db.query(
@@ -185,7 +182,7 @@ describe("the key of an agent", () => {
     expect(made.outcome).toBe("issued");
   });
 
-  test("issues no agent's key once the workspace's approval for keys is gone", async ({ db }) => {
+  test("issues no key to an agent once the workspace's approval for keys is withdrawn", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [scene.tenant.workspaceId]);
@@ -201,7 +198,7 @@ describe("the key of an agent", () => {
   });
 });
 
-describe("the end of an agent's keys", () => {
+describe("when an agent's keys stop working", () => {
   const endings: [string, (db: Database, scene: Awaited<ReturnType<typeof createAgentScene>>) => Promise<unknown>][] = [
     [
       "a key manager revokes the key",
@@ -266,7 +263,7 @@ describe("the end of an agent's keys", () => {
     expect(await callerOf(db, hash)).toBeNull();
   });
 
-  test("an agent's keys stop working when the second factor that proved the login is removed", async ({ db }) => {
+  test("an agent's keys stop working when the second factor that its login used is removed", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { userId } = scene.login;
     const factorId = await enrollFactor(db, { userId });
@@ -277,7 +274,7 @@ describe("the end of an agent's keys", () => {
     expect(await callerOf(db, hash)).toBeNull();
   });
 
-  test("an agent's keys stop working after a revocation, until the agent is connected again", async ({ db }) => {
+  test("after a revocation, an agent gets no working key until it is connected again", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { connectionId } = await connectWithKey(db, scene);
     const [key] = await keysOf(db, scene.tenant.workspaceId);
@@ -289,7 +286,7 @@ describe("the end of an agent's keys", () => {
     expect((await issueKey(db, scene, again)).outcome).toBe("issued");
   });
 
-  test("deleting the account ends an agent's keys, and leaves neither its computer's name nor its connection", async ({
+  test("deleting the account revokes its agents' keys, and deletes its connections with their computer names", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);

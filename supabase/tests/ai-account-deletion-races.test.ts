@@ -35,8 +35,8 @@ afterEach(async () => {
 });
 
 /**
- * Deletes the maker's account once `work` holds the key's row and waits for what `other` holds.
- * @returns the outcome of both once `other` releases its locks
+ * Deletes the account of the key's creator once `work` holds the key's row and waits for a lock of `other`.
+ * @returns both outcomes, after `other` has released its locks
  */
 async function deleteAccountBeside<Answer>(work: Promise<Answer>): Promise<[Answer, { deleted: boolean }]> {
   await untilItWaits(owner.db, { work, blocker: other.pid });

@@ -14,7 +14,7 @@ async function minutesRead(db: Database): Promise<number> {
 }
 
 describe("a batch of calls", () => {
-  test("a batch of calls reads only its own callers' rate windows, even with query plans from when there were few", async ({
+  test("a batch reads only its own callers' rate windows, even with query plans made when the table was nearly empty", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -39,8 +39,8 @@ describe("a batch of calls", () => {
   });
 });
 
-describe("the end of runs", () => {
-  test("ending runs leaves nearly all of their index entries unchanged", async ({ db }) => {
+describe("ending runs", () => {
+  test("ending runs updates nearly all rows in place, without new index entries", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });
     const written = async () => {
       const [row] = await db.query<{ updated: string; inPlace: string }>(

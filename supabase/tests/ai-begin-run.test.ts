@@ -6,7 +6,7 @@ import { registerApp } from "./app-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-describe("credentials", () => {
+describe("credentials of a call", () => {
   test("an unknown, a revoked and an expired key are all refused as invalid_api_key", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall({ ...tenant, keyHash: "00".repeat(32) }))).toEqual({ refused: "invalid_api_key" });
@@ -21,7 +21,7 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("a key of a deleted workspace is unknown", async ({ db }) => {
+  test("a key of a deleted workspace is refused as unknown", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [tenant.workspaceId]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
@@ -49,7 +49,9 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant, { address: "192.0.2.7" }))).not.toHaveProperty("refused");
   });
 
-  test("a key's addresses may be IPv4 and IPv6 ranges, exact to their edges", async ({ db }) => {
+  test("a key's allowed addresses may be IPv4 or IPv6 ranges, which are exact to their first and last address", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("update ai.keys set allowed_addresses = '{2001:db8:1::/48,192.0.2.7}' where id = $1", [
       tenant.keyId,
@@ -72,7 +74,9 @@ describe("credentials", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("if members pay, a key pays from its creator's balance and ends with their membership", async ({ db }) => {
+  test("if members pay, a key charges its creator's balance and stops working when its creator leaves", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
@@ -91,7 +95,7 @@ describe("credentials", () => {
   });
 });
 
-describe("model access is the intersection of five lists", () => {
+describe("a model is available only if no list excludes it", () => {
   const closings: [string, string][] = [
     ["the enabled catalogue", "update ai.models set enabled = false where id = $1"],
     ["the Studio defaults", "update ai.models set studio_default = false where id = $1"],
@@ -121,7 +125,7 @@ describe("model access is the intersection of five lists", () => {
     expect(await begin(db, chatCall(tenant))).toMatchObject({ strict: true, key_name: "test" });
   });
 
-  test("a root grant opens a model to one workspace", async ({ db }) => {
+  test("a root grant gives one workspace access to a model", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const other = await createTenant(db, { credits: "100" });
     const call = chatCall({ ...other, model: tenant.model });
@@ -141,7 +145,7 @@ describe("model access is the intersection of five lists", () => {
     expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
-  test("a route to a provider that is not configured is not used", async ({ db }) => {
+  test("ignores routes to providers that are not configured", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { providers: ["other"] }))).toEqual({ refused: "model_not_found" });
   });
@@ -158,8 +162,10 @@ async function changePrice(db: Database, { model }: Tenant, change: string): Pro
   );
 }
 
-describe("reservation", () => {
-  test("reserves a third of the bytes, 1,500 tokens per image, and the whole output of each choice", async ({ db }) => {
+describe("the reservation of a call", () => {
+  test("reserves a third of the input's bytes as tokens, 1,500 tokens per image, and the full output limit of each choice", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const run = await begin(db, chatCall(tenant, { input_bytes: 301, images: 2, output_limit: 100, choices: 3 }));
     // (101 + 3,000) × 1 + 300 × 2 = 3,701 millionths of a dollar
@@ -193,12 +199,12 @@ describe("reservation", () => {
     expect((await begin(db, chatCall(tenant, call))).reserved_credits).toBe(credits);
   });
 
-  test("refuses audio without a price, at any length", async ({ db }) => {
+  test("refuses audio of any length if the model has no price for audio", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { audio: true }))).toMatchObject({ refused: "unsupported_parameter" });
   });
 
-  test("reserves a named service tier at its price, and refuses a tier without a price", async ({ db }) => {
+  test("reserves a requested service tier at its price, and refuses a tier without a price", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const named = (service_tier: string) => begin(db, chatCall(tenant, { service_tier }));
     const refusal = { refused: "unsupported_parameter", param: "service_tier" };
@@ -234,21 +240,21 @@ describe("reservation", () => {
     expect(run.reserved_credits).toBe("30.00000000");
   });
 
-  test("admits a reservation of up to exactly the balance", async ({ db }) => {
+  test("admits a call whose reservation equals the balance, and refuses a larger one", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "2", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toEqual({ refused: "insufficient_credits" });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
   });
 
-  test("starts a first-time payer with the plan's credits, once", async ({ db }) => {
+  test("gives a first-time payer the plan's credits, only once", async ({ db }) => {
     const tenant = await createTenant(db, { initialCredits: "3", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
     expect(await books(db, tenant)).toMatchObject({ balance: "3.00000000", ledger: "3.00000000" });
   });
 
-  test("admits exactly 10 of 100 concurrent callers on a balance for 10 calls", async () => {
+  test("of 100 concurrent callers, a balance for 10 calls admits exactly 10", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices: { input: "1", output: "1" } });
@@ -273,7 +279,7 @@ describe("reservation", () => {
     }
   });
 
-  test("opens the credit account once for many concurrent first calls", async () => {
+  test("opens the credit account only once for many concurrent first calls", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { initialCredits: "6", prices: { input: "1", output: "1" } });
@@ -289,7 +295,7 @@ describe("reservation", () => {
 describe("idempotency", () => {
   const fingerprint = "ab".repeat(32);
 
-  test("admits one of 50 concurrent callers with the same idempotency key", async () => {
+  test("admits only one of 50 concurrent callers with the same idempotency key", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "1000" });
@@ -303,7 +309,7 @@ describe("idempotency", () => {
     }
   });
 
-  test("refuses a finished call's key as used, or as reused with another body; another tenant may use the same key", async ({
+  test("refuses the idempotency key of a finished call as used, or as reused if the body differs, and accepts it from another tenant", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -339,7 +345,7 @@ describe("idempotency", () => {
     expect(await begin(db, { ...call, fingerprint: "cd".repeat(32) })).not.toHaveProperty("refused");
   });
 
-  test("keeps an idempotency key unused when the call is refused", async ({ db }) => {
+  test("a refused call does not use up its idempotency key", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint });
     expect(await begin(db, { ...call, output_limit: 32768 })).toEqual({ refused: "insufficient_credits" });
@@ -378,7 +384,7 @@ describe("the gateway's role", () => {
     }
   });
 
-  test("the service role reads the books but can't move money", async ({ db }) => {
+  test("the service role can read balances, the ledger and runs, but can't change them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const account = await db.asRole("service_role", () =>
       one<{ balance: string }>(db, {
@@ -404,7 +410,7 @@ async function listModels(db: Database, call: object): Promise<unknown> {
 }
 
 describe("requests with a fee", () => {
-  test("reserves the fee for each request that the call may make", async ({ db }) => {
+  test("reserves the request fee once for each request that the call may make", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10000" });
     await changePrice(db, tenant, "request_fee_usd = 0.01");
     const reserved = async (changes: object) => (await begin(db, chatCall(tenant, changes))).reserved_usd;
@@ -414,7 +420,7 @@ describe("requests with a fee", () => {
     expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");
   });
 
-  test("refuses requests with a fee if a route has no price for them", async ({ db }) => {
+  test("refuses a call that may make requests with a fee if the route has no price for them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { fee_requests: 1 }))).toEqual({
       refused: "unsupported_parameter",
@@ -423,20 +429,20 @@ describe("requests with a fee", () => {
   });
 });
 
-describe("an agent's session", () => {
+describe("the label of an agent's session", () => {
   const labelOf = async (db: Database, tenant: Tenant, changes: object) => {
     const { run_id } = await begin(db, chatCall(tenant, { session_label: "claude-code:s1", ...changes }));
     const { entity_id } = await one(db, { sql: "select entity_id from ai.runs where id = $1", values: [run_id] });
     return entity_id;
   };
 
-  test("an agent's session labels a call that has no label", async ({ db }) => {
+  test("the label of an agent's session applies to a call without a label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await labelOf(db, tenant, {})).toBe("claude-code:s1");
     expect(await labelOf(db, tenant, { entity_id: "customer-1" })).toBe("customer-1");
   });
 
-  test("an agent's session is not used as the label if the key has a label", async ({ db }) => {
+  test("the label of an agent's session is ignored if the key has a label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { entityId: "customer-2" } });
     expect(await labelOf(db, tenant, {})).toBe("customer-2");
   });

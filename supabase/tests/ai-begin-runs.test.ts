@@ -21,7 +21,7 @@ async function beginAll(calls: readonly object[]): Promise<Begun[]> {
 
 describe("a run's id", () => {
   test.for([1, 2, 3])(
-    "a run's id is a UUID version 7 of the run's time with the gateway's suffix, for %i runs in one batch",
+    "a run's id is a UUIDv7 of the time when the run began, and ends in the gateway's suffix, for %i runs in a batch",
     async (count) => {
       const tenant = await createTenant(db, { credits: "100" });
       const tails = Array.from({ length: count }, () => randomUUID().slice(-17));
@@ -63,7 +63,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("ai.begin_runs answers as ai.begin_run does, and counts each call after the ones before it", async () => {
+  test("ai.begin_runs answers each call as ai.begin_run does, with rate-limit counts that include the batch's earlier calls", async () => {
     const tenant = await createTenant(db, {
       credits: "100",
       key: { requestsPerMinute: 100 },
@@ -75,7 +75,7 @@ describe("ai.begin_runs", () => {
     ]);
     const alone = await begin(db, chatCall(tenant));
     const together = await beginAll([1, 2, 3].map(() => chatCall(tenant)));
-    // The n-th call of its rate window; a new window may have opened meanwhile.
+    // The position of the batch's first call in its rate window, because a new window may have opened meanwhile.
     const place = together[0]?.limits.minute === alone.limits.minute ? 2 : 1;
     for (const [n, answer] of together.entries()) {
       const { run_id, created_at, limits } = answer;
@@ -84,7 +84,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("admits, refuses and reserves a batch in any order as separate calls would", { timeout: 60_000 }, async () => {
+  test("a batch in any order is admitted, refused and reserved like separate calls", { timeout: 60_000 }, async () => {
     const rich = await createTenant(db, { credits: "9", plan: { requestsPerMinute: 12, tokensPerMinute: 2_000 } });
     const other = await createTenant(db, { credits: "2", key: { monthlyBudgetUsd: "0.0004" } });
     await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [other.model, rich.planId]);
@@ -142,7 +142,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("counts no call against the rate window if its input has no price", async () => {
+  test("a call whose input has no price does not count against the rate window", async () => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 10 } });
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
     await db.query(
@@ -164,7 +164,7 @@ describe("ai.begin_runs", () => {
     expect((await beginAll([chatCall(tenant)])).map(({ refused }) => refused)).toEqual(["model_not_found"]);
   });
 
-  test("admits no more than a balance, a budget or a rate window allows, even within one batch", async () => {
+  test("a batch admits no more calls than the balance, budget and rate window allow", async () => {
     const [one] = await db.query<{ due: string }>(
       "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
     );
@@ -183,7 +183,7 @@ describe("ai.begin_runs", () => {
     ]);
   });
 
-  test("opens each first-time payer's account once", async () => {
+  test("opens the credit account of each first-time payer in a batch only once", async () => {
     const tenants = await Promise.all(
       (["member", "workspace"] as const).map((payer) => createTenant(db, { payer, initialCredits: "50" })),
     );
@@ -193,7 +193,7 @@ describe("ai.begin_runs", () => {
     for (const tenant of tenants) expect(await books(db, tenant)).toMatchObject({ ledger: "50.00000000", open: 10 });
   });
 
-  test("ai.begin_runs is atomic: if one call raises, nothing of the batch is kept", async () => {
+  test("ai.begin_runs is atomic: if one call raises an error, no run of the batch is stored", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const calls = [chatCall(tenant), chatCall(tenant, { idempotency_key: randomUUID() })];
     await expect(beginAll(calls)).rejects.toMatchObject({ code: "0A000" });
@@ -227,7 +227,7 @@ describe("ai.begin_runs", () => {
     ]);
   });
 
-  test("uses the rate windows and balances as they are once their locks are acquired", async () => {
+  test("a batch reads rate windows and balances only after it has locked them", async () => {
     const [one] = await db.query<{ due: string }>(
       "select ai.usd_to_credits(100 * 0.15e-6 + 100 * 0.6e-6, 1)::text as due",
     );
@@ -237,7 +237,7 @@ describe("ai.begin_runs", () => {
     ];
     const calls = [counted, paying, counted, paying].map((tenant) => chatCall(tenant));
     expect((await admitAll(db, calls)).filter(({ refused }) => refused)).toEqual([]);
-    // The batch may already run in the next minute, so the window of that minute counts like the current one.
+    // Opens the window of the next minute, which the batch must count even if it runs before that minute.
     const holder = db.query(
       `do $$ begin
          update ai.rate_windows set requests = 9, window_start = date_trunc('minute', now()) + interval '1 minute'
@@ -296,7 +296,7 @@ describe("ai.begin_runs", () => {
   test.for([
     ["alone", (call: object) => begin(db, call)],
     ["together", (call: object) => beginAll([call])],
-  ] as const)("begins no run after waiting 1.2 seconds in total: %s", async ([way, ask]) => {
+  ] as const)("a call that has waited 1.2 seconds in total begins no run: %s", async ([way, ask]) => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
     // Holds the lock of the key's budget and then of the balance, each for less time than begin_run waits for one.
     const hold = (table: string, seconds: number) =>
@@ -306,7 +306,7 @@ describe("ai.begin_runs", () => {
            perform pg_sleep(${seconds});
          end $$`,
       );
-    // begin_runs gives up on locks too soon to be delayed by them, so the sleep simulates a slow disk or machine.
+    // begin_runs never waits long for locks, so the sleep simulates a slow disk or machine.
     if (way === "together") {
       const late = "select ai.begin_runs($1)::json as answer from (select pg_sleep(1.25)) as slow";
       await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
@@ -322,7 +322,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("batches lock in the same order as single calls and settlements: 52 concurrent calls on the same rows succeed", async () => {
+  test("52 concurrent batches, single calls and settlements of the same rows all succeed, because they lock in the same order", async () => {
     const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
     const tenants = await Promise.all(
       (["workspace", "member", "workspace", "member"] as const).map((payer) =>
@@ -376,7 +376,7 @@ describe("ai.release_orphaned_runs", () => {
     return row?.left;
   }
 
-  test("ends runs whose begin was never received, once and at zero cost, and frees their idempotency keys", async () => {
+  test("ai.release_orphaned_runs ends runs whose answer was lost, only once and at no cost, and frees their idempotency keys", async () => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
     const [alone, together] = [tailOf(), tailOf()];
     const key = { idempotency_key: randomUUID(), fingerprint: "00".repeat(32) };
@@ -394,7 +394,7 @@ describe("ai.release_orphaned_runs", () => {
     expect((await begin(db, chatCall(tenant, key))).refused).toBeUndefined();
   });
 
-  test("examines only runs that began at most 15 seconds before the first of them was requested", async () => {
+  test("ai.release_orphaned_runs examines only runs that began at most 15 seconds before the earliest reported request", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const run = await begin(db, chatCall(tenant, { run_id_suffix: tail }));
@@ -406,14 +406,14 @@ describe("ai.release_orphaned_runs", () => {
   });
 
   test.for([[], {}, { tails: ["a"] }, { tails: ["a"], asked_ms_ago: null }, { asked_ms_ago: 1 }, "a"])(
-    "refuses %j as a report of lost begins",
+    "ai.release_orphaned_runs refuses %j",
     async (lost) => {
       const asked = db.query("select ai.release_orphaned_runs($1)", [JSON.stringify(lost)]);
       await expect(asked).rejects.toMatchObject({ code: "22023" });
     },
   );
 
-  test("ai.release_orphaned_runs reports the runs that are not decided yet", async () => {
+  test("ai.release_orphaned_runs returns the runs that may still begin", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const holder = db.query(

@@ -41,7 +41,7 @@ describe("records under two spellings of a provider", () => {
     return { provider, add, keep, reconcile, list };
   }
 
-  test("an invoice under two spellings of a provider is the same: a repeat is unchanged, other values conflict", async ({
+  test("an invoice recorded again under another spelling of its provider is unchanged, or conflicts if its values differ", async ({
     db,
   }) => {
     const { provider, add, keep, list } = await clashing(db);
@@ -55,7 +55,7 @@ describe("records under two spellings of a provider", () => {
     expect(records.map((record: { provider: string }) => record.provider)).toEqual([provider, provider]);
   });
 
-  test("invoices under two spellings of a provider count as one, the first recorded, and the clash is reported", async ({
+  test("an invoice that exists under two spellings of its provider counts once, as it was first recorded, and is reported as a clash", async ({
     db,
   }) => {
     const { provider, add, reconcile, list } = await clashing(db);
@@ -71,7 +71,7 @@ describe("records under two spellings of a provider", () => {
     expect((await reconcile("2026-11-01", "2026-12-01")).clashes).toEqual([]);
   });
 
-  test("costs under two spellings of a provider are also reported as a clash", async ({ db }) => {
+  test("a cost that exists under two spellings of its provider is reported as a clash", async ({ db }) => {
     const provider = newProvider();
     const tenant = await createTenant(db);
     const appId = randomUUID();
@@ -97,7 +97,7 @@ describe("records under two spellings of a provider", () => {
     ]);
   });
 
-  test("reports clashes of provider spellings up to 100 at a time", async ({ db }) => {
+  test("reports at most 100 clashes of provider spellings", async ({ db }) => {
     const { provider, add, reconcile } = await clashing(db);
     const addPair = async (reference: string) => {
       await add(provider, "1", "2026-10-29T00:00:00Z", reference);

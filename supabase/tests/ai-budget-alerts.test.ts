@@ -16,7 +16,7 @@ type Alert = {
   month: string;
 };
 
-/** Returns what a sweep finds for one tenant, as the server's role. */
+/** Sweeps as the server's role, and returns the alerts of one tenant. */
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
   // The stack's own server may be sweeping, and then this sweep would find nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
@@ -58,7 +58,7 @@ async function budgetOf(db: Database, limit: string, spent: string): Promise<Ten
   return tenant;
 }
 
-describe("a budget's warning", () => {
+describe("the warning about a budget", () => {
   test.for([
     ["10", "4.999999999999", []],
     ["10", "5", [50]],
@@ -71,14 +71,11 @@ describe("a budget's warning", () => {
     ["0.000000000003", "0.000000000002", [50]],
     ["0", "0", []],
     ["0", "1", []],
-  ] as const)(
-    "a budget's warning for a limit of %s with %s spent is %j",
-    async ([limit, spent, thresholds], { db }) => {
-      expect(await warn(db, await budgetOf(db, limit, spent))).toEqual(thresholds);
-    },
-  );
+  ] as const)("a budget of %s with %s spent warns at %j", async ([limit, spent, thresholds], { db }) => {
+    expect(await warn(db, await budgetOf(db, limit, spent))).toEqual(thresholds);
+  });
 
-  test("a budget's warning gives its figures exactly, and is sent once", async ({ db }) => {
+  test("a budget's warning contains the exact amounts, and is sent only once", async ({ db }) => {
     const tenant = await budgetOf(db, "10.10", "8.080000000001");
     const [alert, ...others] = await sweep(db, tenant);
     expect(others).toEqual([]);
@@ -96,16 +93,14 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("the next sweep finds a budget's warning again if the first sweep died before queuing the email", async ({
-    db,
-  }) => {
+  test("if a sweep fails before it queues a budget's warning, the next sweep queues it", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "5");
     const first = await sweep(db, tenant);
     expect(await sweep(db, tenant)).toEqual(first);
     expect(await warn(db, tenant)).toEqual([50]);
   });
 
-  test("warns only about the highest of several thresholds crossed together, even if a lower one was not emailed yet", async ({
+  test("if spend crosses several thresholds of a budget between sweeps, only the highest is emailed", async ({
     db,
   }) => {
     const tenant = await budgetOf(db, "10", "5");
@@ -116,9 +111,7 @@ describe("a budget's warning", () => {
     expect(await post(db, overtaken)).toBe(0);
   });
 
-  test("a budget's warning is sent at each threshold in turn, and not again when a correction lowers the spend", async ({
-    db,
-  }) => {
+  test("a budget warns once at each threshold, and not again after a correction lowers the spend", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "5");
     const seen: number[][] = [];
     for (const spent of ["5", "7", "8", "7.9", "8", "10", "9", "11"]) {
@@ -128,7 +121,7 @@ describe("a budget's warning", () => {
     expect(seen).toEqual([[50], [], [80], [], [], [100], [], []]);
   });
 
-  test("after a raise, a budget's warning is sent again only for thresholds crossed again", async ({ db }) => {
+  test("after a budget is raised, it warns again only at thresholds that the spend crosses again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "10");
     expect(await warn(db, tenant)).toEqual([100]);
     // The spend is half of the new limit, and a warning for a higher threshold was already sent.
@@ -167,7 +160,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("warns immediately when a budget is lowered below the spend, and not again when it is lowered further", async ({
+  test("a budget lowered below its spend warns immediately, and not again when it is lowered further", async ({
     db,
   }) => {
     const tenant = await budgetOf(db, "100", "10");
@@ -178,7 +171,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a budget's warning is not repeated when the budget is removed and set again", async ({ db }) => {
+  test("a budget does not repeat its warning when it is removed and set again", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await setLimit(db, tenant, null);
@@ -187,7 +180,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a budget's warning is sent again each month, but not for a budget unused for months", async ({ db }) => {
+  test("a budget warns again each month, but not while it is unused", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await db.query("update ai.budget_alerts set month = month - interval '1 month' where workspace_id = $1", [
@@ -202,7 +195,7 @@ describe("a budget's warning", () => {
     expect(await warn(db, still)).toEqual([]);
   });
 
-  test("a budget's warning follows from the cost of runs, for each budget separately", async ({ db }) => {
+  test("each budget warns according to the cost of its own runs", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", key: { monthlyBudgetUsd: "1" } });
     await setLimit(db, tenant, "4");
     await settle(db, [
@@ -287,7 +280,7 @@ describe("the recipients of a budget's warning", () => {
     await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [people.banned?.id]);
     await warn(db, tenant);
     const mails = await db.query<{ recipient: string; due: boolean }>(
-      // Only emails of this transaction.
+      // Selects only emails of this transaction.
       "select recipient, next_attempt_at <= now() as due from private.outgoing_mails where created_at = now() and recipient like '%@example.test'",
     );
     expect(mails.every(({ due }) => due)).toBe(true);

@@ -41,7 +41,7 @@ type Alert = {
   reservedUsd: string | null;
   leftUsd: string | null;
 };
-/** Sweeps, and queues emails for what was found for one tenant. */
+/** Sweeps, queues emails for one tenant's alerts, and returns these alerts. */
 async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
   // The stack's own server may be sweeping, and then this sweep would find nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
@@ -53,7 +53,9 @@ async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
 const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
 
 describe("a budget refusal", () => {
-  test("a budget refusal is recorded in the budget; admitted calls and other refusals are not", async ({ db }) => {
+  test("a budget records a refusal for lack of budget, but neither admitted calls nor other refusals", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "0.0002");
     const poor = await createTenant(db, { prices, key: { monthlyBudgetUsd: "1" } });
     expect(await refusedIn(db, chatCall(tenant))).toBeUndefined();
@@ -63,7 +65,7 @@ describe("a budget refusal", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("a budget refusal is recorded in the budget that refused, not in budgets with room", async ({ db }) => {
+  test("a refusal is recorded in the budget that was exceeded, not in budgets with room", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     await db.query("select ai.set_budget('workspace', $1, $1, 0.0001)", [tenant.workspaceId]);
     expect(await refusedIn(db, chatCall(tenant))).toBe("budget_exceeded");
@@ -71,7 +73,7 @@ describe("a budget refusal", () => {
     expect((await refusedAt(db, tenant)).refused_at).toBeNull();
   });
 
-  test("a budget refusal is recorded for batched calls, and for a further step", async ({ db }) => {
+  test("a budget refusal is also recorded for a batched call and for a further step of a run", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
     const { answers } = await one<{ answers: Begun[] }>(db, {
@@ -91,7 +93,7 @@ describe("a budget refusal", () => {
     ["now() - interval '1 minute'", false],
     ["now() - interval '1 minute 1 microsecond'", true],
   ] as const)(
-    "a budget refusal is recorded at most once a minute: with the last one at %s, a new record is %s",
+    "a budget records at most one refusal a minute: if the last one was at %s, recording another is %s",
     async ([last, again], { db }) => {
       const tenant = await tenantWith(db, "0.0001");
       await change(db, tenant, `refused_at = ${last}`);
@@ -100,11 +102,11 @@ describe("a budget refusal", () => {
     },
   );
 
-  test("one of twenty concurrent calls records the budget refusal", async () => {
+  test("only one of twenty concurrent calls records the budget refusal", async () => {
     const [setup, callers] = [openPool(2), openPool(20)];
     try {
       const tenant = await tenantWith(setup.db, "0.0001");
-      // Opens the connections first, so that the calls overlap, and on connections that have updated nothing yet.
+      // Opens the connections first, so that the calls overlap and each connection has updated nothing before its call.
       await Promise.all(Array.from({ length: 20 }, () => callers.db.query("select pg_sleep(0.2)")));
       const sql = `select r.answer, pg_stat_get_xact_tuples_updated('ai.budgets'::regclass)::int as updated
         from (select ai.begin_run($1)::json as answer offset 0) r`;
@@ -123,7 +125,7 @@ describe("a budget refusal", () => {
     }
   });
 
-  test("a budget refusal is cleared by a raise of the limit and by nothing else", async ({ db }) => {
+  test("a recorded budget refusal is cleared only when the limit is raised", async ({ db }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "refused_at = now()");
     for (const limit of ["10", "9"]) {
@@ -144,7 +146,7 @@ describe("a budget that refuses calls", () => {
     ["spent_usd = 9.999999999999, refused_at = null", [80]],
     ["limit_usd = 0", []],
   ] as const)(
-    "a refusing budget with a limit of 10 dollars and %s warns at %j",
+    "a budget of 10 dollars that refused a call, with %s, warns at %j",
     async ([changes, expected], { db }) => {
       const tenant = await tenantWith(db, "10");
       await change(db, tenant, "refused_at = now()");
@@ -157,7 +159,7 @@ describe("a budget that refuses calls", () => {
     ["date_trunc('month', now(), 'UTC')", 100],
     ["date_trunc('month', now(), 'UTC') - interval '1 microsecond'", 80],
   ] as const)(
-    "a budget counts only refusals of the current month: one at %s warns at %i",
+    "a budget counts only refusals of the current month: after a refusal at %s it warns at %i",
     async ([at, threshold], { db }) => {
       const tenant = await tenantWith(db, "10");
       await change(db, tenant, `spent_usd = 9, refused_at = ${at}`);
@@ -173,7 +175,7 @@ describe("a budget that refuses calls", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("does not warn about the previous month's reservations before this month's first call is admitted", async ({
+  test("a budget does not warn about the previous month's reservations before this month's first call", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "10");
@@ -181,7 +183,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("a refusing budget warns with the exact amounts spent, held and left, and not again when all is spent", async ({
+  test("a budget that refused a call warns with the exact amounts spent, held and left, and not again when everything is spent", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "0.001");
@@ -203,13 +205,13 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("one absurdly large request does not make a budget count as used up", async ({ db }) => {
+  test("a refusal of one absurdly large request does not count a budget as used up", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     expect(await refusedIn(db, chatCall(tenant, { output_limit: 1_000_000 }))).toBe("budget_exceeded");
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("a refusing budget warns again after a raise only when it refuses again", async ({ db }) => {
+  test("a budget that refused calls and was raised warns again only when it refuses again", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     await change(db, tenant, "spent_usd = 0.0009");
     await begin(db, chatCall(tenant));
@@ -221,7 +223,9 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([100]);
   });
 
-  test("a refusing budget's warning omits its figures if the workspace hides provider cost", async ({ db }) => {
+  test("the warning of a budget that refused calls omits the amounts if the workspace hides provider cost", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "10");
     await change(db, tenant, "spent_usd = 9, refused_at = now()");
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
@@ -240,7 +244,7 @@ describe("concurrent refusals of a budget", () => {
   });
   afterAll(() => close());
 
-  test("fifty concurrent refusals and fifty sweeps send one email", async () => {
+  test("fifty concurrent refusals and fifty sweeps send only one email", async () => {
     const tenant = await tenantWith(db, "0.0005");
     await Promise.all([begin(db, chatCall(tenant)), begin(db, chatCall(tenant))]);
     const posted = await Promise.all(
@@ -262,7 +266,7 @@ describe("concurrent refusals of a budget", () => {
     expect(posted.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(1);
   });
 
-  test("budget refusals lock rows in the same order as single calls, batches and settlements", async () => {
+  test("recording budget refusals locks rows in the same order as single calls, batches and settlements", async () => {
     const tenants = await Promise.all([tenantWith(db, "0.001"), tenantWith(db, "1")]);
     for (const tenant of tenants) {
       await db.query("select ai.set_budget('workspace', $1, $1, 0.0012)", [tenant.workspaceId]);

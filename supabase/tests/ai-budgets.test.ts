@@ -135,7 +135,9 @@ describe("a workspace's budgets", () => {
     expect(paged.map(({ subjectId }) => subjectId)).toEqual(expected);
   });
 
-  test("lists only the budgets of workspace, apps and keys for a server of the previous release", async ({ db }) => {
+  test("ai.read_budgets, which servers of the previous release call, lists only budgets of workspaces, apps and keys", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { scope: "label", label: "b", limit: "1" });
     const values = [tenant.ownerId, tenant.workspaceId];
@@ -143,7 +145,7 @@ describe("a workspace's budgets", () => {
     expect(answer.budgets.map(({ scope }) => scope)).toEqual(["workspace", "key"]);
   });
 
-  test("shows with a label's budget whether a live key carries the label", async ({ db }) => {
+  test("shows for a label's budget whether an active key carries the label", async ({ db }) => {
     const tenant = await createTenant(db, { key: { entityId: "carried" } });
     await change(db, tenant, { scope: "label", label: "warns", limit: "1" });
     const labels = async () =>
@@ -165,7 +167,7 @@ describe("a workspace's budgets", () => {
     expect(lines.map(({ subject }) => subject)).toEqual(["warns", "carried", "warns"]);
   });
 
-  test("lists a former member's budget while it has spend", async ({ db }) => {
+  test("lists a former member's budget while it has spend this month", async ({ db }) => {
     const tenant = await createTenant(db);
     const { sub: subject } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await change(db, tenant, { scope: "member", subject, limit: "1" });
@@ -179,7 +181,7 @@ describe("a workspace's budgets", () => {
     expect(await ofMember()).toMatchObject({ live: false, limitUsd: "1" });
   });
 
-  test("budgets can be read with use_ai_studio; budgets of keys also need manage_ai_keys or manage_ai_policy", async ({
+  test("reading budgets requires use_ai_studio, and reading key budgets also manage_ai_keys or manage_ai_policy", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -200,7 +202,7 @@ describe("a workspace's budgets", () => {
     ["key", "manage_ai_keys"],
     ["member", "manage_ai_policy"],
     ["label", "manage_ai_policy"],
-  ] as const)("a budget of scope %s can be changed only with %s", async ([scope, permission], { db }) => {
+  ] as const)("changing a budget of scope %s requires %s", async ([scope, permission], { db }) => {
     const tenant = await createTenant(db);
     const subject = {
       workspace: tenant.workspaceId,
@@ -227,7 +229,7 @@ describe("a workspace's budgets", () => {
     }
   });
 
-  test("a budget starts with this month's cost so far: of the whole workspace, or of all keys in a key's lineage", async ({
+  test("a new budget starts with this month's cost so far: of the whole workspace, or of all keys in a key's lineage", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -246,7 +248,7 @@ describe("a workspace's budgets", () => {
     expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
   });
 
-  test("setting null removes a budget, with a log entry, unless it is another workspace's or changed meanwhile", async ({
+  test("setting a budget to null removes it and logs that, unless it belongs to another workspace or was changed meanwhile", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -287,7 +289,7 @@ describe("a workspace's budgets", () => {
     expect(await keys()).toMatchObject([{ live: false, limitUsd: "1", spentPercent: "10" }]);
   });
 
-  test("a budget is used up when all is spent, or a call was refused and 80% is spent; not when the limit is zero", async ({
+  test("a budget is used up when all of it is spent, or when 80% is spent and a call was refused, but not if its limit is zero", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "10" } });
@@ -319,7 +321,7 @@ describe("a workspace's budgets", () => {
     expect(budgets.find(({ scope }) => scope === "key")).toMatchObject(hidden);
   });
 
-  test("a budget changes once when 50 concurrent callers change it from the same state", async () => {
+  test("a budget changes only once when 50 concurrent callers change it from the same state", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -339,7 +341,7 @@ describe("a workspace's budgets", () => {
   });
 });
 
-test("the options for a policy are the catalogue's models, limited by plan and root grants", async ({ db }) => {
+test("a policy's model options are the catalogue's models, limited by the plan and root grants", async ({ db }) => {
   const tenant = await createTenant(db, { plan: { requestsPerMinute: 60 } });
   const other = await createTenant(db);
   const off = await createTenant(db);

@@ -6,14 +6,14 @@ import type { Claims, Database } from "./database.ts";
 
 const allScopes = ["workspace:session", "ai:use", "tts:use"];
 
-/** Returns a call with a person's own session. */
+/** Returns a gateway call with a person's own session as its credential. */
 export function sessionCall(tenant: Tenant, claims: Claims, changes: object = {}): object {
   const { sub, session_id, aal, amr } = claims as Claims & { aal: string; amr: unknown };
   const credential = { source: "session", claims: { sub, session_id, aal, amr } };
   return chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
 }
 
-/** Returns a call with an app's token for a person, and the app. */
+/** Returns a gateway call with an app's token for a person as its credential, together with the app. */
 export async function appTokenCall(
   db: Database,
   tenant: Tenant,

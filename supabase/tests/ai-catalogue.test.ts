@@ -19,7 +19,7 @@ describe("the price book", () => {
     });
   });
 
-  test("a price never changes, but its range can be closed", async ({ db }) => {
+  test("a stored price can't be changed, but its period of validity can be closed", async ({ db }) => {
     const { model } = await createTenant(db);
     const change = (set: string) =>
       db.asRole("service_role", () => db.query(`update ai.model_prices set ${set} where model_id = $1`, [model]));
@@ -30,7 +30,7 @@ describe("the price book", () => {
 });
 
 describe("the ledger", () => {
-  test("the ledger is append-only, even for its owner", async ({ db }) => {
+  test("the ledger is append-only, even for the table's owner", async ({ db }) => {
     await createTenant(db, { credits: "1" });
     for (const sql of ["update ai.credit_ledger set amount = 0", "delete from ai.credit_ledger"]) {
       await db.query("savepoint s");
@@ -41,7 +41,7 @@ describe("the ledger", () => {
 });
 
 describe("keys", () => {
-  test("creates no key without a current approval", async ({ db }) => {
+  test("keys can be created only with a current approval", async ({ db }) => {
     const { workspaceId } = await createTenant(db);
     await db.query("delete from ai.key_approvals where workspace_id = $1", [workspaceId]);
     await expect(
@@ -51,9 +51,7 @@ describe("keys", () => {
 });
 
 describe("partitions of ai.runs", () => {
-  test("partitions of ai.runs exist for this month and the next three months, with row-level security like their parent", async ({
-    db,
-  }) => {
+  test("ai.runs has partitions with row-level security for this month and the next three", async ({ db }) => {
     const partitions = await db.query<{ name: string }>(
       `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
        where i.inhparent = 'ai.runs'::regclass and c.relrowsecurity order by 1`,
@@ -83,7 +81,7 @@ describe("partitions of ai.runs", () => {
     expect(await one(db, { sql: "select ai.create_run_partitions(5) as made" })).toEqual({ made: 0 });
   });
 
-  test("a run's id contains its time", async ({ db }) => {
+  test("a run's id contains the time when the run began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(run.run_id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);

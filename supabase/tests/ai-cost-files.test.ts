@@ -100,9 +100,9 @@ describe("a cost file", () => {
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
   });
 
-  test("reports which imported days of its period a cost file lacks, and sets them to 0 on request", async ({ db }) => {
+  test("a cost file reports imported days of its period that it lacks, and can set them to 0", async ({ db }) => {
     const book = await createBook(db);
-    // A bill for all services with other files before and after it. Only acct-1 uses services of the gateway.
+    // Imports files before, for and after a day of a bill for all services. Only acct-1 uses services of the gateway.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
     await book.importPreviewed(
       documentOf([
@@ -155,7 +155,7 @@ describe("a cost file", () => {
       ["openai-costs:zero:2026-10-05", "0"],
     ]);
     expect(await book.importPreviewed(clearing)).toMatchObject({ importId: null, cleared: 0 });
-    // A file that only clears days is an import too.
+    // A file that only clears days also counts as an import.
     await book.importPreviewed(documentOf([usd("2026-10-04", "40", "s3-only")]));
     expect(await book.importPreviewed(clearing)).toMatchObject({
       importId: expect.any(String),
@@ -165,7 +165,7 @@ describe("a cost file", () => {
     expect(await book.preview({ ...clearing, clear: "yes" })).toMatchObject({ outcome: "invalid", param: "clear" });
   });
 
-  test("lists a cost file's first 100 corrections by day", async ({ db }) => {
+  test("the preview of a cost file lists its first 100 corrections by day", async ({ db }) => {
     const book = await createBook(db);
     const days = (amount: string) =>
       Array.from({ length: 101 }, (_, n) =>
@@ -210,7 +210,9 @@ describe("a cost file", () => {
     expect((await book.list()).totals.amountUsd).toBe("0.499999999999");
   });
 
-  test("a cost file replaces the day's runs and services, which are kept for audit", async ({ db }) => {
+  test("a cost file's total replaces the day's imported runs and services, which are kept for audit", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     const day = { granularity: "account_day", occurredAt: "2026-10-03T00:00:00Z" };
     await book.store({ externalRunId: "run-1", amountUsd: "1", occurredAt: "2026-10-03T23:59:59.999999Z" });
@@ -232,7 +234,7 @@ describe("a cost file", () => {
     expect(totals).toEqual({ amountUsd: "64", records: 7, replacedRecords: 3, replacedUsd: "49" });
   });
 
-  test("a cost file replaces a total that an app reported under another run id", async ({ db }) => {
+  test("a cost file replaces the total that an app reported for the same day under another run id", async ({ db }) => {
     const book = await createBook(db);
     const day = { granularity: "account_day", occurredAt: "2026-10-03T00:00:00Z" };
     const document = documentOf([usd("2026-10-03", "15")]);
@@ -243,7 +245,7 @@ describe("a cost file", () => {
     });
     await book.importPreviewed(document);
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
-    // Observed after the file was imported, so it counts until the file is imported again.
+    // Makes the file's observation older than the app's, which then counts until the file is imported again.
     await db.query(
       "update ai.external_provider_costs set observed_at = observed_at - interval '1 hour' where external_run_id like '%-costs:%'",
     );
@@ -258,7 +260,7 @@ describe("a cost file", () => {
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
   });
 
-  test("a cost file corrects what the provider's API reported, and the API's newer observation corrects it", async ({
+  test("a cost file corrects what the provider's API reported, and a newer report of the API corrects the file", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -302,7 +304,7 @@ describe("amounts in other currencies", () => {
   };
   const rates = { EUR: "1.08", JPY: "0.006667" };
 
-  test("amounts in other currencies are converted at the rates a person entered, and stored with the USD amount", async ({
+  test("amounts in other currencies are converted at the exchange rates that a person entered, and stored together with the USD amount", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -330,14 +332,14 @@ describe("amounts in other currencies", () => {
     expect(records[0]).toMatchObject({ amountUsd: "7", original: null });
   });
 
-  test("amounts imported again at another exchange rate are a correction", async ({ db }) => {
+  test("amounts that are imported again at another exchange rate are corrections", async ({ db }) => {
     const book = await createBook(db);
     await book.importPreviewed(documentOf([mixed], { rates }));
     const document = documentOf([mixed], { rates: { ...rates, EUR: "1.09" } });
     expect(await book.preview(document)).toMatchObject({ corrected: { fromUsd: "21.8005", toUsd: "21.9005" } });
   });
 
-  test("amounts in other currencies are rounded to the column once a day, half away from zero", async ({ db }) => {
+  test("amounts in other currencies are rounded once a day, half away from zero", async ({ db }) => {
     const book = await createBook(db);
     const of = (day: string, amount: string) => ({ accountId: "a", day, amounts: [{ currency: "EUR", amount }] });
     const document = documentOf([of("2026-10-01", "0.000000000005"), of("2026-10-02", "-0.000000000005")], {
@@ -356,7 +358,7 @@ describe("amounts in other currencies", () => {
     ["a rate as a JSON number, which may be rounded", { EUR: 1.08 }, "rate of EUR"],
     ["a rate for USD", { EUR: "1", USD: "2" }, "rate of USD"],
     ["a currency in lower case", { eur: "1" }, "rate of eur"],
-  ] as [string, object, string][])("refuses amounts in other currencies with %s", async ([, given, words], { db }) => {
+  ] as [string, object, string][])("refuses amounts in other currencies: %s", async ([, given, words], { db }) => {
     const book = await createBook(db);
     const euro = { accountId: "a", day: "2026-10-03", amounts: [{ currency: "EUR", amount: "1" }] };
     const document = { ...documentOf([euro]), rates: given };
@@ -375,7 +377,7 @@ describe("amounts in other currencies", () => {
 
 const arn = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/größe";
 
-describe("a document", () => {
+describe("a cost document", () => {
   const amountOf = (amount: unknown) => ({ ...usd("2026-10-03", "1"), amounts: [{ currency: "USD", amount }] });
   const tomorrow = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
   test.for([
@@ -432,7 +434,7 @@ describe("a document", () => {
     });
   });
 
-  test("a cost document with a long account and provider is stored under a run id that fits", async ({ db }) => {
+  test("costs of an account and a provider with long names are stored under a shortened run id", async ({ db }) => {
     const book = await createBook(db);
     const [provider, account] = ["p".repeat(100), "a".repeat(138)];
     await book.importPreviewed(
@@ -447,7 +449,7 @@ describe("a document", () => {
 });
 
 describe("the operator's command", () => {
-  test("the operator's command imports for a workspace without naming a person, and audits imports for the platform", async ({
+  test("the operator's command imports for a workspace without naming a person, and logs imports for the platform in the audit log", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -465,7 +467,7 @@ describe("the operator's command", () => {
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
 
-  test("the operator's command refuses an unlinked app, and a workspace or an app without the other", async ({
+  test("the operator's command refuses an unlinked app, a workspace without an app, and an app without a workspace", async ({
     db,
   }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
@@ -481,7 +483,7 @@ describe("the operator's command", () => {
   });
 });
 
-test("a member without use_ai_studio and an unlinked app can't import", async ({ db }) => {
+test("costs can't be imported by a member without use_ai_studio or for an unlinked app", async ({ db }) => {
   const [book, other] = [await createBook(db), await createBook(db)];
   const document = documentOf([usd("2026-10-03", "5")]);
   const ask = (member: string, app: string) =>
@@ -534,7 +536,9 @@ test("an import appears in the workspace's activity, and is immutable", async ({
   }
 });
 
-test("a record keeps its file, rate and amounts after the person's account is deleted", async ({ db }) => {
+test("an import keeps its file, exchange rate and amounts after the account of its person is deleted", async ({
+  db,
+}) => {
   const book = await createBook(db);
   const euro = { accountId: "a", day: "2026-10-03", amounts: [{ currency: "EUR", amount: "1" }] };
   await book.importPreviewed(documentOf([euro], { rates: { EUR: "1.1" } }));
@@ -549,8 +553,8 @@ test("a record keeps its file, rate and amounts after the person's account is de
   ]);
 });
 
-describe("the platform's book", () => {
-  test("an admin's file enters the platform's book, with a line in the audit log, and no workspace's book", async ({
+describe("imports for the platform", () => {
+  test("an admin's import for the platform is logged in the audit log, and changes no workspace's records", async ({
     db,
   }) => {
     const account = randomUUID();
@@ -585,7 +589,7 @@ describe("the platform's book", () => {
     ).toEqual({ n: 0 });
   });
 
-  test("corrects days of the platform's book, and refuses a non-admin, a changed state and a malformed document", async ({
+  test("an import for the platform corrects days, and is refused for non-admins, a changed state and a malformed document", async ({
     db,
   }) => {
     const account = randomUUID();

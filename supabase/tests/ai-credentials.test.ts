@@ -24,7 +24,7 @@ function link(db: Database, app: App, tenant: Tenant, linked: boolean) {
   });
 }
 
-/** Returns what one of the gateway's read functions answers to a call. */
+/** Returns the answer of one of the gateway's read functions to a call. */
 async function readAs(db: Database, name: string, call: object): Promise<unknown> {
   const sql = `select ai.${name}($1) as answer`;
   const row = await db.asRole("gateway", () => one<{ answer: unknown }>(db, { sql, values: [JSON.stringify(call)] }));
@@ -33,7 +33,7 @@ async function readAs(db: Database, name: string, call: object): Promise<unknown
 
 describe("a person's own session", () => {
   test.for(workspaceRoles)(
-    "the session of a $role may call if that role may use the studio",
+    "a $role's session may call exactly if that role may use the studio",
     async ({ role, permissions }, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const claims = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -56,7 +56,9 @@ describe("a person's own session", () => {
     else expect(answer).toEqual({ refused: refusals[mfa] ?? "MFA_REQUIRED" });
   });
 
-  test("a session names its workspace, and gets no hint of other workspaces", async ({ db }) => {
+  test("a session's call must name its workspace, and the refusal does not reveal whether another workspace exists", async ({
+    db,
+  }) => {
     const [tenant, other] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
     const nowhere = "00000000-0000-0000-0000-000000000000";
@@ -75,7 +77,7 @@ describe("a person's own session", () => {
     expect(await begin(db, sessionCall(tenant, claims))).toEqual({ refused: "invalid_api_key" });
   });
 
-  test("a session's calls are charged, and recorded as a session's", async ({ db }) => {
+  test("a session's calls are charged, and their runs name the session as their credential", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1" });
     const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await db.query("select ai.grant_credits('member', $1, 100, 'test')", [claims.sub]);
@@ -98,7 +100,9 @@ describe("a person's own session", () => {
 });
 
 describe("an app's token", () => {
-  test("an app's token calls for its person, is not billed, and records what it would have cost", async ({ db }) => {
+  test("a call with an app's token is made for its person, is not billed, and records what it would have cost", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "0.001" });
     const { app, claims, callOf } = await appTokenCall(db, tenant);
     const run = await begin(db, callOf());
@@ -122,7 +126,7 @@ describe("an app's token", () => {
     });
   });
 
-  test("an app's token needs the header of its own workspace", async ({ db }) => {
+  test("a call with an app's token must name its own workspace in the header", async ({ db }) => {
     const tenant = await createTenant(db);
     const other = await createTenant(db);
     const { callOf } = await appTokenCall(db, tenant);
@@ -130,7 +134,7 @@ describe("an app's token", () => {
     expect(await begin(db, callOf({ workspace: other.workspaceId }))).toEqual({ refused: "workspace_mismatch" });
   });
 
-  test("an app's token needs ai:use to call and tts:use for speech, in both the token and the registration", async ({
+  test("an app's token needs ai:use for calls and tts:use for speech, and so does the app's registration", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -150,7 +154,7 @@ describe("an app's token", () => {
     expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("refuses an app's token while the app is unlinked, and once its person lacks required MFA or left the workspace", async ({
+  test("refuses an app's token while the app is unlinked, or when its person lacks required MFA or has left the workspace", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -169,7 +173,7 @@ describe("an app's token", () => {
     expect(await begin(db, callOf())).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("an app's token ends permanently with its app's registration", async ({ db }) => {
+  test("an app's token stops working permanently when the app's registration is deleted", async ({ db }) => {
     const tenant = await createTenant(db);
     const { app, callOf } = await appTokenCall(db, tenant);
     await db.query("update private.apps set enabled = false where id = $1", [app.id]);
@@ -190,7 +194,7 @@ describe("an app's token", () => {
 });
 
 describe("a key that is bound to an app", () => {
-  test("a key bound to an app is not billed while the app is registered, enabled and linked, and refused otherwise", async ({
+  test("a key bound to an app is not billed, and works only while the app is registered, enabled and linked", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100" });
@@ -210,23 +214,26 @@ describe("a key that is bound to an app", () => {
     ["ai:use", "{workspace:session,tts:use}"],
     ["workspace:session", "{ai:use,tts:use}"],
     ["every scope", "{}"],
-  ])("refuses an app's key like the app's token once the registration loses %s", async ([, left], { db }) => {
-    const tenant = await createTenant(db, { credits: "100" });
-    const { app, callOf } = await appTokenCall(db, tenant);
-    await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
-    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
-    await db.query("update private.apps set scopes = $2 where id = $1", [app.id, left]);
-    const refused = { refused: "insufficient_scope" };
-    for (const one of [chatCall(tenant), callOf()]) {
-      expect(await begin(db, one)).toEqual(refused);
-      expect(await checkCredential(db, one)).toEqual(refused);
-      expect(await readAs(db, "describe_credential", one)).toEqual(refused);
-      expect(await readAs(db, "list_models", one)).toEqual(refused);
-      expect(await readAs(db, "check_app_caller", one)).toEqual(refused);
-    }
-    await db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
-    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
-  });
+  ])(
+    "refuses a key bound to an app once the app's registration loses %s, like the app's token",
+    async ([, left], { db }) => {
+      const tenant = await createTenant(db, { credits: "100" });
+      const { app, callOf } = await appTokenCall(db, tenant);
+      await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
+      expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+      await db.query("update private.apps set scopes = $2 where id = $1", [app.id, left]);
+      const refused = { refused: "insufficient_scope" };
+      for (const one of [chatCall(tenant), callOf()]) {
+        expect(await begin(db, one)).toEqual(refused);
+        expect(await checkCredential(db, one)).toEqual(refused);
+        expect(await readAs(db, "describe_credential", one)).toEqual(refused);
+        expect(await readAs(db, "list_models", one)).toEqual(refused);
+        expect(await readAs(db, "check_app_caller", one)).toEqual(refused);
+      }
+      await db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
+      expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+    },
+  );
 
   test("a key bound to an app may use speech only while the registration has tts:use", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
@@ -251,7 +258,7 @@ describe("a key that is bound to an app", () => {
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
   });
 
-  test("an app's budget limits a key bound to it, and gets back the unused part of the key's reservation", async ({
+  test("an app's budget limits a key bound to the app, and the unused part of the key's reservation is released", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "0", prices: { input: "1", output: "1" } });

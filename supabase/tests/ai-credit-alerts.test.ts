@@ -15,7 +15,7 @@ type Alert = {
   threshold: string;
 };
 
-/** Creates a workspace with the given balance, whose plan warns below 100 credits. */
+/** Creates a workspace with the given balance, on a plan that warns below 100 credits. */
 async function tenantWith(db: Database, credits: string, options: TenantOptions = {}): Promise<Tenant> {
   const tenant = await createTenant(db, { ...options, credits });
   await setThreshold(db, tenant, "100");
@@ -70,7 +70,7 @@ async function refuse(db: Database, tenant: Tenant): Promise<void> {
 
 const expensive = { prices: { input: "1000", output: "1000" } };
 
-describe("a balance", () => {
+describe("warnings about a balance", () => {
   test.for([
     ["100", []],
     ["99.99999999", ["low"]],
@@ -78,7 +78,7 @@ describe("a balance", () => {
     ["0", ["empty"]],
     ["-0.00000001", ["empty"]],
   ] as const)(
-    "a balance of %s credits with a plan that warns below 100 is warned about as %j",
+    "a balance of %s credits on a plan that warns below 100 gets the warning %j",
     async ([credits, levels], { db }) => {
       const tenant = await tenantWith(db, "1000");
       await setBalance(db, tenant, credits);
@@ -104,7 +104,7 @@ describe("a balance", () => {
     },
   );
 
-  test("warns twice about a balance that becomes low and then empty, or once if the sweep was late", async ({ db }) => {
+  test("a balance that becomes low and then empty gets two warnings, or one if the sweep ran late", async ({ db }) => {
     const tenant = await tenantWith(db, "50");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setBalance(db, tenant, "0");
@@ -115,7 +115,9 @@ describe("a balance", () => {
     expect(await warn(db, late)).toEqual(["empty"]);
   });
 
-  test("warns again about a balance that a top-up raised, for each level it was raised above", async ({ db }) => {
+  test("warns again about a balance that a top-up raised, for each level that the top-up lifted it above", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "100");
     await setBalance(db, tenant, "0");
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -137,7 +139,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("warns again about a balance below a lowered threshold, and immediately below a raised threshold", async ({
+  test("warns at a lowered threshold when the balance falls below it, and at a raised threshold immediately", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "99");
@@ -148,7 +150,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("does not warn about a balance if the workspace's plan charges members, or if the workspace is deleted", async ({
+  test("does not warn about a workspace's balance if the plan charges members or the workspace is deleted", async ({
     db,
   }) => {
     const [moved, deleted] = [await tenantWith(db, "1"), await tenantWith(db, "1")];
@@ -164,7 +166,9 @@ describe("a balance", () => {
 });
 
 describe("a refusal for lack of credits", () => {
-  test("a refusal warns that credits ran out once less than the threshold is available", async ({ db }) => {
+  test("a call refused for lack of credits warns that credits ran out if less than the threshold is available", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "99.5", expensive);
     await refuse(db, tenant);
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -172,13 +176,13 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a refusal does not warn while the threshold or more is available", async ({ db }) => {
+  test("a call refused for lack of credits does not warn if at least the threshold is available", async ({ db }) => {
     const tenant = await tenantWith(db, "100", expensive);
     await refuse(db, tenant);
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a refusal for lack of credits is cleared by a top-up, and after an hour", async ({ db }) => {
+  test("a recorded refusal for lack of credits is cleared by a top-up or after an hour", async ({ db }) => {
     const tenant = await tenantWith(db, "50", expensive);
     await refuse(db, tenant);
     await change(db, tenant, "1");
@@ -195,7 +199,7 @@ describe("a refusal for lack of credits", () => {
     }
   });
 
-  test("a refusal for lack of credits is written at most once a minute, and admitted calls write nothing", async ({
+  test("a refusal for lack of credits is recorded at most once a minute, and admitted calls record nothing", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "50", expensive);
@@ -229,7 +233,7 @@ describe("emails about credits", () => {
       .map(({ recipient }) => recipient)
       .sort();
 
-  test("emails about credits go once to a workspace's owners and to members who manage its AI policy", async ({
+  test("emails about credits go to a workspace's owners and to members who manage its AI policy, one email each", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "1");
@@ -255,7 +259,9 @@ describe("emails about credits", () => {
     expect(await recipients(db)).toEqual([email, manager.email].sort());
   });
 
-  test("emails about credits go to the member who pays, about their personal workspace first", async ({ db }) => {
+  test("if members pay, emails about credits go to the paying member, and concern the personal workspace first", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "1", { payer: "member" });
     const alerts = await sweep(db, tenant);
     expect(alerts).toEqual([]);
@@ -273,7 +279,7 @@ describe("emails about credits", () => {
     expect(await recipients(db)).toEqual([email]);
   });
 
-  test("queues no email about credits if credits were added after the sweep", async ({ db }) => {
+  test("queues no email about credits if the balance was topped up after the sweep", async ({ db }) => {
     const tenant = await tenantWith(db, "1");
     const [alert] = await sweep(db, tenant);
     await change(db, tenant, "1000");
@@ -294,7 +300,7 @@ describe("emails about credits", () => {
   );
 });
 
-describe("the studio's notice", () => {
+describe("the notice about credits in the studio", () => {
   const notice = async (db: Database, userId: string, workspaceId: string) =>
     (
       await db.asRole("service_role", () =>
@@ -325,7 +331,7 @@ describe("the studio's notice", () => {
     expect(await notice(db, rich.id, tenant.workspaceId)).toBeNull();
   });
 
-  test("the studio's notice for an account opened by the first call is about the initial credits", async ({ db }) => {
+  test("before the first call opens an account, the studio's notice is about the initial credits", async ({ db }) => {
     const [none, some] = [await createTenant(db), await createTenant(db, { initialCredits: "50" })];
     expect(await notice(db, none.ownerId, none.workspaceId)).toEqual({ level: "empty", available: "0" });
     expect(await notice(db, some.ownerId, some.workspaceId)).toBeNull();

@@ -26,7 +26,7 @@ async function deduct(db: Database, userId: string, amount: string): Promise<voi
 }
 
 describe("a credit export", () => {
-  test("a credit export has the same entries when it is paged, without totals", async ({ db }) => {
+  test("a paged credit export has the same entries as an unpaged one, without totals", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const amount of [1, 2, 3]) {
       await db.query("select ai.grant_credits('workspace', $1, $2, 'test')", [tenant.workspaceId, amount]);
@@ -46,8 +46,8 @@ describe("a credit export", () => {
   });
 });
 
-describe("credits of a free workspace", () => {
-  test("credits of a free workspace include the member's balance, its runs, and deductions without a run, each once", async ({
+describe("credits of a workspace whose members pay", () => {
+  test("a paying member's credits show the balance, the workspace's runs and deductions without a run, each once", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });
@@ -107,7 +107,7 @@ describe("credits of a free workspace", () => {
     });
   });
 
-  test("credits of a free workspace are private to each member", async ({ db }) => {
+  test("the credits of a paying member are private to that member", async ({ db }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });
     const stranger = await createUser(db);
     for (const name of ["read_credits", "read_usage"] as const) {
@@ -145,9 +145,7 @@ test("a workspace that hides provider cost shows its members only credits", asyn
   expect(answer.rows).toMatchObject([{ provider: null, requests: 1 }]);
 });
 
-test("a workspace that hides provider cost names no provider of its runs in usage or reconciliation", async ({
-  db,
-}) => {
+test("if a workspace hides provider cost, usage and reconciliation don't name its runs' providers", async ({ db }) => {
   const tenant = await createTenant(db, { credits: "1000" });
   await settle(db, [outcome(await begin(db, chatCall(tenant)), { billing_account: "acct-7" })]);
   const member = [tenant.ownerId, tenant.workspaceId];

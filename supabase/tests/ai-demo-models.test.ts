@@ -3,7 +3,7 @@ import { models as behaviours } from "../../scripts/local-stack/services/provide
 import { createTenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** What supabase/seed.sql adds, in display order. */
+/** The models that supabase/seed.sql adds, in display order. */
 const newcomers = [
   { id: "demo-chat", name: "Demo chat", kind: "chat", isDefault: true },
   { id: "demo-long", name: "Demo long answer", kind: "chat", isDefault: false },
@@ -19,7 +19,7 @@ interface ListedModel {
   platform: { name: string; kind: string; default?: boolean; prices: object[] };
 }
 
-/** Returns each list of models in its answer's order, as a workspace on the seed's team plan gets it. */
+/** Returns the models of each list in its order, as a workspace on the seed's team plan sees them. */
 async function readLists(db: Database) {
   const { workspaceId, ownerId, keyHash } = await createTenant(db);
   await db.query("update public.workspaces set plan_id = 'team' where id = $1", [workspaceId]);
@@ -76,7 +76,7 @@ test("the gateway, the console and the policy list models in the same order", as
   }
 });
 
-test("every behaviour of the demo provider is a model of seed.sql or test-models.sql", async ({ db }) => {
+test("each behaviour of the demo provider has a model in seed.sql or test-models.sql", async ({ db }) => {
   const rows = await db.query<{ name: string }>(
     `select distinct r.provider_model as name
      from ai.model_routes r

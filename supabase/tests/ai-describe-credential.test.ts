@@ -95,7 +95,7 @@ describe("a credential describes itself", () => {
     expect(JSON.stringify(answer)).not.toContain(tenant.keyHash);
   });
 
-  test("describes nothing left once a credential's limits are used up, and everything left in the next minute and month", async ({
+  test("shows that nothing is left of a credential's exhausted limits, and that everything is left in the next minute and month", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -169,7 +169,7 @@ describe("a credential describes itself", () => {
       spent: { requests: 0, costUsd: 0 },
       credits: { payer: "member", remaining: 7 },
     });
-    // The holder of the owner's key need not be the owner.
+    // Someone other than the owner may hold the owner's key, so the balance is hidden.
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ credits: null });
   });
 
@@ -196,7 +196,7 @@ describe("a credential describes itself", () => {
     expect(await describeCredential(db, chatCall(tenant))).toMatchObject({ spent: { requests: 0 } });
   });
 
-  test("describes a credential's spend of the whole month: summarized days, days changed since, and today", async ({
+  test("a credential's monthly spend consists of summarized days, days changed since then, and today", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100" });
@@ -230,7 +230,7 @@ describe("a credential describes itself", () => {
     expect(await spent()).toMatchObject(await counted());
   });
 
-  test("refuses to describe a credential with which any other call would be refused", async ({ db }) => {
+  test("describing a credential that any other call would refuse is refused with the same error", async ({ db }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     const refusals: [object, string][] = [
       [{ credential: { source: "key", hash: "00".repeat(32) } }, "invalid_api_key"],

@@ -32,7 +32,9 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ balance: "99.76000000", reserved: "0.00000000" });
   });
 
-  test("a further step is admitted up to exactly the balance", async ({ db }) => {
+  test("admits a further step that reserves exactly the remaining balance, and refuses a larger one", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "4", prices });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run, { output_limit: 101 })).toEqual({ refused: "insufficient_credits" });
@@ -41,7 +43,7 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "4.00000000" });
   });
 
-  test("a further step must fit every budget, and reserves in none of them if it is refused", async ({ db }) => {
+  test("a further step must fit every budget, and a refused step reserves in none of them", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "4", prices, key: { monthlyBudgetUsd: "1" } });
     const run = await begin(db, chatCall(tenant));
     const held = () =>
@@ -60,7 +62,7 @@ describe("a further step of a run", () => {
     expect(await held()).toEqual({ usd: "0.000000000000" });
   });
 
-  test("a further step counts its tokens, but no request, against the rate limits", async ({ db }) => {
+  test("a further step counts against the token limits, but not against the request limits", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
       prices,
@@ -108,7 +110,7 @@ describe("a further step of a run", () => {
     expect(await extend(db, run)).toEqual({ refused: "service_unavailable" });
   });
 
-  test("admits a further step of exactly 5 of 50 concurrent callers on a balance for 5", async () => {
+  test("on a balance for 5, exactly 5 of 50 concurrent callers get a further step", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices });

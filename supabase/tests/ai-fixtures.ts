@@ -78,7 +78,8 @@ async function addModel(
   { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
 ): Promise<void> {
   const { input, cachedInput, output } = prices ?? { input: "0.15", output: "0.6" };
-  // In one statement, so that the doctor, which may check the stack at any time, never finds an incomplete model.
+  // Inserts everything in one statement, so that the doctor, which may check the stack at any time, never finds an
+  // incomplete model.
   await db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')
@@ -140,7 +141,7 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
   refused?: string;
   reserved_credits: string;
   limits: ToldLimits;
-  /** Set on a refusal. */
+  /** The time of the call, only in a refusal. */
   at?: string;
 };
 
@@ -151,7 +152,7 @@ export function limitsOf({ limits, at, created_at }: Begun) {
   return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
-/** Calls `ai.begin_run`, and retries if a busy machine made it too late, as a client does after a 503. */
+/** Calls `ai.begin_run`, and retries a call that a busy machine delayed for too long, as a client does after a 503. */
 export async function begin(db: Database, call: object): Promise<Begun> {
   for (let retries = 3; ; retries -= 1) {
     try {
@@ -171,7 +172,8 @@ export async function checkCredential(db: Database, call: object): Promise<objec
 }
 
 /**
- * Like begin_runs, but without a lock timeout, so that a wrong lock order waits until Postgres detects the deadlock.
+ * Begins runs like begin_runs, but without a lock timeout, so that a wrong lock order waits until Postgres detects the
+ * deadlock.
  */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
   const [row] = await db.query<{ answers: Begun[] }>("select array_to_json(ai.admit_calls($1)::json[]) as answers", [
@@ -251,7 +253,7 @@ export async function books(
   return row as Awaited<ReturnType<typeof books>>;
 }
 
-/** Backdates one or more runs so that they look old, and silent for the given seconds, for the sweeper to find. */
+/** Backdates runs so that they have been silent for the given seconds and the sweeper finds them. */
 export async function abandon(
   db: Database,
   runs: Pick<Begun, "created_at" | "run_id"> | readonly Pick<Begun, "created_at" | "run_id">[],

@@ -57,12 +57,12 @@ describe("deletion of expired rows", () => {
     expect(await count(db, "ai.idempotency_keys where workspace_id = $1", [tenant.workspaceId])).toBe(1);
   });
 
-  test("refuses a limited call whose rate window is missing", async ({ db }) => {
+  test("refuses a call with a rate limit if its rate window does not exist", async ({ db }) => {
     const sql = "select (ai.consume_rate_limit('key', gen_random_uuid(), 1, null, 1)).admitted";
     expect(await one(db, { sql, values: [] })).toEqual({ admitted: false });
   });
 
-  test("admits exactly one of 40 concurrent callers of an expired idempotency key while expired rows are deleted", async () => {
+  test("of 40 concurrent callers that reuse an expired idempotency key during its deletion, exactly one is admitted", async () => {
     const { db, close } = openPool(16);
     try {
       const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 30 } });

@@ -68,7 +68,7 @@ async function beginRun(): Promise<Run> {
 }
 
 describe("the gateway's database", () => {
-  test("the gateway's database takes one network round trip per statement: two for a call", async () => {
+  test("the gateway makes one network round trip to the database per statement, and two per call", async () => {
     await database.beginRun(request());
     const connected = line.flights();
     const run = await beginRun();
@@ -77,7 +77,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
-  test("retries a prepared statement that is missing on a pooler's next connection, and then names no statements", async () => {
+  test("retries a statement that is not prepared on a pooler's next connection, and stops using named statements", async () => {
     await beginRun();
     const flights = line.flights();
     for (const expected of [2, 3]) {
@@ -88,7 +88,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("retries a prepared statement that already exists on a pooler's next connection, and then names no statements", async () => {
+  test("retries a statement that is already prepared on a pooler's next connection, and stops using named statements", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -108,7 +108,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - before).toBe(1);
   });
 
-  test("a database that is down yields service_unavailable, and is used again once it is back", async () => {
+  test("the gateway answers service_unavailable while the database is down, and reconnects once it is back", async () => {
     await database.beginRun(request());
     line.cut();
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -118,7 +118,7 @@ describe("the gateway's database", () => {
     await expect(database.beginRun(request())).resolves.toMatchObject({ run_id: expect.any(String) });
   });
 
-  test("batches concurrent calls, and answers each separately", async () => {
+  test("concurrent calls are batched, and each is answered separately", async () => {
     await database.beginRun(request());
     const flights = line.flights();
     const asked = Array.from({ length: 50 }, (_, place) => ({
@@ -136,7 +136,7 @@ describe("the gateway's database", () => {
     }
   });
 
-  test("a hanging database yields service_unavailable within two seconds, and the refused run does not begin later", async () => {
+  test("the gateway answers service_unavailable within two seconds if the database hangs, and the refused run does not begin later", async () => {
     await database.beginRun(request());
     const holder = owner.db.query(
       `do $$ begin
@@ -152,7 +152,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 1 });
   });
 
-  test("settles a run when the database is back, if it went down between begin and settle", async () => {
+  test("a run is settled after the database is back if it went down between begin and settle", async () => {
     const run = await beginRun();
     const kept: Promise<unknown>[] = [];
     const settlements = createSettlements({
@@ -169,7 +169,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", reserved: "0.00000000", open: 0 });
   });
 
-  test("the gateway's role can create nothing, not even a temporary table", async () => {
+  test("the gateway's role can't create any object, not even a temporary table", async () => {
     const may = "select has_database_privilege('gateway', current_database(), 'temporary') as may";
     expect(await owner.db.query(may)).toEqual([{ may: false }]);
   });
@@ -187,11 +187,11 @@ describe("the gateway's database", () => {
   });
 });
 
-describe("batches of calls", () => {
+describe("batches of begins and settlements", () => {
   let other: Tenant;
   let holder: Awaited<ReturnType<typeof openHolder>>;
 
-  /** Opens a connection that locks a tenant's balance, for which a batch waits 100 ms. */
+  /** Opens a connection that can lock a tenant's balance. A batch waits 100 ms for that lock. */
   async function openHolder() {
     const { client, pid } = await openRaceLine("postgres");
     return {
@@ -205,7 +205,7 @@ describe("batches of calls", () => {
     };
   }
 
-  /** Makes calls in one turn of the event loop, which form one batch. */
+  /** Makes several calls in one turn of the event loop, so that they form one batch. */
   async function beginTogether(of: Tenant, calls: number) {
     const begun = Promise.allSettled(Array.from({ length: calls }, () => database.beginRun(request(of))));
     await setImmediate();
@@ -241,12 +241,12 @@ describe("batches of calls", () => {
     database = createDatabase({ url: line.url, connections: 4 });
     other = await createTenant(owner.db, { credits: "100" });
     holder = await openHolder();
-    // Opens both connections, which prepare their statements.
+    // Opens both connections, so that their statements are prepared.
     await Promise.all([beginTogether(other, 1), beginTogether(other, 1)]);
   });
   afterEach(() => holder.close());
 
-  test("batches don't wait for one that waits for another tenant's lock; its calls are then made one by one", async () => {
+  test("a batch that waits for another tenant's lock does not delay other batches, and its calls are then made one by one", async () => {
     const { waiting, behind } = await beginBoth();
     expect(await behind).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
@@ -256,7 +256,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("batches reserve nothing for calls rejected because the connection broke before the answer", async () => {
+  test("a batch leaves no reservation for calls that fail because the connection broke before the answer", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -270,7 +270,7 @@ describe("batches of calls", () => {
     expect(await beginTogether(tenant, 2)).toEqual(all(2, "fulfilled"));
   });
 
-  test("batches are retried call by call when the server ends their connection", async () => {
+  test("a batch is retried call by call if the server ends its connection", async () => {
     const { waiting, behind } = await beginBoth();
     await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
     await holder.letGo();
@@ -278,7 +278,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("batches reserve nothing for calls rejected while the server was suspended", async () => {
+  test("a batch leaves no reservation for calls that fail while the server is suspended", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -299,7 +299,7 @@ describe("batches of calls", () => {
     expect(await open()).toEqual([0, 2]);
   });
 
-  test("batches lose no call when all connections lose their prepared statements at the same time", async () => {
+  test("no call is lost when all connections lose their prepared statements at the same time", async () => {
     await Promise.all([1, 2, 3].map((calls) => beginTogether(other, calls)));
     const before = (await books(owner.db, other)).open;
     await line.say("deallocate all");
@@ -308,7 +308,7 @@ describe("batches of calls", () => {
     expect((await books(owner.db, other)).open).toBe(before + 15);
   });
 
-  test("batches settle every outcome except one that Postgres can't read, which is reported", async () => {
+  test("a batch settles every outcome except one that Postgres can't read, which is reported", async () => {
     const answers = await Promise.all([1, 2, 3].map(() => beginRun()));
     const reported: unknown[] = [];
     const settlements = createSettlements({

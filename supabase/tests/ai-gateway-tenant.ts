@@ -37,7 +37,7 @@ export type Account = {
     status: number | null;
     aborted: boolean;
     usage: { input: number; cachedInput: number; output: number; reasoning: number };
-    /** What a call of the Messages API costs at the provider, in USD with 12 decimals. */
+    /** The provider's charge for a call of the Messages API, in USD with 12 decimals. */
     billedUsd: string | null;
   }[];
 };

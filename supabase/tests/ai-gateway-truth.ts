@@ -10,8 +10,8 @@ const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", out
 const creditsPerUsd = "12000";
 
 /**
- * Expects the run to have the usage that the provider recorded, and run and ledger to have the cost of that usage in
- * credits at these prices.
+ * Expects the run's usage to equal the usage that the provider recorded, and the amounts in run and ledger to equal its
+ * cost at these prices.
  */
 export function expectTruth({ run, charged, truth }: Account): void {
   const used = truth.at(-1)?.usage;
@@ -40,7 +40,7 @@ export async function providerCalls({ db, workspaceId }: GatewayTenant, requestI
   return (await Promise.all(counts)).reduce((total, count) => total + count, 0);
 }
 
-/** Disconnects as soon as the provider has the call. */
+/** Makes a call and disconnects as soon as the provider has received it. */
 export async function leaveOnceAsked(
   tenant: GatewayTenant,
   { requestId, leaving }: { requestId: string; leaving: AbortController },

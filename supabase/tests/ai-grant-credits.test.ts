@@ -22,7 +22,7 @@ const entriesOf = (db: Database, { workspaceId }: Tenant) =>
   );
 
 describe("a grant with a reference", () => {
-  test("a grant with a reference is made once, however often it is retried", async ({ db }) => {
+  test("a grant with a reference is made only once, even if it is retried", async ({ db }) => {
     const tenant = await createTenant(db);
     expect(await grant(db, tenant, ["10.00000001", "INV-1"])).toBe("10.00000001");
     expect(await grant(db, tenant, ["10.000000010", "INV-1"])).toBe("10.00000001");
@@ -30,7 +30,7 @@ describe("a grant with a reference", () => {
   });
 
   test.for(["10.00000002", "9.99999999", "-10.00000001", "0"])(
-    "refuses the reference of an earlier grant for %s credits",
+    "refuses a grant of %s credits under the reference of an earlier grant",
     async (amount, { db }) => {
       const tenant = await createTenant(db);
       await grant(db, tenant, ["10.00000001", "INV-1"]);
@@ -40,7 +40,7 @@ describe("a grant with a reference", () => {
     },
   );
 
-  test("a grant is distinct from one for another account, and from one whose reference differs in case", async ({
+  test("the same reference may be used for another account, and references that differ in case are distinct", async ({
     db,
   }) => {
     const [first, second] = [await createTenant(db), await createTenant(db)];
@@ -51,7 +51,7 @@ describe("a grant with a reference", () => {
     expect((await books(db, second)).balance).toBe("2.00000000");
   });
 
-  test("a grant is the same if its reference differs only in spacing or Unicode composition", async ({ db }) => {
+  test("references that differ only in spacing or Unicode composition are the same", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const reference of ["Café 1", " Cafe\u0301 1", "Café\u00a01", "Café\u2009 1 ", "Café\t1"]) {
       expect(await grant(db, tenant, ["10", reference]), JSON.stringify(reference)).toBe("10.00000000");
@@ -66,7 +66,7 @@ describe("a grant with a reference", () => {
     expect(await failureOf(() => grant(db, tenant, ["1", "\u00a0 "]))).toMatchObject({ code: "23514" });
   });
 
-  test("a grant keeps its reference used after a withdrawal, and cannot be changed or deleted", async ({ db }) => {
+  test("a reference stays used after the grant is withdrawn, and can't be changed or deleted", async ({ db }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["5", "INV-1"]);
     await grant(db, tenant, ["-5", "INV-1 back"]);
@@ -80,7 +80,9 @@ describe("a grant with a reference", () => {
 });
 
 describe("a grant without a reference", () => {
-  test("each call makes a grant without a reference, for compatibility with release 0.1.0", async ({ db }) => {
+  test("repeating a call without a reference grants the credits again, for compatibility with release 0.1.0", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["3", null]);
     await db.query("select ai.grant_credits('workspace', $1, 4, 'test')", [tenant.workspaceId]);
@@ -88,7 +90,7 @@ describe("a grant without a reference", () => {
   });
 });
 
-describe("an amount", () => {
+describe("the amount of a grant", () => {
   test.for(["0.000000001", "-0.000000005", "NaN", null])("refuses a grant of %s credits", async (amount, { db }) => {
     const tenant = await createTenant(db, { credits: "10" });
     const failure = await failureOf(() => grant(db, tenant, [amount as string, "INV-1"]));
@@ -97,7 +99,7 @@ describe("an amount", () => {
 });
 
 describe("a withdrawal", () => {
-  test("a withdrawal takes all available credits, and not a hundred-millionth more", async ({ db }) => {
+  test("a withdrawal can take all available credits, but not a hundred-millionth more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     const { available } = await one<{ available: string }>(db, {
@@ -113,7 +115,7 @@ describe("a withdrawal", () => {
     expect(await failureOf(() => grant(db, tenant, [more, "OUT-1"]))).toMatchObject({ code: "23514" });
     await db.query("rollback to savepoint too_much");
     await grant(db, tenant, [`-${available}`, "OUT-1"]);
-    // The call's reservation is left, so its run can still be settled.
+    // The withdrawal left the call's reservation, so the call's run can still be settled.
     await settle(db, [outcome(run)]);
     const { balance, ledger, reserved } = await books(db, tenant);
     expect([balance, reserved]).toEqual([ledger, "0.00000000"]);
@@ -121,7 +123,7 @@ describe("a withdrawal", () => {
   });
 });
 
-describe(`${callers} concurrent callers`, () => {
+describe(`${callers} concurrent callers that grant or withdraw credits`, () => {
   test.for([
     ["with different references grant the exact sum", (caller: number) => `ref-${caller}`, callers],
     ["with the same reference grant only once", () => "ref", 1],
@@ -129,7 +131,7 @@ describe(`${callers} concurrent callers`, () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db);
-      // The account and all connections are open already, so the callers overlap.
+      // Opens the account and all connections first, so that the callers overlap.
       await db.query("select ai.open_credit_account('workspace', $1, 0)", [tenant.workspaceId]);
       await Promise.all(Array.from({ length: callers }, () => db.query("select pg_sleep(0.2)")));
       await Promise.all(
@@ -146,7 +148,7 @@ describe(`${callers} concurrent callers`, () => {
     }
   });
 
-  test("concurrent callers withdraw at most what is available", async () => {
+  test("concurrent callers can't withdraw more than is available", async () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db, { credits: "5.5" });

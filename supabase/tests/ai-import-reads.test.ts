@@ -86,7 +86,9 @@ describe("lists of imports", () => {
     expect(paged).toEqual(whole.records);
   });
 
-  test("lists a month's invoices as reconciliation counts them", async ({ db }) => {
+  test("the list of a month's invoices contains the invoices that reconciliation counts in that month", async ({
+    db,
+  }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     await record(db, place, { reference: "A", periodStart: "2026-01-31" });
@@ -105,7 +107,7 @@ describe("lists of imports", () => {
     ]);
   });
 
-  test("compares metered and imported amounts by provider and page, with totals of all providers or of one provider", async ({
+  test("compares metered and imported amounts page by page, with the same totals on each page, for all providers or for one", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -145,7 +147,7 @@ describe("lists of imports", () => {
     expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
   });
 
-  test("reconciles runs by their billing name and account, or else by the provider's id without an account", async ({
+  test("reconciles runs by their billing provider and account or, without them, by the route's provider and no account", async ({
     db,
   }) => {
     // USD 1 per run.
@@ -221,7 +223,9 @@ describe("lists of imports", () => {
     expect(await outcomeOf("2025-01-01T00:00:00.000001Z")).toBe("bad_window");
   });
 
-  test("reconciles whole months if no start is given: a partial month would miss its invoice", async ({ db }) => {
+  test("reconciles whole months if no start is given, because a partial month would omit its invoice", async ({
+    db,
+  }) => {
     const place = await createPlace(db);
     const reconcile = (to: string | null) => call(db, "reconcile_costs", [place.ownerId, place.workspaceId, null, to]);
     await db.query("set local timezone = 'Asia/Kolkata'");
@@ -242,7 +246,7 @@ describe("lists of imports", () => {
     expect((await reconcile("2026-10-31T00:00:00Z")).records).toMatchObject([{ month: "2025-11", invoicedUsd: "10" }]);
   });
 
-  test("import totals are the exact sums of their rows, for any imports, in adjacent ranges and in reconciliation", async ({
+  test("totals of imports are the exact sums of their rows, also over adjacent ranges and in reconciliation", async ({
     db,
   }) => {
     const place = await createPlace(db);

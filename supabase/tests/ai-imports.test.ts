@@ -44,7 +44,7 @@ const checkViolation = "23514";
 const uniqueViolation = "23505";
 
 describe("imported costs", () => {
-  test("imported costs are unique per workspace, app, provider, run and account, where a missing account is its own value", async ({
+  test("imported costs are unique per workspace, app, provider, run and account, and a missing account is a distinct value", async ({
     db,
   }) => {
     const add = (changes: object) => insert(db, "external_provider_costs", { ...cost, ...changes });

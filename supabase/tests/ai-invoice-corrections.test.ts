@@ -79,7 +79,7 @@ describe("a corrected invoice", () => {
     );
   });
 
-  test("a corrected invoice counts if it is the last invoice of a chain", async ({ db }) => {
+  test("of a chain of corrected invoices, only the last one counts", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
@@ -87,7 +87,7 @@ describe("a corrected invoice", () => {
     expect(await invoiced()).toEqual([["2026-01", "90"]]);
   });
 
-  test("a corrected invoice conflicts if the original was already replaced, and names the first replacement", async ({
+  test("a correction of an invoice that was already replaced conflicts, and the error names the existing replacement", async ({
     db,
   }) => {
     const { keep, invoiced } = await books(db);
@@ -134,7 +134,7 @@ describe("a corrected invoice", () => {
     expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
   });
 
-  test("review refuses a correction of an invoice that another invoice replaced, but accepts the replacement again", async ({
+  test("a review refuses a second correction of a replaced invoice, but accepts the existing replacement again", async ({
     db,
   }) => {
     const { keep, review } = await books(db);
@@ -148,7 +148,7 @@ describe("a corrected invoice", () => {
     expect(await review("INV-2", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ kept: { id }, differs: [] });
   });
 
-  test("a corrected invoice is reviewed without the invoice it replaces", async ({ db }) => {
+  test("the review of a corrected invoice leaves out the invoice that it replaces", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("INV-2", { amountUsd: "5" });
@@ -156,7 +156,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("compares a corrected invoice with another app's invoice of the replaced reference, in review and on its own page", async ({
+  test("compares a corrected invoice with another app's invoice of the same original reference, in the review and on its page", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -168,7 +168,7 @@ describe("a corrected invoice", () => {
     expect((await read(id)).comparison).toMatchObject(counted);
   });
 
-  test("the original invoice's page compares the corrected invoice instead of the original", async ({ db }) => {
+  test("a replaced invoice's page compares the corrected invoice instead", async ({ db }) => {
     const { keep, read, cost } = await books(db);
     const { id } = await keep("INV-1");
     await cost({ amountUsd: "79" });
@@ -182,7 +182,7 @@ describe("a corrected invoice", () => {
   });
 });
 
-test("subtracts the positive amount of a credit note", async ({ db }) => {
+test("the positive amount of a credit note is subtracted", async ({ db }) => {
   const { keep, list, invoiced } = await books(db);
   await keep("INV-1");
   await keep("CN-1", { kind: "credit_note", amountUsd: "0.000000000001" });
@@ -190,10 +190,10 @@ test("subtracts the positive amount of a credit note", async ({ db }) => {
   expect((await list()).totals.amountUsd).toBe("99.999999999999");
 });
 
-describe("a period over several months", () => {
-  test("a period over several months is spread evenly over its days, to the last digit", async ({ db }) => {
+describe("an invoice for several months", () => {
+  test("an invoice for several months is spread evenly over its days, to the last digit", async ({ db }) => {
     const { keep, list, invoiced } = await books(db);
-    // 31, 28 and 31 of 90 days.
+    // January, February and March have 31, 28 and 31 of the 90 days.
     await keep("INV-1", { periodEnd: "2026-03-31", issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" });
     const months = await invoiced();
     expect(months).toEqual([
@@ -209,7 +209,7 @@ describe("a period over several months", () => {
     expect((await list({ month: "2026-04" })).totals).toEqual({ amountUsd: "0", records: 0, replacedRecords: 0 });
   });
 
-  test("a period over several months adds up over adjacent ranges that split it", async ({ db }) => {
+  test("the parts of an invoice in adjacent ranges add up to its amount", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1", { amountUsd: "10", periodStart: "2026-01-01", periodEnd: "2026-01-03" });
     expect(await invoiced("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
@@ -222,7 +222,7 @@ describe("a period over several months", () => {
   });
 });
 
-describe("an account's day", () => {
+describe("imported costs of an account for a day", () => {
   test.for([
     [
       ["tokens", "10"],
@@ -235,7 +235,7 @@ describe("an account's day", () => {
       ["storage", "5"],
     ],
   ] as const)(
-    "an account's day counts by its total, not by the total and the services: %j, %j, %j",
+    "if a day of an account has a total, only the total counts, not its services: %j, %j, %j",
     async (records, { db }) => {
       const { cost, costs } = await books(db);
       await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
@@ -250,7 +250,7 @@ describe("an account's day", () => {
     },
   );
 
-  test("an account's day counts by its services if it has no total", async ({ db }) => {
+  test("if a day of an account has no total, its services count", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ service: "tokens", amountUsd: "10" });
     await cost({ service: "storage", amountUsd: "5" });
@@ -263,7 +263,7 @@ describe("an account's day", () => {
     });
   });
 
-  test("reports that an account day's total replaces an earlier total too", async ({ db }) => {
+  test("an account's total for a day reports that it replaces services and an earlier total", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ amountUsd: "14" });
     await cost({ service: "tokens", amountUsd: "10" });
@@ -275,9 +275,9 @@ describe("an account's day", () => {
   });
 });
 
-describe("a cost observed at the same time", () => {
+describe("a cost reported again with the same observation time", () => {
   const first = { externalRunId: "day-1", amountUsd: "1", service: "tokens" };
-  test("a cost observed at the same time is unchanged if it has the same values", async ({ db }) => {
+  test("a cost reported again with the same observation time and values is unchanged", async ({ db }) => {
     const { cost } = await books(db);
     await cost(first);
     expect(await cost(first)).toEqual({ outcome: "unchanged" });
@@ -291,7 +291,7 @@ describe("a cost observed at the same time", () => {
     { service: undefined },
     { granularity: "run" },
     { granularity: undefined },
-  ])("a cost observed at the same time conflicts if it has %j", async (changes, { db }) => {
+  ])("a cost reported again with the same observation time conflicts if it has %j", async (changes, { db }) => {
     const { cost } = await books(db);
     await cost(first);
     expect(await cost({ ...first, ...changes })).toEqual({ refused: "cost_conflict" });

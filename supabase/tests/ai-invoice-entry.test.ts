@@ -96,14 +96,14 @@ describe("the review of an invoice", () => {
     });
   });
 
-  test("an invoice's review covers up to a year of 366 days", async ({ db }) => {
+  test("an invoice's review covers at most 366 days", async ({ db }) => {
     const place = await createPlace(db);
     const year = { periodStart: "2024-01-01", periodEnd: "2024-12-31" };
     expect((await review(db, place, year)).comparison).toMatchObject({ firstDay: "2024-01-01" });
     expect((await review(db, place, { ...year, periodEnd: "2025-01-01" })).comparison).toBeNull();
   });
 
-  test("a review names the invoice already recorded under the reference, and counts others of its account and period", async ({
+  test("an invoice's review names the invoice already recorded under its reference, and counts other invoices of its account and period", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -131,7 +131,7 @@ describe("the review of an invoice", () => {
     ],
     ["a period that starts after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
   ] as const)(
-    "an invoice's review finds another invoice only if their days overlap, in either direction: %s",
+    "an invoice's review counts another invoice only if their periods overlap, in either direction: %s",
     async ([, one, other, found], { db }) => {
       for (const [first, second] of [
         [one, other],
@@ -163,7 +163,7 @@ describe("the review of an invoice", () => {
     }
   });
 
-  test("an invoice's review accepts invoices issued by today, for linked apps", async ({ db }) => {
+  test("an invoice's review accepts only invoices issued today or earlier, for linked apps", async ({ db }) => {
     const place = await createPlace(db);
     const [day] = await db.query(
       "select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today, to_char(now() at time zone 'UTC' + interval '1 day', 'YYYY-MM-DD') as tomorrow",
@@ -176,7 +176,7 @@ describe("the review of an invoice", () => {
 });
 
 describe("an invoice", () => {
-  test("an invoice must be reviewed no later than now, to the microsecond", async ({ db }) => {
+  test("an invoice can't be recorded with a review time in the future, not even by a microsecond", async ({ db }) => {
     const place = await createPlace(db);
     const [at] = await db.query(
       `select to_char(now() at time zone 'UTC', f) as now, to_char((now() + interval '1 microsecond') at time zone 'UTC', f) as later
@@ -226,7 +226,7 @@ describe("an invoice", () => {
     }
   });
 
-  test("an invoice names the person or app that recorded it, and no one once they are deleted", async ({ db }) => {
+  test("an invoice names the person or app that recorded it until they are deleted", async ({ db }) => {
     const place = await createPlace(db);
     const { workspaceId, appId, ownerId } = place;
     const person = await createUser(db);

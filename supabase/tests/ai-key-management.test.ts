@@ -35,7 +35,7 @@ const revoke = (db: Database, tenant: Tenant, keyId: string) =>
   call(db, "ai.revoke_key($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, keyId]);
 
 describe("issuing a key", () => {
-  test("issuing a key requires the permission: only roles that have it succeed", async ({ db }) => {
+  test("a key can be issued only by roles that have the permission", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -45,7 +45,7 @@ describe("issuing a key", () => {
     }
   });
 
-  test("issuing a key requires the approval; listing and revoking don't, and existing keys stay valid", async ({
+  test("issuing a key requires the workspace's approval; listing and revoking keys don't, and existing keys stay valid", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -57,7 +57,7 @@ describe("issuing a key", () => {
     expect((await revoke(db, tenant, tenant.keyId)).outcome).toBe("revoked");
   });
 
-  test("issuing a key stores what was given, and exposes no hash", async ({ db }) => {
+  test("issuing a key stores the given settings, and the answer contains no hash", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, {
       name: "Billing",
@@ -97,7 +97,7 @@ describe("issuing a key", () => {
   });
 
   test.for(["gpt-4o-typo", "DEMO-CHAT", "demo-chat ", "demo-*"])(
-    "refuses the unknown model %j by name",
+    "the refusal of the unknown model %j names it",
     async (typo, { db }) => {
       const tenant = await createTenant(db);
       const refused = { outcome: "unknown_models", param: "allowedModels", models: [typo] };
@@ -108,7 +108,7 @@ describe("issuing a key", () => {
     },
   );
 
-  test("refuses an unknown model in SQL too", async ({ db }) => {
+  test("SQL also refuses an unknown model", async ({ db }) => {
     const tenant = await createTenant(db);
     const create = (model: string) =>
       db.query(
@@ -135,7 +135,7 @@ describe("issuing a key", () => {
 });
 
 describe("rotating a key", () => {
-  test("a rotated key keeps every limit, the binding and the spend, and the old key works for the overlap", async ({
+  test("a rotated key's successor keeps its limits, app and spend, and the old key works until the overlap ends", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { key: { requestsPerMinute: 7, monthlyBudgetUsd: "3" } });
@@ -153,14 +153,14 @@ describe("rotating a key", () => {
     expect(lineages).toHaveLength(1);
   });
 
-  test("a rotated key keeps an allowed model that has since left the catalogue", async ({ db }) => {
+  test("a rotated key's successor keeps an allowed model that has left the catalogue", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query("update ai.keys set allowed_models = '{gone}' where id = $1", [tenant.keyId]);
     const { outcome, key } = await rotate(db, tenant, { keyId: tenant.keyId });
     expect([outcome, key?.allowedModels]).toEqual(["issued", ["gone"]]);
   });
 
-  test("a rotated key keeps strict mode", async ({ db }) => {
+  test("a rotated key's successor keeps strict mode", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, { strict: true });
     const rotated = await rotate(db, tenant, { keyId: String(key?.id) });
@@ -169,7 +169,9 @@ describe("rotating a key", () => {
     expect(ordinary?.strict).toBe(false);
   });
 
-  test("rotation revokes the old key immediately if no overlap is given, and happens once per key", async ({ db }) => {
+  test("rotation revokes the old key immediately if no overlap is given, and each key can be rotated only once", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("issued");
     expect((await rotate(db, tenant, { keyId: tenant.keyId })).outcome).toBe("not_active");
@@ -188,7 +190,7 @@ describe("rotating a key", () => {
     expect(ends).toBe(true);
   });
 
-  test("makes the person who rotates the key its payer once the key's creator has left", async ({ db }) => {
+  test("a key whose creator has left is charged to the person who rotates it", async ({ db }) => {
     const tenant = await createTenant(db);
     const leaver = await createUser(db);
     await join(db, { workspaceId: tenant.workspaceId, userId: leaver.id, role: "admin" });
@@ -202,7 +204,7 @@ describe("rotating a key", () => {
     expect(row).toEqual({ created_by: tenant.ownerId });
   });
 
-  test("rotating a key fifty times concurrently creates one successor", async () => {
+  test("fifty concurrent rotations of a key create one successor", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {
@@ -228,7 +230,7 @@ describe("a key's spend this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
 
-  test("a key's monthly spend includes the keys it replaced and no other key, and equals ai.describe_credential", async ({
+  test("a key's monthly spend includes that of the keys it replaced and of no other key, and equals ai.describe_credential", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100" });
@@ -250,9 +252,7 @@ describe("a key's spend this month", () => {
     );
   });
 
-  test("a key's monthly spend counts runs from the first instant of the UTC month, and none before it", async ({
-    db,
-  }) => {
+  test("a key's monthly spend counts runs from the first instant of the UTC month", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const add = (at: string, usd: number) =>
       db.query(
@@ -291,14 +291,14 @@ test("a single key and whether it may be rotated can be read only by its manager
 });
 
 describe("keys", () => {
-  test("keys of another workspace can't be reached", async ({ db }) => {
+  test("another workspace's keys can't be read, rotated or revoked", async ({ db }) => {
     const [mine, other] = [await createTenant(db), await createTenant(db)];
     expect((await rotate(db, mine, { keyId: other.keyId })).outcome).toBe("not_found");
     expect((await revoke(db, mine, other.keyId)).outcome).toBe("not_found");
     expect((await call(db, "ai.list_keys($1, $2)", [mine.ownerId, other.workspaceId])).outcome).toBe("not_allowed");
   });
 
-  test("logs changes of keys for the owners, with the key's name", async ({ db }) => {
+  test("the owners' log records changes of keys with the key's name", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, { name: "Nightly" });
     await revoke(db, tenant, String(key?.id));

@@ -68,13 +68,13 @@ describe("budgets", () => {
     }
   });
 
-  test("budgets get back what they reserved if a later limit refuses the call", async ({ db }) => {
+  test("a budget's reservation is released if a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", key: { monthlyBudgetUsd: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 32768 }))).toEqual({ refused: "insufficient_credits" });
     expect(await budget(db, "key", tenant.keyId)).toEqual({ spent: "0.000000000000", reserved: "0.000000000000" });
   });
 
-  test("each budget is charged what the run cost", async ({ db }) => {
+  test("each budget is charged the cost of the run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "1" } });
     await db.query(
       "insert into ai.budgets (scope, subject_id, workspace_id, limit_usd) values ('workspace', $1, $1, 1)",
@@ -87,7 +87,7 @@ describe("budgets", () => {
     expect(await budget(db, "workspace", tenant.workspaceId)).toEqual(spent);
   });
 
-  test("budgets of zero refuse every call, including free ones", async ({ db }) => {
+  test("a budget of zero refuses every call, including free ones", async ({ db }) => {
     const free = { credits: "1", prices: { input: "0", output: "0" } };
     const shut = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0" } });
     const open = await createTenant(db, { ...free, key: { monthlyBudgetUsd: "0.000000000001" } });
@@ -125,7 +125,7 @@ describe("rate limits", () => {
     expect(resetSeconds).toBeLessThanOrEqual(60);
   });
 
-  test("reports nothing for a rate limit that isn't set", async ({ db }) => {
+  test("omits a rate limit that isn't set", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
     const resetSeconds = expect.any(Number);
     expect(limitsOf(await begin(db, chatCall(tenant)))).toEqual({ requests: { limit: 2, remaining: 1 }, resetSeconds });
@@ -138,14 +138,14 @@ describe("rate limits", () => {
     });
   });
 
-  test("rate limits count reserved tokens against the workspace's tokens per minute", async ({ db }) => {
+  test("reserved tokens count against the workspace's tokens per minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { tokensPerMinute: 400 } });
     expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(200);
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toMatchObject({ refused: "rate_limit_exceeded" });
     expect(limitsOf(await begin(db, chatCall(tenant))).tokens?.remaining).toBe(0);
   });
 
-  test("a workspace's policy can narrow rate limits, but never widen them beyond its plan", async ({ db }) => {
+  test("a workspace's policy can lower rate limits, but can't raise them above its plan", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
     await db.query("insert into ai.workspace_policies (workspace_id, requests_per_minute) values ($1, 9)", [
       tenant.workspaceId,
@@ -157,7 +157,7 @@ describe("rate limits", () => {
     expect(limitsOf(await begin(db, chatCall(tenant))).requests?.limit).toBe(3);
   });
 
-  test("rate limits no longer count a past minute", async ({ db }) => {
+  test("calls of an earlier minute don't count against rate limits", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 1 } });
     await begin(db, chatCall(tenant));
     expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
@@ -168,7 +168,9 @@ describe("rate limits", () => {
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
-  test("rate limits report nothing of the previous minute when a new minute's call is refused", async ({ db }) => {
+  test("when the first call of a minute is refused, the reported rate limits don't include the previous minute", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "10", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
     await begin(db, chatCall(tenant));
     await db.query(
@@ -180,7 +182,7 @@ describe("rate limits", () => {
     expect(limitsOf(refused)).toMatchObject({ requests: { remaining: 2 }, tokens: { remaining: 400 } });
   });
 
-  test("rate limits refuse none of a session's first 50 concurrent calls if there is room", async () => {
+  test("a session's first 50 concurrent calls are all admitted if the rate limits have room", async () => {
     const { db, close } = openPool(25);
     try {
       const limits = { requestsPerMinute: 1000, tokensPerMinute: 1_000_000 };

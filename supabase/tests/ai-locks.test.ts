@@ -28,7 +28,9 @@ const setMember = "select ai.set_budget('member', $2, $1, $3)";
 const shuffled = <Each>(all: readonly Each[]) => all.toSorted(() => Math.random() - 0.5);
 
 // No caller here has a lock timeout, so a wrong lock order anywhere makes Postgres report a deadlock.
-test("90 concurrent changes of the same rows all succeed, and the books agree", { timeout: 60_000 }, async () => {
+test("90 concurrent changes of the same rows all succeed, and all amounts agree afterwards", {
+  timeout: 60_000,
+}, async () => {
   const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
   const tenants = await Promise.all(
     (["workspace", "member", "workspace"] as const).map((payer) =>
@@ -128,8 +130,9 @@ test("90 concurrent changes of the same rows all succeed, and the books agree", 
   expect(spent.map(({ budgets }) => budgets)).toEqual(spent.map(({ runs }) => runs));
 });
 
-// Without rate limits, whose windows would be locked first and prevent these calls from contending for the budgets.
-test("batches that contend for budgets of keys, members, labels and workspaces lock them in one order", {
+// Uses no rate limits, because their windows would be locked first and prevent these calls from contending for the
+// budgets.
+test("batches that contend for the budgets of keys, members, labels and workspaces lock them in the same order", {
   timeout: 60_000,
 }, async () => {
   const tenant = await createTenant(db, { credits: "100000" });
@@ -169,7 +172,7 @@ test("batches that contend for budgets of keys, members, labels and workspaces l
   expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
 });
 
-test("batches with a run that can't be booked settle all their other runs, even concurrently", {
+test("a run that can't be settled does not prevent the other runs of its batch from being settled, even concurrently", {
   timeout: 60_000,
 }, async () => {
   const broken = await createTenant(db, { credits: "1000" });

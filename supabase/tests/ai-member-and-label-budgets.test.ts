@@ -69,15 +69,12 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     ["0.0002", undefined],
     ["0.000199999999", "budget_exceeded"],
     ["0", "budget_exceeded"],
-  ] as const)(
-    "a budget with a limit of %s USD answers a call of 0.0002 USD with %s",
-    async ([limit, refused], { db }) => {
-      const tenant = await tenantFor(db, scope);
-      await setBudget(db, tenant, scope, limit);
-      expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
-      expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: refused ? "0" : "0.0002" });
-    },
-  );
+  ] as const)("a budget of %s USD answers a call of 0.0002 USD with %s", async ([limit, refused], { db }) => {
+    const tenant = await tenantFor(db, scope);
+    await setBudget(db, tenant, scope, limit);
+    expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
+    expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: refused ? "0" : "0.0002" });
+  });
 
   test("a budget for 5 calls admits exactly 5 of 100 concurrent calls by several keys", async () => {
     const { db, close } = openPool(20);
@@ -95,7 +92,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     }
   });
 
-  test("a budget spends what a run cost, and releases the rest", async ({ db }) => {
+  test("a budget is charged the cost of a run, and the rest of the reservation is released", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const [done, open] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -104,7 +101,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("a budget holds each step of a tool loop, up to its limit", async ({ db }) => {
+  test("a budget reserves each step of a tool loop, up to its limit", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const run = await begin(db, chatCall(tenant));
@@ -116,7 +113,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("corrects a budget when the actual cost of a swept run arrives", async ({ db }) => {
+  test("a budget is corrected when the actual cost of a swept run is reported", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const run = await begin(db, chatCall(tenant));
@@ -128,7 +125,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("a budget gets back what an orphaned run held", async ({ db }) => {
+  test("a budget's reservation for an orphaned run is released", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const tail = randomUUID().slice(-17);
@@ -137,7 +134,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: "0" });
   });
 
-  test("a budget gets its reservation back when a later limit refuses the call", async ({ db }) => {
+  test("a budget's reservation is released if a later limit refuses the call", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1", prices, key: scope === "label" ? labelled : {} });
     await setBudget(db, tenant, scope, "1");
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
@@ -148,7 +145,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const old = await begin(db, chatCall(tenant));
-    // As if the run had begun in the previous month, after other runs had spent the budget.
+    // Simulates a run that began in the previous month, after other runs had used up the budget.
     await db.query(
       `update ai.budgets set spent_usd = 0.0004, period_start = period_start - interval '1 month'
        where workspace_id = $1`,
@@ -168,7 +165,9 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("a budget set within a month begins with the month's settled runs of that subject only", async ({ db }) => {
+  test("a budget created within a month starts with the month's settled runs of its own member or label only", async ({
+    db,
+  }) => {
     const tenant = await tenantFor(db, scope);
     const { sub: ownerId } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const other = await addKey(db, { ...tenant, ownerId }, scope === "label" ? { entityId: "customer:8" } : {});
@@ -195,7 +194,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect((await begin(db, chatCall({ ...tenant, keyHash: other.hash }))).refused).toBeUndefined();
   });
 
-  test("a budget agrees with the runs after concurrent calls, steps, settlements and changes of the budget", async () => {
+  test("a budget agrees with its runs after concurrent calls, steps, settlements and budget changes", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await tenantFor(db, scope);
@@ -247,7 +246,7 @@ describe("a label", () => {
   const entityOf = async (db: Database, run: Begun) =>
     (await db.query("select entity_id from ai.runs where id = $1", [run.run_id]))[0]?.entity_id;
 
-  test("a label chosen by the caller never refuses a call, and counts in the label's budget", async ({ db }) => {
+  test("a caller's own label counts in the label's budget, but never causes a refusal", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     await setBudget(db, tenant, "label", "0.0002");
     const begun = await admitAll(
@@ -268,9 +267,7 @@ describe("a label", () => {
     expect(refusals).toEqual([]);
   });
 
-  test("records a key's label on its runs, and refuses runs once other runs used up the label's budget", async ({
-    db,
-  }) => {
+  test("a key's label is recorded on its runs, and other runs of the label can use up its budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     const open = await addKey(db, tenant);
     await setBudget(db, tenant, "label", "0.0004");
@@ -281,13 +278,15 @@ describe("a label", () => {
     expect(await extend(db, run)).toEqual({ refused: "budget_exceeded" });
   });
 
-  test("records a key's label on its runs even without a budget", async ({ db }) => {
+  test("a key's label is recorded on its runs even if the label has no budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     expect(await entityOf(db, await begin(db, chatCall(tenant)))).toBe(label);
     expect(await entityOf(db, await begin(db, chatCall(tenant, { entity_id: label })))).toBe(label);
   });
 
-  test("refuses a label other than the key's and changes nothing, with and without a budget", async ({ db }) => {
+  test("a call whose label differs from its key's is refused and changes nothing, with and without a budget", async ({
+    db,
+  }) => {
     const tenant = await tenantFor(db, "label");
     const refused = { refused: "invalid_request", param: "X-Platform-Entity-Id" };
     expect(await begin(db, chatCall(tenant, { entity_id: "customer:8" }))).toEqual(refused);
@@ -300,7 +299,7 @@ describe("a label", () => {
     expect(await sums(db, tenant, "label")).toEqual({ spent: "0", reserved: "0.0002" });
   });
 
-  test("rotation keeps a key's label, and the key's description includes the label's budget", async ({ db }) => {
+  test("a rotated key's successor keeps the label, and its description includes the label's budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     await setBudget(db, tenant, "label", "1");
     await setBudget(db, tenant, "member", "2");

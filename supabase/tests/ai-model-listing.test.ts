@@ -3,7 +3,7 @@ import { bindKey } from "./ai-callers.ts";
 import { chatCall, createTenant, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-/** Returns `platform` of the tenant's model, as `GET /v1/models/{id}` returns it for the tenant's key. */
+/** Returns the `platform` field of the tenant's model, as `GET /v1/models/{id}` returns it for the tenant's key. */
 async function listed(db: Database, tenant: Tenant, providers = ["demo", "second"]) {
   const call = JSON.stringify(chatCall(tenant, { providers }));
   const row = await one(db, { sql: "select ai.list_models($1)::text as answer", values: [call] });
@@ -74,7 +74,7 @@ test("a registered app sees model prices even if the workspace hides them", asyn
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
-test("returns the model list as text in jsonb's key order, for one model and for all models", async ({ db }) => {
+test("the model list is text in the key order of jsonb, for one model and for all models", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   await db.query(

@@ -30,7 +30,7 @@ describe("a call that states an output limit", () => {
     });
   });
 
-  test("refuses an output limit above the model's before it checks a token limit", async ({ db }) => {
+  test("checks a stated output limit against the model's before it checks token limits", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
@@ -72,7 +72,7 @@ describe("a call that states no output limit", () => {
     ["the context window has room for the default", 8_000, 2_148, 2_048],
     ["the context window has almost no room", 8_000, 2_147, 2_048],
   ] as const)(
-    "limits output to what the model and its context window allow, but to at least 2,048 tokens: %s",
+    "limits the default output to the model's limit and the rest of its context window, but to at least 2,048 tokens: %s",
     async ([_, output_limit, context_window, effective], { db }) => {
       const tenant = await createLimited(db);
       await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
@@ -85,7 +85,7 @@ describe("a call that states no output limit", () => {
     },
   );
 
-  test("counts at most the model's output limit in rate windows", async ({ db }) => {
+  test("rate windows count at most the model's output limit", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 2_000 } });
     await db.query("update ai.models set output_limit = 30 where id = $1", [tenant.model]);
     expect(await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048 }))).toMatchObject({
@@ -94,7 +94,7 @@ describe("a call that states no output limit", () => {
   });
 });
 
-test("speech reserves the model's output limit even if its text could be longer, and is not refused", async ({
+test("speech reserves at most the model's output limit, and is not refused if its text could be longer", async ({
   db,
 }) => {
   const tenant = await createLimited(db);

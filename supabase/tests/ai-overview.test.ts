@@ -102,9 +102,7 @@ async function read(
 const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
 describe("overview", () => {
-  test("the overview shows by day what runs were billed and what was deducted without a run, each once", async ({
-    db,
-  }) => {
+  test("the overview shows the billed runs and the deductions without a run by day, each once", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await insertRun(db, tenant, { daysAgo: 1, billed: "1.00000001" });
     await insertRun(db, tenant, { daysAgo: 10, billed: "2", failed: true });
@@ -184,7 +182,7 @@ describe("overview", () => {
     },
   );
 
-  test("the overview by model shows the six largest models per day, and the other models together", async ({ db }) => {
+  test("the overview by model shows the six largest models per day, and combines the others", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const [place, calls] of [8, 7, 6, 5, 4, 3, 2, 1].entries()) {
       for (let call = 0; call < calls; call += 1) await insertRun(db, tenant, { daysAgo: 9, model: `m${place}` });
@@ -231,7 +229,7 @@ describe("overview", () => {
 });
 
 describe("latency", () => {
-  test("divides each doubling of latency into four buckets", async ({ db }) => {
+  test("latency is counted in four buckets per power of two", async ({ db }) => {
     const { buckets } = await one<{ buckets: number[] }>(db, {
       sql: `select array_agg(ai.latency_bucket(ms) order by n) as buckets
             from unnest('{0,1,2,4,1023,1024,600000,2147483647,null}'::integer[]) with ordinality as t (ms, n)`,
@@ -239,7 +237,7 @@ describe("latency", () => {
     expect(buckets).toEqual([0, 1, 5, 9, 40, 41, 77, 80, null]);
   });
 
-  test("latency quantiles are within one bucket of the exact ones, whether days are summarized or live", async ({
+  test("latency quantiles are within one bucket of the exact ones, for summarized and for live days", async ({
     db,
   }) => {
     const run = fc.record({

@@ -9,8 +9,8 @@ const month = "2026-10";
 const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
-describe("the platform's books", () => {
-  test("the platform's books agree for three providers: one bill corrected, one with a credit note, one for three months", async ({
+describe("the platform's reconciliation", () => {
+  test("the platform's reconciliation agrees for a corrected invoice, a credit note and an invoice for three months", async ({
     db,
   }) => {
     const { workspaceId } = await createTenant(db);
@@ -27,7 +27,7 @@ describe("the platform's books", () => {
     await credited.record({ reference: "INV-1", amountUsd: "10", accountId: "acct-1" });
     await credited.record({ reference: "CN-1", amountUsd: "0.5", accountId: "acct-1", kind: "credit_note" });
 
-    // 31, 30 and 31 of 92 days.
+    // The three months have 31, 30 and 31 of the 92 days.
     const quarterly = await platformBook(db, { provider: newProvider(), month });
     for (const [of, amount] of [
       ["2026-08", "31"],
@@ -59,7 +59,7 @@ describe("the platform's books", () => {
     for (const book of [corrected, quarterly]) expect((await book.explain()).causes).toEqual([]);
   });
 
-  test("the platform's books add up to what each workspace metered", async ({ db }) => {
+  test("the platform's metered amounts are the sums over all workspaces", async ({ db }) => {
     const provider = newProvider();
     const book = await platformBook(db, { provider, month });
     const tenants = [await createTenant(db), await createTenant(db), await createTenant(db)];
@@ -85,7 +85,7 @@ describe("the platform's books", () => {
     expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
   });
 
-  test("the platform's books count sealed days, days changed since they were sealed, and today once each", async ({
+  test("the platform's metered amounts count summarized days, days changed since then, and today once each", async ({
     db,
   }) => {
     const provider = newProvider();
@@ -127,7 +127,7 @@ describe("the platform's books", () => {
     await check(8);
   });
 
-  test("the platform's books read sealed sums instead of runs, and no workspace's book", async ({ db }) => {
+  test("the platform's reconciliation reads daily sums instead of runs, and no workspace's imports", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { workspaceId, ownerId } = await createTenant(db);
     await addRun(db, { workspaceId, day: day(2), costUsd: "1", billedBy: book.provider, account: "acct-1" });
@@ -210,7 +210,7 @@ describe("the platform's books", () => {
     expect((await ask("list_provider_invoices", values)).records).toHaveLength(1);
   });
 
-  test("the platform's books list the month's costs, and which of them count", async ({ db }) => {
+  test("lists the platform's costs of a month, and which of them count", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.cost(day(1), "3", { service: "tokens" });
     await book.cost(day(1), "4");

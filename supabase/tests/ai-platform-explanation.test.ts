@@ -31,8 +31,8 @@ async function threeWorkspaces(db: Database) {
   return { ...book, north, south, west, run, causes };
 }
 
-describe("causes of a difference", () => {
-  test("lists the workspace with missing runs first among three that one invoice covers", async ({ db }) => {
+describe("causes of a difference between invoices and runs", () => {
+  test("of three workspaces that one invoice covers, lists the one with missing runs first", async ({ db }) => {
     const { north, south, west, run, ownCost, record, explain, line } = await threeWorkspaces(db);
     for (const [workspace, amounts] of [
       [north, ["10", "10"]],
@@ -65,7 +65,9 @@ describe("causes of a difference", () => {
     ]);
   });
 
-  test("lists a workspace with missing runs first even if the platform has imports", async ({ db }) => {
+  test("lists a workspace with missing runs first even if costs were also imported for the platform", async ({
+    db,
+  }) => {
     const { north, south, west, run, cost, ownCost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await run(south, 1, "20");
@@ -94,7 +96,9 @@ describe("causes of a difference", () => {
     ]);
   });
 
-  test("lists an account's workspaces, those without runs on the differing days first", async ({ db }) => {
+  test("lists the workspaces of an account, beginning with those without runs on the differing days", async ({
+    db,
+  }) => {
     const { north, south, west, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2]) {
       await run(north, number, "10");
@@ -116,7 +120,7 @@ describe("causes of a difference", () => {
     ]);
   });
 
-  test("lists an account that no workspace uses, and an account that was not imported", async ({ db }) => {
+  test("lists accounts that no workspace uses, and accounts without imports", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10");
@@ -180,9 +184,7 @@ describe("causes of a difference", () => {
     expect(await causes()).toMatchObject([{ kind: "account_differs", accountId: null, amountUsd: "2" }]);
   });
 
-  test("lists estimated runs as a cause, and runs closed by the sweep, which name no billing provider", async ({
-    db,
-  }) => {
+  test("lists as causes estimated runs and swept runs, which have no billing provider", async ({ db }) => {
     const { north, south, run, cost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { providerId: "own-id" });
     await run(north, 1, "1", { usageSource: "provider_partial" });
@@ -207,7 +209,7 @@ describe("causes of a difference", () => {
     ]);
   });
 
-  test("names the invoice's share as the cause if the imports agree with the runs", async ({ db }) => {
+  test("names the invoice as the cause if imports and runs agree", async ({ db }) => {
     const { north, run, cost, record, causes } = await threeWorkspaces(db);
     await run(north, 1, "10", { usageSource: "estimated_partial" });
     await cost(day(1), "10");
@@ -226,7 +228,7 @@ describe("causes of a difference", () => {
 });
 
 describe("the lists of causes", () => {
-  test("lists the 20 largest causes of a kind", async ({ db }) => {
+  test("lists at most the 20 largest causes of a kind", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const addEstimated = () => run({ id: randomUUID() }, 1, "1", { usageSource: "estimated_partial" });
     const estimated = async () =>
@@ -238,7 +240,7 @@ describe("the lists of causes", () => {
     expect(await estimated()).toBe(20);
   });
 
-  test("lists the 100 workspaces that used most of an account", async ({ db }) => {
+  test("lists at most the 100 workspaces that used an account most", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const listed = async () => (await causes())[0].workspaces.length;
     await cost(day(1), "1");
@@ -251,15 +253,15 @@ describe("the lists of causes", () => {
   });
 });
 
-describe("the workspaces behind a figure", () => {
-  test("a workspace behind a figure keeps its id after it is deleted", async ({ db }) => {
+describe("the workspaces that a difference comes from", () => {
+  test("a deleted workspace is still listed by its id", async ({ db }) => {
     const { run, explain } = await threeWorkspaces(db);
     const gone = { id: randomUUID() };
     await run(gone, 1, "10");
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compares imports for an account that no run names with the workspace's runs without an account", async ({
+  test("compares a workspace's imports for an account without runs with the workspace's runs without an account", async ({
     db,
   }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);

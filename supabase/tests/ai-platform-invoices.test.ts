@@ -9,8 +9,8 @@ const month = "2026-10";
 const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
-describe("invoices to the platform", () => {
-  test("an invoice to the platform is reviewed, recorded once in the audit log, and shown with its recorder", async ({
+describe("invoices for the platform", () => {
+  test("an invoice for the platform is reviewed, recorded, logged once in the audit log, and listed with the person who recorded it", async ({
     db,
   }) => {
     const provider = newProvider();
@@ -71,7 +71,7 @@ describe("invoices to the platform", () => {
     ]);
   });
 
-  test("only admins can record an invoice to the platform", async ({ db }) => {
+  test("only admins can record an invoice for the platform", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { id: actor } = await createUser(db);
     expect(await book.call("record_platform_invoice", [JSON.stringify({ actor, record: {} })])).toEqual({
@@ -79,7 +79,9 @@ describe("invoices to the platform", () => {
     });
   });
 
-  test("an invoice can be replaced only once, and the last invoice of a chain counts", async ({ db }) => {
+  test("an invoice for the platform can be replaced only once, and the last invoice of a chain counts", async ({
+    db,
+  }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A", amountUsd: "100" });
     const second = await book.record({ reference: "B", amountUsd: "80", replaces: "A" });
@@ -95,7 +97,7 @@ describe("invoices to the platform", () => {
     expect(await book.line()).toMatchObject({ invoicedUsd: "90", invoices: 1 });
   });
 
-  test("an invoice is recorded once by 20 concurrent admins, and replaced once", async () => {
+  test("20 concurrent admins record an invoice for the platform only once, and replace it only once", async () => {
     const { db, close } = openPool(20);
     const { id: actor } = await createUser(db);
     try {
@@ -136,7 +138,7 @@ describe("invoices to the platform", () => {
     "update ai.platform_provider_invoices set amount_usd = amount_usd",
     "delete from ai.platform_provider_invoices",
     "truncate ai.platform_provider_invoices",
-  ])("an invoice is immutable even for its table's owner: %s", async (sql, { db }) => {
+  ])("an invoice for the platform is immutable even for the table's owner: %s", async (sql, { db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A" });
     await expect(db.query(sql)).rejects.toMatchObject({ code: "23001" });

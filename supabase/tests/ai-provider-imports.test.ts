@@ -44,7 +44,7 @@ describe("ai.import_provider_costs", () => {
     expect((await importCosts(db, tokenCall(), [costOf()])).results).toEqual([{ outcome: "stored" }]);
   });
 
-  test("the gateway's role can call the import function, and write nothing else", async ({ db }) => {
+  test("the gateway's role can call the import function, but can't write to the table directly", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const answer = await db.asRole("gateway", () => importCosts(db, callOf(tenant), [costOf()]));
@@ -55,7 +55,7 @@ describe("ai.import_provider_costs", () => {
     }
   });
 
-  test("treats a cost without an account as different from one with an account", async ({ db }) => {
+  test("a cost without an account is distinct from the same cost with an account", async ({ db }) => {
     const tenant = await createTenant(db);
     await bindKey(db, tenant);
     const { results } = await importCosts(db, callOf(tenant), [
@@ -96,7 +96,7 @@ describe("missing tables", () => {
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
     ["sums", "drop table ai.usage_sealed_days cascade", "ai.report_usage"],
   ] as const)(
-    "raises an error if the table for %s does not exist, which the gateway answers with 503",
+    "a missing table for %s raises an error, for which the gateway answers 503",
     async ([, sql, name], { db }) => {
       const tenant = await createTenant(db);
       await bindKey(db, tenant);
@@ -117,7 +117,7 @@ describe("missing tables", () => {
 
 const pool = openPool(25);
 afterAll(pool.close);
-/** The connection's owner has all rights of the service role. */
+/** Keeps the connection's own role, which has all rights of the service role. */
 const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 async function boundTenant(): Promise<Tenant> {

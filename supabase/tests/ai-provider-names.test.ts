@@ -38,7 +38,7 @@ const clashes = (db: Database, { workspaceId }: Book) =>
   );
 
 describe("a provider's name", () => {
-  test("stores a provider's name in lower case, regardless of how it is sent", async ({ db }) => {
+  test("stores a provider's name in lower case, even if it is sent in another case", async ({ db }) => {
     const book = await createBook(db);
     const record = { externalRunId: "run-1", amountUsd: "1", occurredAt: "2026-10-03T00:00:00Z" };
     expect(await book.store({ ...record, provider: "OpenAI" })).toEqual({ outcome: "stored" });
@@ -47,7 +47,7 @@ describe("a provider's name", () => {
     expect(await rows(db, book)).toEqual([{ provider: "openai", usd: "1", revision: 1 }]);
   });
 
-  test("matches an older row by the provider's name: compares and corrects it, and adds no second row", async ({
+  test("a record matches an older row in any case of the provider's name, and corrects it instead of adding a row", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -65,7 +65,7 @@ describe("a provider's name", () => {
     expect(await clashes(db, book)).toEqual([]);
   });
 
-  test("normalizes provider names in filters and in answers", async ({ db }) => {
+  test("filters and answers use provider names in lower case", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await book.store({ externalRunId: "run-2", amountUsd: "1", occurredAt: "2026-10-03T00:00:00Z" });
@@ -76,7 +76,7 @@ describe("a provider's name", () => {
     }
   });
 
-  test("matches provider names in any case to the same account day, which replaces its runs", async ({ db }) => {
+  test("an account's total for a day replaces runs under any case of the provider's name", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { external_run_id: "run-2", amount_usd: "7", occurred_at: "2026-10-03T23:00:00Z" });
@@ -90,7 +90,7 @@ describe("a provider's name", () => {
     );
   });
 
-  test("a file matches and corrects an older account day whose provider name is in another case", async ({ db }) => {
+  test("a file matches and corrects an older total whose provider name is in another case", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { external_run_id: "openai-costs:acct-1:2026-10-03", granularity: "account_day" });
     const document = documentOf([usd("2026-10-03", "5")]);
@@ -102,8 +102,8 @@ describe("a provider's name", () => {
   });
 });
 
-describe("two older rows of one record whose providers differ only in case", () => {
-  test("two rows that differ only in the provider's case clash: the one observed last counts and is corrected", async ({
+describe("two older rows of one record, whose provider names differ only in case", () => {
+  test("of two rows that differ only in the provider's case, the one observed last counts and is corrected, and a clash is reported", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -136,7 +136,7 @@ describe("two older rows of one record whose providers differ only in case", () 
     expect((await book.list()).totals.amountUsd).toBe("109");
   });
 
-  test("two rows that differ only in the provider's case count once if the exact name was observed last", async ({
+  test("of two rows that differ only in the provider's case, the lower-case one counts and is corrected if it was observed last", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -148,7 +148,9 @@ describe("two older rows of one record whose providers differ only in case", () 
     expect((await book.list()).totals.amountUsd).toBe("9");
   });
 
-  test("clashing rows count once if the later observation moved the record out of the range", async ({ db }) => {
+  test("a row that clashes with one observed later does not count, even if the later row is outside the listed range", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     const day = { external_run_id: "day-1", granularity: "account_day" };
     await oldRow(db, book, day);
@@ -196,7 +198,7 @@ describe("two older rows of one record whose providers differ only in case", () 
 
 const pool = openPool(25);
 afterAll(pool.close);
-/** The connection's owner has all rights of the service role. */
+/** Keeps the connection's own role, which has all rights of the service role. */
 const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 describe("concurrent imports", () => {
@@ -272,7 +274,7 @@ describe("concurrent imports", () => {
   });
 });
 
-test("a file previewed before the book changed stores nothing", async ({ db }) => {
+test("a file stores nothing if the imported costs changed after its preview", async ({ db }) => {
   const changes: [string, (book: Book) => Promise<unknown>][] = [
     ["its day", (book) => book.importPreviewed(documentOf([usd("2026-10-03", "2")]))],
     [
@@ -309,7 +311,7 @@ test("a file previewed before the book changed stores nothing", async ({ db }) =
   expect(await book.importFile(documentOf([usd("2026-10-03", "1")], { rates }), state)).toEqual({ outcome: "changed" });
 });
 
-test("a file leaves other days, accounts, providers and apps alone", async ({ db }) => {
+test("a file changes only its own days, account, provider and app", async ({ db }) => {
   const book = await createBook(db);
   const at = { occurredAt: "2026-10-03T05:00:00Z", amountUsd: "1" };
   await book.store({ ...at, externalRunId: "a", accountId: "acct-2" });

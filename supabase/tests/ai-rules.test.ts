@@ -11,7 +11,7 @@ async function functionsWith(db: Database, pattern: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-describe("rules of the gateway that are defined once and called elsewhere", () => {
+describe("the gateway's SQL rules are each defined once", () => {
   test.for([
     ["caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models", "price_call"]],
     ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_call"]],
@@ -27,7 +27,7 @@ describe("rules of the gateway that are defined once and called elsewhere", () =
     ["lock order", "lock_rows", ["admit_calls", "extend_run", "lock_outcomes"]],
     ["closing a run", "settle_batch", ["settle_outcomes"]],
     ["settlement", "settle_outcomes", ["release_orphaned_runs", "settle_runs", "sweep_runs"]],
-  ] as const)('the rule "%s" is defined once: ai.%s', async ([, name, callers], { db }) => {
+  ] as const)('the rule "%s" is defined only in ai.%s', async ([, name, callers], { db }) => {
     const defined = await db.query("select from pg_catalog.pg_proc where oid::regproc::text = $1", [`ai.${name}`]);
     expect(defined).toHaveLength(1);
     expect(await functionsWith(db, `\\mai\\.${name}\\(`)).toEqual(callers);
@@ -46,7 +46,7 @@ describe("rules of the gateway that are defined once and called elsewhere", () =
     ],
     ["opens runs", "insert into ai\\.runs", ["admit_call"]],
     ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["settle_batch"]],
-  ] as const)("only a listed function %s", async ([, pattern, names], { db }) => {
+  ] as const)("only the listed functions contain SQL that %s", async ([, pattern, names], { db }) => {
     expect(await functionsWith(db, pattern)).toEqual(names);
   });
 });

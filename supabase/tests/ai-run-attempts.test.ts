@@ -84,7 +84,7 @@ describe("the attempts of a run", () => {
     });
   });
 
-  test("hides a run's attempts, tier and prices if the workspace hides provider cost, and shows the key's name", async ({
+  test("if the workspace hides provider cost, a run omits attempts, tier and prices, but includes the key's name", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -128,9 +128,7 @@ describe("the attempts of a run", () => {
 });
 
 describe("failed attempts", () => {
-  test("copies failed attempts once, without successful answers, skipped routes or client disconnects", async ({
-    db,
-  }) => {
+  test("failed attempts are copied once, except skipped routes and client disconnects", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     const all = attemptFailures.map((failure) => ({ ...rejected, failure }));

@@ -38,7 +38,9 @@ const readings = (db: Database, { workspaceId }: Tenant) =>
   );
 
 describe("a run's content", () => {
-  test("describes a run's content without any of its text, and logs each time it is opened", async ({ db }) => {
+  test("the description of a run's content contains none of its text, and opening the content is logged", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const run = await storeRunContent(db, tenant);
@@ -62,7 +64,7 @@ describe("a run's content", () => {
     expect(await readings(db, tenant)).toHaveLength(2);
   });
 
-  test("reading content requires permission to configure capture in the run's workspace, and refusals are not logged", async ({
+  test("reading a run's content requires permission to configure capture in its workspace, and refusals are not logged", async ({
     db,
   }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
@@ -88,7 +90,7 @@ describe("a run's content", () => {
     expect(await ask(db, "read_run_content", [ownerId, workspaceId, run])).toMatchObject({ outcome: "opened" });
   });
 
-  test("a run's content is readable until the very end of its last day, and not after, swept or not", async ({
+  test("a run's content is readable until the very end of its last day, whether or not the sweep has run", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -100,7 +102,7 @@ describe("a run's content", () => {
     expect(await ask(db, "describe_run_content", [ownerId, workspaceId, over])).toEqual({ outcome: "none" });
   });
 
-  test("a run's content is hidden as soon as capture is off", async ({ db }) => {
+  test("a run's content is hidden as soon as capture is switched off", async ({ db }) => {
     const tenant = await createTenant(db);
     await capture(db, tenant);
     const run = await storeRunContent(db, tenant);

@@ -59,7 +59,7 @@ describe("run content", () => {
     expect(await contentOf(db, run)).toEqual([{ ...said, tools: "[]" }]);
   });
 
-  test("deletes content at the very end of its last day and not before, and keeps the run", async ({ db }) => {
+  test("deletes a run's content at the very end of its last day, and keeps the run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 2);
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -78,7 +78,7 @@ describe("run content", () => {
     expect(await db.query("select from ai.runs where id = $1", [old.run_id])).toHaveLength(1);
   });
 
-  test("deletes content at the next sweep when the workspace shortens retention, and with the workspace", async ({
+  test("deletes a run's content at the next sweep after retention is shortened, and together with the workspace", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "9" });
@@ -101,7 +101,7 @@ describe("run content", () => {
     expect(await contentOf(db, run)).toEqual([]);
   });
 
-  test("content can't be read by users, and can be written only by its functions", async ({ db }) => {
+  test("users can't read a run's content, and only the content functions can write it", async ({ db }) => {
     const may = "select has_table_privilege($1, 'ai.run_content', $2) as may";
     for (const role of ["anon", "authenticated", "gateway"]) {
       expect(await db.query(may, [role, "select"])).toEqual([{ may: false }]);

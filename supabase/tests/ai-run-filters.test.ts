@@ -35,7 +35,9 @@ const hideCost = (db: Database, { workspaceId }: Tenant) =>
   db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [workspaceId]);
 
 describe("runs", () => {
-  test("filters runs by key, member, provider and entity label, and shows each by name", async ({ db }) => {
+  test("runs can be filtered by key, member, provider and label, and show the names of their key and member", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const other = await createUser(db);
     const second = await addKey(db, { workspaceId: tenant.workspaceId, ownerId: other.id });
@@ -58,7 +60,7 @@ describe("runs", () => {
     ]);
   });
 
-  test("names the first run filter whose value does not exist", async ({ db }) => {
+  test("if a run filter names a key, app or member that does not exist, the answer says which", async ({ db }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const unknown = async (filter: object) => {
       const { outcome: listed, runs, unknown: name } = await list(db, tenant, filter);
@@ -109,7 +111,9 @@ describe("the filter options for runs", () => {
     }
   });
 
-  test("the filter options are the workspace's own, without providers if it hides them", async ({ db }) => {
+  test("the filter options for runs come from the workspace only, without providers if it hides them", async ({
+    db,
+  }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const member = await createActor(db, { workspaceId: tenant.workspaceId, role: "owner" });
     const reader = { ...tenant, ownerId: member.sub };
@@ -127,7 +131,7 @@ describe("the filter options for runs", () => {
     expect((await options(db, reader)).providers).toBeNull();
   });
 
-  test("the filter options contain at most 100 of each kind", async ({ db }) => {
+  test("the filter options for runs contain at most 100 of each kind", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
       `insert into ai.keys (id, workspace_id, lineage_id, name, lookup, secret_hash)

@@ -23,7 +23,7 @@ async function read(db: Database, { ownerId, workspaceId }: Tenant, runId: strin
   return { run, pricing: pricingOf(run), ledger: answer.ledger.map((entry) => runLedgerEntry.parse(entry)) };
 }
 
-/** Returns what the database has booked for a run. */
+/** Returns a run's cost and billed credits as stored in the database. */
 const booked = (db: Database, { run_id }: Begun) =>
   one<{ cost: string; billed: string; charged: string }>(db, {
     sql: `select trim_scale(r.cost_usd)::text as cost, trim_scale(r.billed_credits)::text as billed,
@@ -53,8 +53,8 @@ function outcomeOf(run: Begun, calls: readonly ChargedCall[]): object {
   });
 }
 
-describe("lines of a run", () => {
-  test("the lines of a run add up to its booked cost, and their credits to the ledger, for any calls", async ({
+describe("the cost lines of a run", () => {
+  test("the cost lines of a run add up to its cost, and their credits to its ledger entries, for any calls", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.234567" });
@@ -83,7 +83,7 @@ describe("lines of a run", () => {
     }
   });
 
-  test("the lines of a swept run and its later correction add up, including both ledger entries", async ({ db }) => {
+  test("the cost lines of a swept and later corrected run add up to both ledger entries", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant, { idempotency_key: "once", fingerprint: "00".repeat(32) }));
     await db.query("select ai.heartbeat_runs($1)", [
@@ -118,7 +118,7 @@ describe("lines of a run", () => {
     expect(sum(corrected.pricing.lines.flatMap(({ amountUsd }) => amountUsd ?? []))).toBe(cost);
   });
 
-  test("a run that ended before a provider was called has no lines and is not billed", async ({ db }) => {
+  test("a run that ended before a provider was called has no cost lines and is not billed", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { status: "failed", usage_source: "unavailable", steps: [], key_unused: true })]);
@@ -127,7 +127,7 @@ describe("lines of a run", () => {
     expect(ledger).toEqual([]);
   });
 
-  test("the lines of a run omit prices and markup if the workspace hides provider cost", async ({ db }) => {
+  test("the cost lines of a run omit prices and markup if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.5" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);

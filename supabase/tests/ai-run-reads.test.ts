@@ -69,7 +69,7 @@ describe("runs", () => {
     expect((await read(db, tenant, run.run_id)).run).toMatchObject({ costUsd: null, billedCredits: exact.credits });
   });
 
-  test("finds runs by the filter's fields, in a half-open time range", async ({ db }) => {
+  test("finds runs by each filter field, in a time range that excludes its end", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant, { request_id: "wanted-1" });
     const { at } = await one<{ at: string }>(db, {
@@ -85,7 +85,7 @@ describe("runs", () => {
     expect(await found({ to: at })).toBe(0);
   });
 
-  describe("run searches without an index", () => {
+  describe("searching runs without an index", () => {
     const scan = (
       db: Database,
       {
@@ -97,10 +97,12 @@ describe("runs", () => {
     ) =>
       call(db, "ai.list_runs($1, $2, $3, $4, 50, $5)", [tenant.ownerId, tenant.workspaceId, filter, before, scanLimit]);
 
-    test("a search without an index reads a limited number of runs, and continues on the next page", async ({ db }) => {
+    test("a search without an index reads a limited number of runs per page, and continues on the next page", async ({
+      db,
+    }) => {
       const tenant = await createTenant(db, { credits: "1000000" });
       const ids: unknown[] = [];
-      // All have the transaction's timestamp, so their ids order them.
+      // All runs have the transaction's timestamp, so their ids determine their order.
       for (const feature of ["one", "two", "three"]) ids.push((await settledRun(db, tenant, { feature })).run_id);
       const newestFirst = [...ids].sort().reverse();
       const filter = { feature: (await read(db, tenant, newestFirst[2])).run?.feature };
@@ -114,7 +116,7 @@ describe("runs", () => {
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 
-    test("a search ends if daily sums exclude all earlier days, else continues at the next changed day or day with matching sums", async ({
+    test("a search skips days that daily sums exclude: it continues at the next changed or matching day, or ends", async ({
       db,
     }) => {
       const tenant = await createTenant(db, { credits: "1000000" });

@@ -46,8 +46,10 @@ async function entries(db: Database, { workspaceId }: Tenant): Promise<{ amount:
   );
 }
 
-describe("a batch of runs", () => {
-  test("a batch books the same entries as runs settled one by one", { timeout: 60_000 }, async ({ db }) => {
+describe("settling a batch of runs", () => {
+  test("settling runs in a batch books the same entries as settling them one by one", { timeout: 60_000 }, async ({
+    db,
+  }) => {
     const options = { credits: "1000000000000", markup: "1.3", prices: { input: "0.7", output: "0.9" } };
     const [together, alone] = [await createTenant(db, options), await createTenant(db, options)];
     await fc.assert(
@@ -70,7 +72,9 @@ describe("a batch of runs", () => {
     );
   });
 
-  test("a batch leaves the run of a missing account open, and books the others", async ({ db }) => {
+  test("in a batch, a run whose credit account is missing stays open, and the other runs are settled", async ({
+    db,
+  }) => {
     const [lost, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [await begin(db, chatCall(lost)), await begin(db, chatCall(sound))];
     await db.query("update ai.runs set account_id = gen_random_uuid() where id = $1", [runs[0]?.run_id]);
@@ -84,7 +88,7 @@ describe("a batch of runs", () => {
   });
 });
 
-describe("a run", () => {
+describe("an outcome that can't be stored", () => {
   test.for([
     { why: "no usage source", changes: { usage_source: null } },
     { why: "the status of an open run", changes: { status: "running" } },
@@ -93,7 +97,7 @@ describe("a run", () => {
     { why: "a negative number of tokens", changes: { reasoning_tokens: -1 } },
     { why: "no cost", changes: { cost_usd: null } },
     { why: "a negative cost", changes: { cost_usd: "-1" } },
-  ])("a run stays open if it is ended with $why", async ({ changes }, { db }) => {
+  ])("a run stays open if its outcome has $why", async ({ changes }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [run, sound] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     expect(await settle(db, [{ ...outcome(run), ...changes }, outcome(sound)])).toMatchObject([{ id: sound.run_id }]);
@@ -103,7 +107,7 @@ describe("a run", () => {
 });
 
 test.for(["status = 'failed'", "status = 'failed', settled_at = now()", "status = 'running', settled_at = now()"])(
-  "a run can't be partially ended: %s",
+  "an update that ends a run without its full outcome is refused: %s",
   async (changes, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
@@ -142,8 +146,8 @@ describe("credit accounts", () => {
   });
 });
 
-describe("many connections", () => {
-  test("connections that report the same outcomes in different orders book each outcome once", {
+describe("settling runs on many connections", () => {
+  test("if connections report the same outcomes in different orders, each outcome is booked once", {
     timeout: 60_000,
   }, async () => {
     const { db, close } = openPool(12);

@@ -38,7 +38,7 @@ describe("settlement", () => {
     expect(steps).toEqual([{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }]);
   });
 
-  test("settlement is idempotent, even if a repeated report has other counts", async ({ db }) => {
+  test("settling a run again changes nothing, even if the repeated report has other counts", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
@@ -49,14 +49,14 @@ describe("settlement", () => {
     expect([await books(db, tenant), await runRow(db, run)]).toEqual(before);
   });
 
-  test("counts a run once even if one batch settles it twice", async ({ db }) => {
+  test("settles a run only once even if its batch contains it twice", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     expect(await settle(db, [outcome(run), outcome(run)])).toHaveLength(1);
     expect(await books(db, tenant)).toMatchObject({ balance: "99.93850000", used: "0.06150000" });
   });
 
-  test("changes a run once even if it is settled twenty times concurrently", async () => {
+  test("settles a run only once for twenty concurrent callers", async () => {
     const { db, close } = openPool(10);
     try {
       const tenant = await createTenant(db, { credits: "100" });
@@ -69,7 +69,9 @@ describe("settlement", () => {
     }
   });
 
-  test("charges a run's actual cost in full, above the reservation and below zero", async ({ db }) => {
+  test("charges a run's actual cost in full, even above the reservation and into a negative balance", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "3", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run, { usage: { input_tokens: 5000, output_tokens: 5000 } })]);
@@ -117,9 +119,7 @@ describe("settlement", () => {
     expect(await settle(db, [outcome({ ...run, run_id: tenant.workspaceId })])).toEqual([]);
   });
 
-  test("settling a run that began before its budget was removed and set again leaves nothing reserved", async ({
-    db,
-  }) => {
+  test("settling a run after its budget was removed and set again leaves nothing reserved", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.budgets set reserved_usd = 0 where workspace_id = $1", [tenant.workspaceId]);
@@ -134,7 +134,7 @@ describe("settlement", () => {
   test.for([
     { begun: "at the month's first moment", ago: "0", spent: "0.000006150000" },
     { begun: "a microsecond before the month", ago: "1 microsecond", spent: "0.000000000000" },
-  ])("a run counts in the budget of the month in which it began: $begun", async ({ ago, spent }, { db }) => {
+  ])("a run counts in its budget for the month in which it began: $begun", async ({ ago, spent }, { db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "10" } });
     const run = await begin(db, chatCall(tenant));
     const { created_at } = await one<{ created_at: string }>(db, {
@@ -150,7 +150,7 @@ describe("settlement", () => {
     });
   });
 
-  test("a run that can't be booked does not delay other runs, in any order", async ({ db }) => {
+  test("a run that can't be settled does not prevent other runs from being settled, in any order", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [
       await begin(db, chatCall(sound)),
@@ -164,7 +164,7 @@ describe("settlement", () => {
     );
     expect(settled.map(({ id }) => id)).toEqual([runs[0]?.run_id, runs[2]?.run_id].toSorted());
     expect(await books(db, sound)).toMatchObject({ balance: "99.87700000", reserved: "0.00000000", open: 0 });
-    // The run stays open, unchanged, until its account is repaired.
+    // The run stays open and unchanged until its credit account is repaired.
     expect(await books(db, broken)).toMatchObject({ balance: "100.00000000", used: "0.00000000", open: 1 });
   });
 
@@ -210,7 +210,7 @@ describe("settlement", () => {
     );
   });
 
-  test("settlement neither deadlocks nor loses anything with concurrent batches, begins and sweeps", async () => {
+  test("concurrent batches, begins and sweeps neither deadlock nor lose a settlement", async () => {
     const { db, close } = openPool(16);
     try {
       const tenants = await Promise.all(
@@ -238,7 +238,7 @@ describe("settlement", () => {
       await Promise.all(work);
       for (const tenant of tenants) {
         const { balance, ledger, used, runs, reserved, open } = await books(db, tenant);
-        // 12 of its own and one from each of 48 rounds, at 0.0615 credits.
+        // Each tenant has 12 runs of its own and one from each of 48 rounds, at 0.0615 credits.
         expect({ balance, ledger, used, runs, reserved, open }).toEqual({
           balance: "996.31000000",
           ledger: "996.31000000",

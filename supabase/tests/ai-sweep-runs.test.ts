@@ -26,9 +26,7 @@ async function sweep(db: Database): Promise<void> {
 }
 
 describe("the sweeper", () => {
-  test("leaves a run open that was silent for 45 seconds, and closes a run that was silent for longer", async ({
-    db,
-  }) => {
+  test("keeps a run open after 45 seconds without a heartbeat, and closes it after more than that", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await abandon(db, young, 45);
@@ -49,13 +47,13 @@ describe("the sweeper", () => {
     });
   });
 
-  test("leaves a run open that has a heartbeat just before it would be closed", async ({ db }) => {
+  test("keeps a run open whose heartbeat arrives just before the sweeper would close it", async ({ db }) => {
     const [sweeping, living] = [openPool(1), openPool(1)];
     try {
       const run = await begin(living.db, chatCall(await createTenant(living.db, { credits: "100" })));
       const { pid } = await one<{ pid: number }>(sweeping.db, { sql: "select pg_backend_pid() as pid" });
       await sweeping.db.query("begin");
-      // Locked before the run looks abandoned, so that no other sweep closes it.
+      // Takes the sweep's lock before the run looks abandoned, so that no other sweep closes the run.
       await sweeping.db.query(`select pg_advisory_xact_lock(${lock})`);
       await abandon(living.db, run, 60);
       await living.db.query("begin");
@@ -73,7 +71,7 @@ describe("the sweeper", () => {
     }
   });
 
-  test("records the heartbeats of a batch even if the cost of one run is too large to store", async ({ db }) => {
+  test("stores the other heartbeats of a batch if the cost in one of them is too large to store", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const runs = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     for (const run of runs) await abandon(db, run, 60);
@@ -90,7 +88,7 @@ describe("the sweeper", () => {
     expect(await runRow(db, runs[1] as Begun)).toMatchObject({ billed_credits: "0.00000000" });
   });
 
-  test("charges a swept run for its last reported counts, at most what was reserved", async ({ db }) => {
+  test("charges a swept run for the usage in its last heartbeat, but at most for its reservation", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     const touch = (run: Begun, cost_usd: string, more: object) =>
@@ -109,7 +107,9 @@ describe("the sweeper", () => {
     });
   });
 
-  test("adjusts a swept run once for a provider's late counts, and not for a late estimate", async ({ db }) => {
+  test("adjusts a swept run only once when the provider's usage is reported late, and not for a late estimate", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await begin(db, chatCall(tenant));
     await abandon(db, run, 60);
@@ -129,7 +129,7 @@ describe("the sweeper", () => {
   });
 
   test.for(["before", "after"])(
-    "books a provider's counts if an estimate comes %s them in the same batch",
+    "charges the usage from the provider if an estimate comes %s it in the same batch",
     async (place, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const run = await begin(db, chatCall(tenant));
@@ -141,7 +141,7 @@ describe("the sweeper", () => {
     },
   );
 
-  test("closes other abandoned runs even if one can't be booked", async ({ db }) => {
+  test("closes abandoned runs even if one of them can't be settled", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     for (const tenant of [broken, sound]) await abandon(db, await begin(db, chatCall(tenant)), 60);
     await forgetReservation(db, broken);
@@ -150,7 +150,7 @@ describe("the sweeper", () => {
     expect(await books(db, broken)).toMatchObject({ open: 1 });
   });
 
-  test("the sweeper reaches every run, however many older ones can't be booked", async ({ db }) => {
+  test("the sweeper reaches every run, even if many older runs can't be settled", async ({ db }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const [first, young] = [await begin(db, chatCall(broken)), await begin(db, chatCall(sound))];
     await abandon(db, first, 600);
@@ -163,12 +163,12 @@ describe("the sweeper", () => {
       [first.created_at, first.run_id],
     );
     await forgetReservation(db, broken);
-    // The sweeper reads a random selection, so a run left out of 501 is very likely included next time.
+    // The sweeper reads a random selection of the 501 runs, so a run that it missed is very likely included next time.
     for (let sweeps = 0; sweeps < 3 && (await runRow(db, young)).status === "running"; sweeps += 1) await sweep(db);
     expect(await books(db, sound)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("the sweeper marks the run's idempotency key as used", async ({ db }) => {
+  test("the idempotency key of a swept run counts as used", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const call = chatCall(tenant, { idempotency_key: "k", fingerprint: "ab".repeat(32) });
     const run = await begin(db, call);
@@ -192,9 +192,9 @@ describe("open runs examined by the sweeper", () => {
   }
 
   /**
-   * Sets the sweeper's state: it has read the runs until `seen` seconds ago, is sure of those until `sure` ago, and
-   * made its mark `marked` seconds ago, after the transactions before `xid` (by default none in progress). Blocks other
-   * sweeps from then on.
+   * Sets the sweeper's state: it has read the runs until `seen` seconds ago, is sure to have seen all of them until
+   * `sure` seconds ago, and recorded the transaction id `xid` `marked` seconds ago. By default, no transaction before
+   * `xid` is in progress. Blocks other sweeps until the test ends.
    */
   async function lookedUntil(
     db: Database,
@@ -220,7 +220,7 @@ describe("open runs examined by the sweeper", () => {
             from ai.sweep_progress`,
     });
 
-  test("the sweeper examines runs still open 45 seconds after they began, until they end", async ({ db }) => {
+  test("the sweeper watches a run from 45 seconds after it began until it ends", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [young, long, quick] = [
       await backdate(db, await begin(db, chatCall(tenant)), 44),
@@ -230,7 +230,7 @@ describe("open runs examined by the sweeper", () => {
     await settle(db, [outcome(quick)]);
     await lookedUntil(db, { seen: 90 });
     await sweep(db);
-    // The long run was touched, as the run of a long stream is.
+    // The long run had a recent heartbeat, as the run of a long stream does.
     expect(await runRow(db, long)).toMatchObject({ status: "running" });
     expect(await Promise.all([young, long, quick].map((run) => isListed(db, run)))).toEqual([false, true, false]);
 
@@ -239,7 +239,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await isListed(db, long)).toBe(false);
   });
 
-  test("the sweeper closes open runs for which no heartbeat was ever received", async ({ db }) => {
+  test("the sweeper closes open runs that never had a heartbeat", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const run = await backdate(db, await begin(db, chatCall(tenant)), 60);
     await db.query("update ai.runs set touched_at = created_at where id = $1", [run.run_id]);
@@ -248,13 +248,13 @@ describe("open runs examined by the sweeper", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("reads each open run once if every transaction from when it began has ended", async ({ db }) => {
+  test("the sweeper reads a time range once if all transactions that were open then have ended", async ({ db }) => {
     await lookedUntil(db, { seen: 60 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("reads open runs again if the last sweep was too long ago to be sure that it covered all of them", async ({
+  test("the sweeper reads a time range again if its last check was too long ago to have seen every transaction", async ({
     db,
   }) => {
     await lookedUntil(db, { seen: 900, marked: 800 });
@@ -265,11 +265,11 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("the sweeper examines a run whose begin commits late", async () => {
+  test("the sweeper finds a run whose begin was committed late", async () => {
     const [sweeping, late] = [openPool(1), openPool(1)];
     try {
       const tenant = await createTenant(late.db, { credits: "100" });
-      // No other sweep runs meanwhile.
+      // Keeps other sweeps from running meanwhile.
       await sweeping.db.query(`select pg_advisory_lock(${lock})`);
       await late.db.query("begin");
       const run = await backdate(late.db, await begin(late.db, chatCall(tenant)), 60);
@@ -296,7 +296,7 @@ describe("open runs examined by the sweeper", () => {
     }
   });
 
-  test("a transaction that never ends does not make the sweeper read open runs more often", async ({ db }) => {
+  test("a transaction that never ends does not make the sweeper read the same range more often", async ({ db }) => {
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
@@ -307,13 +307,13 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
   });
 
-  test("the sweeper finds open runs again after the clock was set back", async ({ db }) => {
+  test("the sweeper catches up after the clock was set back", async ({ db }) => {
     await lookedUntil(db, { seen: -3_600, marked: -3_645 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("the sweeper doesn't wait for a transaction of the cluster that this cluster was copied from", async ({
+  test("the sweeper doesn't wait for a transaction id from the cluster that this cluster was copied from", async ({
     db,
   }) => {
     await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });
@@ -321,9 +321,9 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("open runs are recorded by minute, only for minutes in which a run began", async ({ db }) => {
+  test("long-running runs are recorded minute by minute, skipping minutes in which no run began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
-    // Years ago, when there are no other runs.
+    // Dates the runs years ago, when there are no other runs.
     const long = 90_000_000;
     const runs: Begun[] = [];
     for (const age of [500, 470, 441, 300, 300]) {

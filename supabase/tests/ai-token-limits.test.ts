@@ -14,12 +14,12 @@ import {
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** 100 input tokens, and an output limit that the gateway filled in. */
+/** A call that states no output limit, for which the gateway filled one in. */
 const assumed = { output_limit: 2_048, output_limit_assumed: true };
 const usage = { input_tokens: 13, output_tokens: 12 };
 const failure = { status: "failed", http_status: 502, usage_source: "unavailable" };
 
-/** Opens windows a minute ahead, so they stay current when a new minute begins. */
+/** Opens windows a minute ahead, so that they stay current when a new minute begins. */
 async function openWindows(db: Database, { keyId, workspaceId }: Tenant): Promise<void> {
   await db.query(
     `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
@@ -59,13 +59,13 @@ describe("a call without an output limit", () => {
     expect(await counted(db, tenant)).toMatchObject({ key: 1_125 });
   });
 
-  test("a call reserves its output limit if that is lower than 500 tokens", async ({ db }) => {
+  test("a call with an output limit below 500 tokens reserves only that limit", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 2_000 } });
     const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 30 }));
     expect(limitsOf(run).tokens?.remaining).toBe(1_870);
   });
 
-  test("admits a call whose input fills the token limit exactly, and refuses it if the limit is one token lower", async ({
+  test("admits a call whose input is exactly the token limit, and refuses it if the limit is one token lower", async ({
     db,
   }) => {
     const exact = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 100 } });
@@ -77,7 +77,7 @@ describe("a call without an output limit", () => {
     });
   });
 
-  test("a call without an output limit still reserves the maximum cost of its whole output", async ({ db }) => {
+  test("a call without an output limit still reserves credits for the longest possible output", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 2_000 } });
     const free = await createTenant(db, { credits: "1000" });
     const [limited, unlimited] = [await begin(db, chatCall(tenant, assumed)), await begin(db, chatCall(free, assumed))];
@@ -85,8 +85,8 @@ describe("a call without an output limit", () => {
   });
 });
 
-describe("a call larger than a whole token limit", () => {
-  test("refuses a call larger than a whole token limit as invalid and does not count it, and admits one that fills the limit", async ({
+describe("a call that exceeds the token limit of a whole minute", () => {
+  test("refuses a call above the token limit of a whole minute as invalid without counting it, and admits one that equals the limit", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -105,7 +105,7 @@ describe("a call larger than a whole token limit", () => {
     expect(await begin(db, chatCall(tenant, { output_limit: 1_900 }))).not.toHaveProperty("refused");
   });
 
-  test("refuses a call by the workspace's token limit if that is lower than the key's", async ({ db }) => {
+  test("the workspace's token limit applies to a call if it is lower than the key's", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 2_000 },
@@ -117,7 +117,7 @@ describe("a call larger than a whole token limit", () => {
     expect(await begin(db, chatCall(tenant, { output_limit: 300 }))).not.toHaveProperty("refused");
   });
 
-  test("refuses a further step of a run that is larger than a whole token limit", async ({ db }) => {
+  test("refuses a further step that exceeds the token limit of a whole minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 500 } });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run, { output_limit: 401 })).toEqual({
@@ -153,14 +153,14 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 4_300, workspace: 4_300 });
   });
 
-  test("a settled run counts no tokens if it failed without usage", async ({ db }) => {
+  test("a run that failed without usage counts no tokens after its settlement", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)), failure)]);
     expect(await counted(db, tenant)).toEqual({ key: 0, workspace: 0 });
   });
 
-  test("a settled run counts its tokens once, however often it is reported", async ({ db }) => {
+  test("a settled run counts its tokens only once, even if it is reported again", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -169,7 +169,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 25, workspace: 25 });
   });
 
-  test("a late report for a run that the sweep closed changes its counted tokens by the difference", async ({ db }) => {
+  test("a late report about a swept run changes its counted tokens by the difference", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -196,7 +196,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 7, workspace: 7 });
   });
 
-  test("settling a run from a past minute opens no rate window", async ({ db }) => {
+  test("settling a run that began in an earlier minute opens no rate window", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     const run = await begin(db, chatCall(tenant));
     await db.query("update ai.runs set tokens_reserved_at = tokens_reserved_at - interval '1 minute' where id = $1", [
@@ -207,7 +207,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: null, workspace: null });
   });
 
-  test("a run without a token limit reserves no tokens and counts none", async ({ db }) => {
+  test("a run without a token limit neither reserves nor counts tokens", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { requestsPerMinute: 10 } });
     const run = await begin(db, chatCall(tenant));
     const columns = "select reserved_tokens, tokens_reserved_at from ai.runs where id = $1";
@@ -220,7 +220,7 @@ describe("a settled run", () => {
 describe("a run with further steps", () => {
   const limits = { key: { tokensPerMinute: 700 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("a run counts what its steps used plus what the next one reserves, and once settled, its total usage", async ({
+  test("an open run counts the tokens that its steps used plus the next step's reservation, and a settled run its total usage", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
@@ -234,7 +234,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 100, workspace: 100 });
   });
 
-  test("reserves each step of a run in addition to its other steps if the gateway does not state their usage", async ({
+  test("if the gateway does not report the usage of earlier steps, each step of a run reserves in addition to them", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
@@ -244,7 +244,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 400, workspace: 400 });
   });
 
-  test("a run counts in a new minute only what it uses in that minute", async ({ db }) => {
+  test("a run that continues into a new minute counts there only what it uses in that minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -259,7 +259,7 @@ describe("a run with further steps", () => {
   });
 });
 
-describe("a call that another limit refuses", () => {
+describe("token counts of a call that another limit refuses", () => {
   const keyed = { idempotency_key: "k", fingerprint: "ab".repeat(32) };
   const whole = {
     requests: { limit: 50, remaining: expect.any(Number) },
@@ -271,7 +271,7 @@ describe("a call that another limit refuses", () => {
     ["budget_exceeded", { credits: "1000", budget: "0.000001", workspaceTokens: 5_000 }],
     ["insufficient_credits", { credits: "0.1", budget: undefined, workspaceTokens: 5_000 }],
   ] as const)(
-    "a call refused for %s leaves no tokens counted, and its refusal reports the limits",
+    "a call refused for %s counts no tokens, and its refusal reports the rate limits",
     async ([code, given], { db }) => {
       const tenant = await createTenant(db, {
         credits: given.credits,
@@ -286,7 +286,7 @@ describe("a call that another limit refuses", () => {
     },
   );
 
-  test("a call refused by the workspace's window leaves no tokens counted for the key", async ({ db }) => {
+  test("a call refused by the workspace's rate window counts no tokens for the key", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1000",
       key: { tokensPerMinute: 1_000, requestsPerMinute: 50 },
@@ -303,7 +303,7 @@ describe("a call that another limit refuses", () => {
     });
   });
 
-  test("a call refused for its idempotency key leaves no tokens counted, even if no tokens are left", async ({
+  test("a call refused for its idempotency key counts no tokens, even if the token limit is used up", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 300 } });
@@ -313,7 +313,7 @@ describe("a call that another limit refuses", () => {
     expect(await counted(db, tenant)).toMatchObject({ key: 200 });
   });
 
-  test("a refused further step leaves no tokens counted, and its refusal states the limits", async ({ db }) => {
+  test("a refused further step counts no tokens, and its refusal reports the rate limits", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1",
       key: { tokensPerMinute: 100_000, requestsPerMinute: 50 },
@@ -331,7 +331,7 @@ describe("a call that another limit refuses", () => {
   });
 });
 
-test("a refusal by the key's limit reports the key's requests and the workspace's tokens", async ({ db }) => {
+test("a call refused by the key's request limit reports that limit and the workspace's token limit", async ({ db }) => {
   const tenant = await createTenant(db, {
     credits: "1000",
     key: { requestsPerMinute: 1 },
@@ -348,7 +348,7 @@ test("a refusal by the key's limit reports the key's requests and the workspace'
   });
 });
 
-describe("concurrent callers", () => {
+describe("token limits with concurrent callers", () => {
   let db: Database;
   let close: () => Promise<void>;
   beforeAll(() => {
@@ -356,7 +356,7 @@ describe("concurrent callers", () => {
   });
   afterAll(() => close());
 
-  test("after concurrent calls, the rate windows count what their runs used", { timeout: 60_000 }, async () => {
+  test("after concurrent calls, the rate windows hold the tokens that the runs used", { timeout: 60_000 }, async () => {
     const limits = { tokensPerMinute: 1_000_000 };
     const tenant = await createTenant(db, { credits: "100000", key: limits, plan: limits });
     await openWindows(db, tenant);
@@ -387,7 +387,7 @@ describe("concurrent callers", () => {
     ]);
   });
 
-  test("admits all concurrent and sequential calls that state no output limit", async () => {
+  test("admits calls without an output limit, sequential or concurrent, whose actual usage fits the token limit", async () => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 10_000 } });
     await openWindows(db, tenant);
     const call = async () => {

@@ -6,7 +6,7 @@ test.for([
   [10_000, 10_000, 0],
   [10_001, 10_000, 1],
 ] as const)(
-  "usage of %i labels in a day keeps %i of them, and sums the other %i",
+  "of %i labels used in a day, the usage keeps %i separately and sums up the other %i",
   async ([labels, kept, left], { db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await db.query(

@@ -5,7 +5,7 @@ import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** Times around which days, months, years and partitions change, relative to now, oldest first. */
+/** Times around the changes of day, month, year and partition, relative to now, oldest first. */
 const edgesSql = `
   select array_agg(to_char(e.edge at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') order by e.edge) as edges
   from (
@@ -60,7 +60,7 @@ const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), s
 /** Label sums are compared in the column that otherwise holds the model. */
 const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
-/** Returns the groups in which the summarized windows and the runs themselves differ. There must be none. */
+/** Returns the groups in which daily sums and runs differ. There must be none. */
 async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly string[]): Promise<unknown[]> {
   return db.query(
     `with cuts as (select c.value::timestamptz as cut, c.ordinality as n from jsonb_array_elements_text($2) with ordinality c),
@@ -149,7 +149,7 @@ const step = fc.oneof(
 );
 
 describe("the usage report", () => {
-  test("the usage report matches the ledger and the sum of runs over any history, in adjacent windows, while runs settle", {
+  test("the usage report equals the ledger and the sum of runs, for any history and adjacent windows, while runs settle", {
     timeout: 30_000,
   }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
@@ -171,7 +171,7 @@ describe("the usage report", () => {
             const usage = { input_tokens: each.tokens, output_tokens: 7 };
             if (run) await settle(db, [outcome(run, { status, usage })]);
           } else if (each.do === "seal") {
-            // As if the days since then were not summarized yet.
+            // Simulates that the days since then are not summarized yet.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before
@@ -180,7 +180,7 @@ describe("the usage report", () => {
               [each.daysAgo, tenant.workspaceId],
             );
           } else if (each.do === "upgrade") {
-            // As if the sums until then were made before members and labels existed.
+            // Simulates that the sums until then were created before sums contained members and labels.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set detailed_from = case when $1 = 0 then null else before - $1::int end returning before, detailed_from
@@ -204,7 +204,7 @@ describe("the usage report", () => {
     );
   });
 
-  test("the usage report reads daily sums if they exist, and the runs of days that changed since", async ({ db }) => {
+  test("the usage report reads daily sums if they exist, and runs for days changed since then", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const { at, day } = await one<{ at: string; day: string }>(db, {
@@ -221,7 +221,7 @@ describe("the usage report", () => {
       ).sum;
     expect(await requests()).toBe("1");
     expect(await one(db, { sql: "select ai.roll_up_usage(1000) > 0 as summed" })).toEqual({ summed: true });
-    // A wrong sum in the report shows that the sum was read.
+    // Stores a wrong sum, which the report shows if it reads the sum.
     const falsify = () =>
       db.query("update ai.usage_daily set requests = 1000 where workspace_id = $1", [tenant.workspaceId]);
     await falsify();
@@ -233,7 +233,7 @@ describe("the usage report", () => {
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
   });
 
-  test("summarizes sealed days again by member and label, a few at a time, until none is left", async ({ db }) => {
+  test("daily sums by member and label are added to older days, a few days at a time", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const member = "00000000-0000-4000-8000-00000000000a";
@@ -274,7 +274,7 @@ describe("the usage report", () => {
     });
   });
 
-  test("the usage report returns an older window as long as there is older data, and then none", async ({ db }) => {
+  test("the usage report names an older window as long as older data exists", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };

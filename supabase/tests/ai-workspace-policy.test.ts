@@ -43,7 +43,7 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's AI policy", () => {
-  test("a workspace's AI policy is read with use_ai_studio and changed with manage_ai_policy, and with no other permission", async ({
+  test("reading a workspace's AI policy requires use_ai_studio, and changing it manage_ai_policy, and no other permission suffices", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -75,9 +75,7 @@ describe("a workspace's AI policy", () => {
     expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
   });
 
-  test("refuses a policy change by a caller who read an outdated version, including the initial one", async ({
-    db,
-  }) => {
+  test("refuses a policy change that is based on an outdated version", async ({ db }) => {
     const tenant = await createTenant(db);
     const first = await change(db, tenant, { requestsPerMinute: 5, readAt: null });
     expect(first.outcome).toBe("changed");
@@ -88,7 +86,7 @@ describe("a workspace's AI policy", () => {
   });
 
   test.for(["allowedModels", "deniedModels"])(
-    "refuses a model in %s that is not in the catalogue, by name",
+    "the refusal of a model in %s that is not in the catalogue names the model",
     async (param, { db }) => {
       const tenant = await createTenant(db);
       for (const typo of ["gpt-4o-typo", "DEMO-CHAT"]) {
@@ -99,7 +97,9 @@ describe("a workspace's AI policy", () => {
     },
   );
 
-  test("an AI policy keeps models that have left the catalogue, and checks only newly added ones", async ({ db }) => {
+  test("an AI policy keeps models that have left the catalogue, because only added models are checked", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await db.query(
       "insert into ai.workspace_policies (workspace_id, allowed_models, denied_models) values ($1, '{gone}', '{went}')",
@@ -114,7 +114,7 @@ describe("a workspace's AI policy", () => {
     expect((await change(db, tenant, { deniedModels: ["gone"] })).outcome).toBe("unknown_models");
   });
 
-  test("logs a change of AI policy in the workspace, with before and after", async ({ db }) => {
+  test("the workspace's log records a change of AI policy with the values before and after", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { contentCapture: true });
     const line = await one<{ actor_id: string; details: { before: Policy; after: Policy } }>(db, {
@@ -158,7 +158,9 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
-  test("a run that reserved from a removed budget continues, and is not charged to the next budget", async ({ db }) => {
+  test("a run that reserved from a removed budget continues, and does not count in a budget set later", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { monthlyBudgetUsd: 10 });
     await db.query("update ai.budgets set spent_usd = 3, reserved_usd = 5 where workspace_id = $1", [
@@ -178,13 +180,13 @@ describe("a workspace's AI policy", () => {
     expect([await reserve(2.000001), await reserve(2)]).toEqual([false, true]);
   });
 
-  test("a workspace's AI policy hides the spend if it hides provider cost", async ({ db }) => {
+  test("a workspace's AI policy omits the spend if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db);
     const { policy } = await change(db, tenant, { monthlyBudgetUsd: 10, providerCostVisible: false });
     expect(policy?.budget).toEqual({ limitUsd: "10", spentUsd: null });
   });
 
-  test("only one of 50 concurrent callers changes the same policy rules, and the others are refused", async () => {
+  test("only one of 50 concurrent callers can change a policy from the same version, and the others are refused", async () => {
     const { db, close } = openPool(50);
     const tenant = await createTenant(db);
     try {

@@ -42,7 +42,7 @@ export const allowedGrants: readonly string[] = [
   "authenticated: execute on private.my_workspace_ids()",
   "authenticated: execute on private.my_workspace_ids_with_permission(public.workspace_permission)",
   "authenticated: execute on private.my_workspace_permissions()",
-  // Run by a check constraint, with the rights of the role that writes the row.
+  // A check constraint runs this function with the rights of the role that writes the row.
   "authenticated: execute on private.has_unique_items(public.workspace_permission[])",
 
   "gateway: usage on schema ai",
@@ -68,8 +68,8 @@ export const allowedGrants: readonly string[] = [
 ];
 
 /**
- * Definers that a signed-in user can call, and why each is safe. All but session_state check MFA in their body.
- * session_state answers for sessions that don't satisfy the rule yet. device_session_state does too, and additionally
+ * Security definers that a signed-in user can call. All except session_state and device_session_state check MFA in
+ * their body. These two also answer for sessions that don't satisfy the MFA rule yet. device_session_state additionally
  * accepts a browser's secret, which is a credential of its own.
  */
 export const callableDefiners: readonly string[] = [

@@ -34,8 +34,8 @@ async function expectNothingLeft(service: Database, { setting, pair, next }: Tok
     expect(await refresh(service, { ...setting, from, to: newPair() })).toEqual({ refused: "token" });
 }
 
-describe("a refresh in progress", () => {
-  test("a refresh in progress is void once the app is disconnected", () =>
+describe("a refresh that overlaps with a revocation", () => {
+  test("a token refresh in progress yields no valid token once the app is disconnected", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -47,7 +47,7 @@ describe("a refresh in progress", () => {
       },
     }));
 
-  test("a refresh in progress is void once the password changes", () =>
+  test("a token refresh in progress yields no valid token once the password changes", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -57,7 +57,7 @@ describe("a refresh in progress", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("a refresh in progress is void once the app is disabled, even if it is enabled again", () =>
+  test("a token refresh in progress yields no valid token once the app is disabled, even if it is enabled again", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -70,7 +70,7 @@ describe("a refresh in progress", () => {
       },
     }));
 
-  test("a refresh in progress is void once the app revokes its credential", () =>
+  test("a token refresh in progress yields no valid token once the app revokes its credential", () =>
     race<TokenScene>({
       scene: tokenScene,
       early: refreshToken,
@@ -78,7 +78,7 @@ describe("a refresh in progress", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("a refresh of an app session yields nothing usable once the app is disconnected", () =>
+  test("an app session's refresh in progress yields no valid session once the app is disconnected", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -99,8 +99,8 @@ const endsSoon = (db: Database, table: string, userId: string) =>
   db.query(`update ${table} set expires_at = clock_timestamp() + interval '2 seconds' where user_id = $1`, [userId]);
 const isOver = () => new Promise((resolve) => setTimeout(resolve, 2_100));
 
-describe("a credential obtained at the last moment", () => {
-  test("a credential from a session being refreshed is revoked when the app is disconnected afterwards", () =>
+describe("credentials issued just before the app is disconnected", () => {
+  test("disconnecting an app revokes the session that a concurrent refresh just issued", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -117,7 +117,7 @@ describe("a credential obtained at the last moment", () => {
       },
     }));
 
-  test("a credential from a handoff being redeemed is revoked when the app is disconnected afterwards", () =>
+  test("disconnecting an app revokes the credential that a concurrent handoff just issued", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -135,8 +135,8 @@ describe("a credential obtained at the last moment", () => {
     }));
 });
 
-describe("a redemption in progress", () => {
-  test("a redemption in progress for a token is void once the app is disconnected", () =>
+describe("a handoff that overlaps with a disconnection", () => {
+  test("redeeming a handoff for a token yields no valid token if the app is disconnected meanwhile", () =>
     race({
       scene: async (db, service) => {
         const setting = await beginExchange(db, { service });
@@ -150,7 +150,7 @@ describe("a redemption in progress", () => {
       },
     }));
 
-  test("a redemption in progress for a session is void once the app is disconnected", () =>
+  test("redeeming a handoff for a session yields no valid session if the app is disconnected meanwhile", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });
@@ -200,7 +200,7 @@ test.each(["session", "token"])(
   },
 );
 
-test("a refresh waits for a disconnection in progress, and is refused", () =>
+test("a token refresh waits for a disconnection in progress, and is refused", () =>
   race<TokenScene>({
     scene: tokenScene,
     early: (line, { setting, userId }) => disconnect(line, { app: setting.app, userId }),

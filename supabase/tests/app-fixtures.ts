@@ -10,7 +10,7 @@ export type App = { id: string; name: string; secretHash: Buffer };
 /** The answer of `private.required_mfa_proof` for a session. */
 export type Facts = Record<string, unknown> & { refused?: string; user: string; targetId: string };
 
-/** An outstanding cross-app token: what the app sends, and what the web server signed. */
+/** An outstanding cross-app token: the token that the app sends, and the facts that the web server signed. */
 export type Handoff = { tokenHash: Buffer; facts: Facts; proof: string };
 
 /** The JSON answer of a function. */
@@ -80,12 +80,15 @@ export async function registerApp(
   return { id, name, secretHash };
 }
 
-/** Returns what the session has proved, for an app. */
+/** Returns the MFA proof of a session for a handoff to an app. */
 export function prove(db: Database, { claims, app, seconds = 300 }: { claims: Claims; app: App; seconds?: number }) {
   return call<Facts>(db, "required_mfa_proof", { claims, target_app: app.name, lifetime_seconds: seconds });
 }
 
-/** Mints a token as the web server does. The signature can be any text here, since only the server verifies it. */
+/**
+ * Mints a cross-app token as the web server does. The signature can be any text here, because only the web server
+ * verifies it.
+ */
 export async function handOver(
   db: Database,
   { claims, app, seconds }: { claims: Claims; app: App; seconds?: number },
@@ -98,7 +101,7 @@ export async function handOver(
   return handoff;
 }
 
-/** Redeems a token for app sessions. */
+/** Redeems a cross-app token for app sessions. */
 export function redeem(
   db: Database,
   {
@@ -149,7 +152,7 @@ export async function setPolicy(
   { userId, policy }: { userId: string; policy: Record<string, unknown> | null },
 ): Promise<void> {
   const whole = policy && { version: 1, primaryBoundary: null, recovery: "none", ...policy };
-  // In one statement, so that it is one transaction on autocommit connections too.
+  // Uses one statement, so that it is one transaction on autocommit connections too.
   await db.query(
     `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
      update auth.users
@@ -162,7 +165,7 @@ export async function setPolicy(
   await db.query("select set_config('gatehouse.required_mfa_writer', '', true)");
 }
 
-/** Replaces a token with its successor. */
+/** Replaces an app session's token with its successor. */
 export function refreshSession(
   db: Database,
   { app, hash, successor }: { app: App; hash: Buffer; successor: Buffer },

@@ -54,7 +54,7 @@ describe("an origin of an app", () => {
     expect((await failureOf(() => add(db, origin))).code).toBe("23514");
   });
 
-  test("an origin belongs to one app only, and is matched exactly", async ({ db }) => {
+  test("an origin can belong to only one app, and must match exactly", async ({ db }) => {
     const origin = `https://${crypto.randomUUID()}.example.com`;
     const app = await registerApp(db, { origins: [origin] });
     expect(await call(db, "find_app_by_origin", { origin })).toEqual({
@@ -69,7 +69,7 @@ describe("an origin of an app", () => {
   });
 });
 
-describe("a registration", () => {
+describe("an app's registration", () => {
   test.for(["a", "A-b", "1a", "a b", "web", "central", "a".repeat(41), "a:b"])(
     "an app can't be registered with the name %j",
     async (name, { db }) => {
@@ -122,7 +122,7 @@ describe("a registration", () => {
     expect(await call(db, "list_apps", { term: "%" })).toEqual([]);
   });
 
-  test("an app can't be deleted while keys are bound to it, so that none of them becomes an ordinary key", async ({
+  test("an app can't be deleted while keys are bound to it, because they would become ordinary keys", async ({
     db,
   }) => {
     const app = await registerApp(db, { kind: "external" });
@@ -136,7 +136,7 @@ describe("a registration", () => {
     await remove();
   });
 
-  test("links an app to existing workspaces only", async ({ db }) => {
+  test("an app can be linked only to an existing workspace", async ({ db }) => {
     const app = await registerApp(db, { kind: "external" });
     const { id } = await createWorkspace(db);
     const set = (workspace_id: string, linked: boolean) =>
@@ -163,7 +163,7 @@ describe("a registration", () => {
 });
 
 describe("an app's secret", () => {
-  test("accepts an app's secret only for that app, under its name", async ({ db }) => {
+  test("an app's secret is accepted only together with that app's name", async ({ db }) => {
     const [app, other] = [await registerApp(db), await registerApp(db)];
     expect(await isIn(db, app, app.secretHash)).toBe(true);
     expect(await isIn(db, app, other.secretHash)).toBe(false);
@@ -175,23 +175,20 @@ describe("an app's secret", () => {
     { overlap: 0, oldLives: false },
     { overlap: 1, oldLives: true },
     { overlap: 86400, oldLives: true },
-  ])(
-    "replaces an app's secret immediately or after its overlap ($overlap s)",
-    async ({ overlap, oldLives }, { db }) => {
-      const app = await registerApp(db);
-      const next = newHash();
-      expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
-      expect(await isIn(db, app, next)).toBe(true);
-      expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
-    },
-  );
+  ])("a rotated app secret works until its overlap ends ($overlap s)", async ({ overlap, oldLives }, { db }) => {
+    const app = await registerApp(db);
+    const next = newHash();
+    expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
+    expect(await isIn(db, app, next)).toBe(true);
+    expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
+  });
 
   test.for([-1, 86401])("refuses to rotate an app's secret with an overlap of %i s", async (overlap, { db }) => {
     const app = await registerApp(db);
     expect((await failureOf(() => rotate(db, { app, hash: newHash(), overlap }))).code).toBe("23514");
   });
 
-  test("rotating an app's secret does not extend an older secret that has a set expiry", async ({ db }) => {
+  test("rotating an app's secret again does not extend a secret that is already expiring", async ({ db }) => {
     const app = await registerApp(db);
     await rotate(db, { app, hash: newHash(), overlap: 60 });
     await rotate(db, { app, hash: newHash(), overlap: 3600 });
@@ -217,7 +214,7 @@ describe("a disabled app", () => {
   const setEnabled = (db: Database, app: App, enabled: boolean) =>
     call<boolean>(db, "set_app_enabled", { app_name: app.name, enabled, reason: "test" });
 
-  test("a disabled app can do nothing, and enabling it restores none of its credentials", async ({ db }) => {
+  test("a disabled app can't use any credential, and enabling it restores none of them", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await signIn(db, { userId: (await createUser(db)).id });
     const session = await openAppSession(db, { claims, app });
@@ -233,7 +230,7 @@ describe("a disabled app", () => {
     expect(await call(db, "cross_app_token_proof", again)).toMatchObject({ proof: null });
   });
 
-  test("an unknown app can be neither disabled nor given a new secret", async ({ db }) => {
+  test("disabling an unknown app or rotating its secret is refused", async ({ db }) => {
     expect(await setEnabled(db, { id: "", name: "no-such-app", secretHash: newHash() }, false)).toBe(false);
     expect(
       await rotate(db, { app: { id: "", name: "no-such-app", secretHash: newHash() }, hash: newHash(), overlap: 0 }),

@@ -61,9 +61,7 @@ describe("a central session", () => {
     expect(await read(db, { hash: writeOnly.centralHash, workspaceId: id })).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("the central API accepts only a central session: it refuses the app's own session and unknown tokens", async ({
-    db,
-  }) => {
+  test("the central API refuses an app's own session and unknown tokens", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const { appHash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });
     for (const hash of [appHash, newHash()]) {
@@ -98,7 +96,7 @@ test("an account export contains the sessions and tokens of apps, without hashes
     appHandoffs: [{ redeemedAt: expect.any(String) }],
     appTokens: [],
   });
-  // Both have the same creation time, so their order is undefined.
+  // Both sessions have the same creation time, so their order is undefined.
   expect((exported.appSessions as { for: string }[]).map((session) => session.for).sort()).toEqual(["app", "central"]);
   expect(JSON.stringify(exported)).not.toContain(appHash.toString("hex"));
 });

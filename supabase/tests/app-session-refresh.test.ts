@@ -37,7 +37,7 @@ describe("refreshing an app session", () => {
     expect(await introspect(db, { app, hash: successor })).toMatchObject({ active: true });
   });
 
-  test("a repeated refresh returns the same answer within the grace period, and refuses a different successor", async ({
+  test("repeating an app session's refresh within the grace period returns the same answer, but a different successor is refused", async ({
     db,
   }) => {
     const { app, appHash } = await beginAppSession(db);
@@ -47,7 +47,7 @@ describe("refreshing an app session", () => {
     expect(await refreshSession(db, { app, hash: appHash, successor: newHash() })).toEqual({ refused: "token" });
   });
 
-  test("an app session is refreshed once for 60 concurrent callers, who all get the same answer", async () => {
+  test("an app session is refreshed only once for 60 concurrent callers, who all get the same answer", async () => {
     const { db, service, close } = openPools(20);
     try {
       const app = await registerApp(service);

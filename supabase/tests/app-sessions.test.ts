@@ -15,7 +15,7 @@ import {
 } from "./app-fixtures.ts";
 import { createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "./database.ts";
 
-/** Returns what the session's own app and the central API receive for it. */
+/** Returns what the session's own app and the central API receive for the session's tokens. */
 const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) => ({
   app: await introspect(db, { app, hash: appHash }),
   central: await call<Answer>(db, "list_workspaces_by_app_session", { token_hash: centralHash }),
@@ -24,7 +24,7 @@ const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) =
 const dead = { app: { active: false }, central: { refused: "unauthenticated" } };
 
 describe("an app session", () => {
-  test("an app session tells its app the person, the scopes and the expiry", async ({ db }) => {
+  test("an app can read the person, the scopes and the expiry of its app session", async ({ db }) => {
     const session = await beginAppSession(db);
     const email = await one<{ email: string }>(db, {
       sql: "select email from auth.users where id = $1",
@@ -43,7 +43,7 @@ describe("an app session", () => {
     });
   });
 
-  test("tells an app nothing about the person without the scope", async ({ db }) => {
+  test("an app session without the profile scope shows its app nothing about the person", async ({ db }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["workspaces:read"] }),
@@ -71,7 +71,7 @@ describe("an app session", () => {
     expect((await worth(db, session)).app).toMatchObject({ active: true });
   });
 
-  test("an app session loses scopes as soon as its registration does, and never gains any", async ({ db }) => {
+  test("an app session loses a scope as soon as the app's registration does, and never gains one", async ({ db }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["profile", "workspaces:read"] }),
@@ -126,16 +126,14 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("an app session from one web session stays valid when another session of the same person ends", async ({
-    db,
-  }) => {
+  test("an app session stays valid when a web session that it does not come from ends", async ({ db }) => {
     const session = await beginAppSession(db);
     const other = await signIn(db, { userId: session.claims.sub });
     await db.query("delete from auth.sessions where id = $1", [other.session_id]);
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
   });
 
-  test("an app session ends with the factor it proved, even if another factor remains or none is required any more", async ({
+  test("an app session ends when its second factor is removed, even if another factor remains or none is required any more", async ({
     db,
   }) => {
     for (const another of [true, false]) {
@@ -149,7 +147,7 @@ describe("an app session", () => {
     }
   });
 
-  test("an app session is refused once its account has a factor that the session never proved", async ({ db }) => {
+  test("an app session is refused once the account has a second factor that the session never used", async ({ db }) => {
     const session = await beginAppSession(db);
     await enrollFactor(db, { userId: session.claims.sub, status: "unverified" });
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
@@ -161,14 +159,14 @@ describe("an app session", () => {
     ["required", { required: true, boundary: 0, generation: 2 }],
     ["optional", { required: false, boundary: 0, generation: 2 }],
     ["in recovery", { required: true, boundary: 0, generation: 2, recovery: "in_progress" }],
-  ] as const)("an app session ends with any policy change: %s", async ([, policy], { db }) => {
+  ] as const)("an app session ends with any change of the MFA policy: %s", async ([, policy], { db }) => {
     const session = await beginAppSession(db, "required, at AAL2");
     expect(await worth(db, session)).toMatchObject({ app: { active: true }, central: { workspaces: [{}] } });
     await setPolicy(db, { userId: session.claims.sub, policy });
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("accepts an app session only if factor and password were proved after the policy's boundaries, to the second", async ({
+  test("an app session is valid only if factor and password were used after the policy's boundaries, to the second", async ({
     db,
   }) => {
     const session = await beginAppSession(db, "required, at AAL2");
@@ -213,7 +211,7 @@ describe("an app session", () => {
     });
   });
 
-  test("an app session is revoked together with its central session, through either token", async ({ db }) => {
+  test("revoking either token of an app session revokes its central session too", async ({ db }) => {
     for (const which of ["appHash", "centralHash"] as const) {
       const session = await beginAppSession(db);
       expect(await revoke(db, { app: session.app, hash: session[which] })).toBe(true);

@@ -2,7 +2,7 @@ import { createWorkspace } from "./actors.ts";
 import { type Answer, type App, call, type Handoff, handOver, newHash, registerApp } from "./app-fixtures.ts";
 import { type Claims, type Database, join } from "./database.ts";
 
-/** A person with a workspace and an external app linked to it, and an outstanding token. */
+/** A person with a workspace, an external app linked to the workspace, and an outstanding cross-app token. */
 export type Setting = { app: App; claims: Claims; workspaceId: string; handoff: Handoff };
 
 /** Prepares an exchange by a workspace's owner, or by a member if claims are given. */
@@ -29,7 +29,7 @@ export async function beginExchange(
 /** The hashes of an access token and its refresh token. */
 export type Pair = { access: Buffer; refresh: Buffer };
 
-/** Returns random hashes for a pair. */
+/** Returns a pair of random hashes. */
 export function newPair(): Pair {
   return { access: newHash(), refresh: newHash() };
 }
@@ -53,7 +53,7 @@ export function exchange(
   });
 }
 
-/** Uses a refresh token. */
+/** Exchanges a refresh token for a new pair of tokens. */
 export function refresh(
   db: Database,
   { app, workspaceId, from, to, scopes = null }: Setting & { from: Buffer; to: Pair; scopes?: string[] | null },

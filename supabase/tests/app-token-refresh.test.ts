@@ -4,7 +4,9 @@ import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } fro
 import { test } from "./database.ts";
 
 describe("refreshing an app token", () => {
-  test("an app token is refreshed once, and with the same answer for another 30 seconds", async ({ db }) => {
+  test("an app token is refreshed only once, and repeating the refresh returns the same answer for 30 seconds", async ({
+    db,
+  }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     const first = await refresh(db, { ...setting, from: pair.refresh, to: next });
@@ -21,7 +23,7 @@ describe("refreshing an app token", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: next })).toEqual({ refused: "token" });
   });
 
-  test("reusing an app's old refresh token after the grace period revokes the whole family", async ({ db }) => {
+  test("reusing a refresh token after the grace period revokes the whole token family", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const next = newPair();
     await refresh(db, { ...setting, from: pair.refresh, to: next });
@@ -34,7 +36,7 @@ describe("refreshing an app token", () => {
     expect(await refresh(db, { ...setting, from: next.refresh, to: newPair() })).toEqual({ refused: "token" });
   });
 
-  test("an app token is refreshed once for 60 concurrent callers, who all get the same answer", async () => {
+  test("an app token is refreshed only once for 60 concurrent callers, who all get the same answer", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -64,7 +66,7 @@ describe("refreshing an app token", () => {
     expect(await refresh(db, wide)).toMatchObject({ scopes: narrowed });
   });
 
-  test("an app token can be refreshed only within its own app and workspace", async ({ db }) => {
+  test("an app token can be refreshed only by its own app and for its own workspace", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const other = await beginExchange(db, { claims: setting.claims });
     const theirs = { ...setting, app: other.app, from: pair.refresh, to: newPair() };

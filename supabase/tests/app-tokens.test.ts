@@ -5,7 +5,7 @@ import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } fro
 import { createUser, enrollFactor, one, signIn, test } from "./database.ts";
 
 describe("exchanging a cross-app token for app tokens", () => {
-  test("an exchange returns a one-hour access token and a 30-day refresh token for that person in that workspace", async ({
+  test("exchanging a cross-app token returns a one-hour access token and a 30-day refresh token for the person and workspace", async ({
     db,
   }) => {
     const setting = await beginExchange(db);
@@ -32,7 +32,7 @@ describe("exchanging a cross-app token for app tokens", () => {
     expect(row).toEqual({ access: 3600, refresh: 2_592_000, session: null });
   });
 
-  test("a cross-app token is exchanged once for 60 concurrent callers", async () => {
+  test("a cross-app token is exchanged only once for 60 concurrent callers", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -50,13 +50,16 @@ describe("exchanging a cross-app token for app tokens", () => {
     [["workspace:session", "ai:use", "tts:use"], false],
     [["profile"], false],
     [[], false],
-  ] as const)("an exchange for scopes %j when two are registered is allowed: %s", async ([scopes, allowed], { db }) => {
-    const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
-    if (allowed) expect(answer.scopes).toEqual(scopes);
-    else expect(answer).toEqual({ refused: "scope" });
-  });
+  ] as const)(
+    "an exchange that requests the scopes %j of two registered ones is allowed: %s",
+    async ([scopes, allowed], { db }) => {
+      const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
+      if (allowed) expect(answer.scopes).toEqual(scopes);
+      else expect(answer).toEqual({ refused: "scope" });
+    },
+  );
 
-  test("an exchange refused for its workspace leaves the token unchanged, and reveals nothing about the workspace", async ({
+  test("an exchange that is refused for its workspace does not use up the token, and reveals nothing about the workspace", async ({
     db,
   }) => {
     const setting = await beginExchange(db);
@@ -77,13 +80,13 @@ describe("exchanging a cross-app token for app tokens", () => {
     expect(await exchange(db, setting)).not.toHaveProperty("refused");
   });
 
-  test("an exchange is allowed for external apps only", async ({ db }) => {
+  test("only external apps can exchange a cross-app token for app tokens", async ({ db }) => {
     const setting = await beginExchange(db);
     await db.query("update private.apps set kind = 'internal', scopes = '{profile}' where id = $1", [setting.app.id]);
     expect(await exchange(db, setting)).toHaveProperty("refused");
   });
 
-  test("an exchange does not trust an earlier MFA state", async ({ db }) => {
+  test("an exchange is refused if a second factor was enrolled after the handoff", async ({ db }) => {
     const setting = await beginExchange(db);
     await enrollFactor(db, { userId: setting.claims.sub });
     expect(await exchange(db, setting)).toEqual({ refused: "token" });
@@ -109,7 +112,7 @@ describe("an app token", () => {
   });
 
   test.for(["access", "refresh"] as const)(
-    "an app token is revoked through its %s token, with its successors",
+    "revoking an app's %s token also revokes the tokens refreshed from it",
     async (which, { db }) => {
       const { setting, pair } = await issueAppToken(db);
       const next = newPair();
@@ -131,7 +134,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
   });
 
-  test("an app token is void once its app was disabled, even if enabled again, or its registration deleted", async ({
+  test("an app token stays revoked after its app was disabled, even if the app is enabled again or its registration deleted", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -148,7 +151,7 @@ describe("an app token", () => {
     ["the boundary", "invalid_api_key"],
     ["a factor never proved", "MFA_REQUIRED"],
     ["an unreadable policy", "AUTH_UNAVAILABLE"],
-  ] as const)("an app token is refused after a change: %s", async ([what, refused], { db }) => {
+  ] as const)("an app token is refused after a change of MFA: %s", async ([what, refused], { db }) => {
     const user = await createUser(db);
     const factorId = what === "a factor never proved" ? undefined : await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id, factorId });
@@ -166,7 +169,9 @@ describe("an app token", () => {
     });
   });
 
-  test("an app token is refused if app and workspace are not linked, or the person has left", async ({ db }) => {
+  test("an app token is refused if the app is not linked to the workspace, or the person has left the workspace", async ({
+    db,
+  }) => {
     const claims = await signIn(db, { userId: (await createUser(db)).id });
     const { setting, pair } = await issueAppToken(db, { claims });
     const link = (linked: boolean) =>
@@ -189,7 +194,7 @@ describe("an app token", () => {
     expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
   });
 
-  test("an app token needs its scopes both on the token and on the current registration", async ({ db }) => {
+  test("an app token has a scope only while the app's registration has it too", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const registered = (scopes: string[]) =>
       db.query("update private.apps set scopes = $1 where id = $2", [scopes, setting.app.id]);
@@ -214,7 +219,7 @@ describe("an app token", () => {
     expect(await tokenOf(db, pair.access)).toBeUndefined();
   });
 
-  test("an app token is not an app session, and carries over the MFA proof of an account at AAL2", async ({ db }) => {
+  test("an app token keeps the handoff's MFA proof, and is not accepted as an app session", async ({ db }) => {
     const claims = await createActor(db, { mfa: "required, at AAL2" });
     const { pair } = await issueAppToken(db, { claims });
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });

@@ -36,7 +36,7 @@ async function tokensOfTwo(db: Database, service: Database) {
   };
 }
 
-test("disabling an app while people disconnect and refresh it does not deadlock", async () => {
+test("disabling an app while people disconnect and refresh the app does not deadlock", async () => {
   const { db, service, close } = openPools(2);
   const [refreshing, off, leaving] = [
     await openLine("service_role"),
@@ -148,7 +148,7 @@ test("disabling an app during the sweep of its handoffs does not deadlock, and t
   }
 });
 
-describe("a handoff minted while its app is being disabled", () => {
+describe("a handoff created while its app is being disabled", () => {
   const mintingScene = async (db: Database, service: Database) => {
     const [claims, app] = [await createActor(db, {}), await registerApp(service)];
     const handoff = { tokenHash: newHash(), facts: await prove(service, { claims, app }), proof: "signed" };
@@ -162,7 +162,7 @@ describe("a handoff minted while its app is being disabled", () => {
     expect(await redeem(service, { app, handoff })).toEqual({ refused: "token" });
   };
 
-  test("a handoff is not stored while its app is being disabled, and none remains when the app is enabled again", () =>
+  test("no handoff is stored while its app is being disabled, and none appears when the app is enabled again", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app }) => turnOff(line, app),
@@ -173,7 +173,7 @@ describe("a handoff minted while its app is being disabled", () => {
       },
     }));
 
-  test("a handoff is revoked if its minting began before its app was disabled", () =>
+  test("a handoff is revoked if its creation began before the app was disabled", () =>
     race<Minting>({
       scene: mintingScene,
       early: mint,
@@ -181,7 +181,7 @@ describe("a handoff minted while its app is being disabled", () => {
       after: (service, { scene }) => expectRefusal(service, scene),
     }));
 
-  test("a handoff is stored if it waited for another change of its app", () =>
+  test("a handoff is stored even if it had to wait for another change of its app", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app: { id } }) =>

@@ -30,7 +30,7 @@ async function approvedSession(db: Database, { proofKey }: { proofKey?: Uint8Arr
 
 type Approved = Awaited<ReturnType<typeof approvedSession>>;
 
-/** Each place that applies the rule, and whether it admits the session. */
+/** The places that apply the MFA rule. Each function returns whether its place admits the session. */
 const places: Record<string, (db: Database, approved: Approved, proof?: string) => Promise<boolean>> = {
   "a row of the Data API": (db, { claims }, proof) =>
     asCaller(db, { claims, proof }, async () => {
@@ -84,28 +84,28 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("an approval with a proof key, at %s", ([, isLetIn]) => {
-  test("an approval with a proof key counts only with a proof", async ({ db }) => {
+describe.for(Object.entries(places))("an approval that is bound to a proof key, at %s", ([, isLetIn]) => {
+  test("an approval that is bound to a proof key is valid only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     expect(await isLetIn(db, approved)).toBe(false);
     expect(await isLetIn(db, approved, proof)).toBe(true);
   });
 
-  test("an approval of release 0.1.0, which has no key, counts without a proof", async ({ db }) => {
+  test("an approval of release 0.1.0, which has no proof key, is valid without a proof", async ({ db }) => {
     expect(await isLetIn(db, await approvedSession(db))).toBe(true);
   });
 });
 
 const row = places["a row of the Data API"] as (typeof places)[string];
 
-describe("a proof", () => {
+describe("an approval's proof", () => {
   test.for([
     [-61, false],
     [-60, true],
     [60, true],
     [61, false],
-  ] as const)("an approval proof made %i s from now counts: %s", async ([seconds, counts], { db }) => {
+  ] as const)("an approval proof dated %i s from now is accepted: %s", async ([seconds, counts], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { claims, second } = approved;
     const proof = proofOf({ session: claims.session_id, key: proofKey, second: second + seconds });
@@ -131,14 +131,14 @@ describe("a proof", () => {
     ["with a trailing newline", (good: string) => `${good}\n`],
     ["that is empty", () => ""],
     ["that is an SQL injection attempt", () => `"'; select 1`],
-  ] as const)("an approval proof %s does not count", async ([, forge], { db }) => {
+  ] as const)("refuses an approval proof %s", async ([, forge], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const good = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     expect(await row(db, approved, good)).toBe(true);
     expect(await row(db, approved, forge(good, approved))).toBe(false);
   });
 
-  test("a proof for one session does not admit another approved session of the account", async ({ db }) => {
+  test("an approval proof for one session is not valid for another approved session of the account", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { user, factorId, second } = approved;
     const sibling = await signIn(db, { userId: user.id });
@@ -148,7 +148,7 @@ describe("a proof", () => {
     expect(await row(db, { ...approved, claims: sibling }, proof)).toBe(false);
   });
 
-  test("a proof no longer counts once the phone's authenticator is removed, even if another one remains", async ({
+  test("an approval proof is no longer valid once the phone's authenticator is removed, even if another authenticator remains", async ({
     db,
   }) => {
     const approved = await approvedSession(db, { proofKey });
@@ -160,7 +160,7 @@ describe("a proof", () => {
     expect(await row(db, approved, proof)).toBe(false);
   });
 
-  test("a proof has no effect for a session without an approval", async ({ db }) => {
+  test("an approval proof has no effect in a session without an approval", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -198,7 +198,7 @@ describe("binding an approval", () => {
   }
   const hex = (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString("hex")}`;
 
-  test("binding an approval stores the key for which the claims carry a proof", async ({ db }) => {
+  test("binding an approval stores the key that made the proof in the request", async ({ db }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: proofKey, second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toMatchObject({ status: "bound" });

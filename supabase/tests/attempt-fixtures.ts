@@ -55,7 +55,7 @@ export async function attemptOnce(db: Database, attempt: Attempt, outcome: strin
   return begun.allowed;
 }
 
-/** Matches rows that this transaction wrote, so that concurrent counts stay untouched. */
+/** Matches only rows that this transaction wrote, so that the counts of concurrent tests stay unchanged. */
 export const ownRows = "pg_xact_status(xmin::text::xid8) = 'in progress'";
 
 /** Backdates everything that this transaction has counted so far. */

@@ -14,7 +14,7 @@ const signIn = (db: Database, userId: string, address: string | undefined = newA
   tellHook(db, password, { userId, valid: true, address });
 
 describe(password, () => {
-  test("allows 10 wrong direct guesses from one address at one account, and then refuses even the right one", async ({
+  test("10 wrong direct guesses from one address at an account are allowed, and then even the right password is refused", async ({
     db,
   }) => {
     const { id } = await createUser(db);
@@ -27,7 +27,9 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(true);
   });
 
-  test("allows 30 wrong direct guesses at one account from any addresses", async ({ db }) => {
+  test("30 wrong direct guesses at an account from any addresses are allowed, and then further guesses are refused", async ({
+    db,
+  }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     for (let made = 0; made < 30; made += 1) expect(await guess(db, id)).toBe(true);
@@ -38,14 +40,14 @@ describe(password, () => {
     expect(await signIn(db, id)).toBe(true);
   });
 
-  test("does not count right passwords", async ({ db }) => {
+  test("right passwords don't count as guesses", async ({ db }) => {
     const { id } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 100; made += 1) expect(await signIn(db, id, address)).toBe(true);
     for (let made = 0; made < 10; made += 1) expect(await guess(db, id, address)).toBe(true);
   });
 
-  test("admits the owner from their usual address while others guess from elsewhere", async ({ db }) => {
+  test("the hook admits the owner from their usual address while others guess from elsewhere", async ({ db }) => {
     const { id } = await createUser(db);
     const home = newAddress();
     expect(await signIn(db, id, home)).toBe(true);
@@ -54,7 +56,9 @@ describe(password, () => {
     expect(await signIn(db, id, home)).toBe(true);
   });
 
-  test("admits an attempt of our own routes once, regardless of direct guesses", async ({ db }) => {
+  test("a password attempt that our routes admitted passes the hook once, even after many direct guesses", async ({
+    db,
+  }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -64,7 +68,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("admits a wrong password that our routes counted, and does not count it again", async ({ db }) => {
+  test("a wrong password that our routes counted passes the hook, and is not counted again", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 10; made += 1) {
@@ -80,15 +84,18 @@ describe(password, () => {
     ["of another account", { email: "someone-else@example.test" }],
     ["to send an email", { action: "mail" }],
     ["to enter a code", { action: "code" }],
-  ] as const)("does not accept an attempt %s as the account's password attempt", async ([, changes], { db }) => {
-    const { id, email } = await createUser(db);
-    const address = newAddress();
-    for (let made = 0; made < 40; made += 1) await guess(db, id);
-    await admitted(db, anAttempt({ email, address, ...changes }));
-    expect(await signIn(db, id, address)).toBe(false);
-  });
+  ] as const)(
+    "the hook does not accept an attempt %s as the account's password attempt",
+    async ([, changes], { db }) => {
+      const { id, email } = await createUser(db);
+      const address = newAddress();
+      for (let made = 0; made < 40; made += 1) await guess(db, id);
+      await admitted(db, anAttempt({ email, address, ...changes }));
+      expect(await signIn(db, id, address)).toBe(false);
+    },
+  );
 
-  test("does not accept an attempt that is settled or expired", async ({ db }) => {
+  test("the hook does not accept an attempt that is settled or expired", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -99,7 +106,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("accepts the attempt of a sign-up for its password check", async ({ db }) => {
+  test("the hook accepts the attempt of a sign-up for the sign-up's password check", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -107,7 +114,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(true);
   });
 
-  test("refuses a blocked address", async ({ db }) => {
+  test("the hook refuses a blocked address", async ({ db }) => {
     const { id } = await createUser(db);
     await db.query(
       "insert into private.address_blocks (address, action, level, blocked_until) values ('203.0.113.4', 'code', 1, now() + interval '1 hour')",
@@ -116,7 +123,9 @@ describe(password, () => {
     expect(await signIn(db, id, "203.0.113.5")).toBe(true);
   });
 
-  test("limits attempts only by account if the backend passes no address, or an invalid one", async ({ db }) => {
+  test("if the backend passes no address or an invalid one, the hook limits attempts by account alone", async ({
+    db,
+  }) => {
     const { id } = await createUser(db);
     for (let made = 0; made < 30; made += 1)
       expect(
@@ -126,14 +135,14 @@ describe(password, () => {
   });
 
   test.for(["{}", '{"user_id": "9b4ac1a4-5b0f-4a27-8c7c-0a7a7a3f2d11", "valid": true}', '{"valid": true}'])(
-    "fails for an event that names none of our users: %s",
+    "the hook fails for an event without a known user: %s",
     async (event, { db }) => {
       const call = () => db.query(`select private.${password}($1)`, [event]);
       expect((await failureOf(call)).code).toBe("22023");
     },
   );
 
-  test("admits no more of 60 concurrent attempts than our routes and the hook's own limit allow", async () => {
+  test("of 60 concurrent guesses, the hook admits one that our routes admitted and 10 direct ones", async () => {
     const { db, close } = openPool(20);
     try {
       const { id, email } = await createUser(db);
@@ -152,7 +161,9 @@ describe(mfa, () => {
   const code = (db: Database, userId: string, valid: boolean) =>
     tellHook(db, mfa, { userId, valid, address: newAddress() });
 
-  test("rejects codes after ten failures in 15 minutes, from any addresses, and not before", async ({ db }) => {
+  test("the hook rejects an account's codes after ten failures in 15 minutes, from any addresses, and not before", async ({
+    db,
+  }) => {
     const { id } = await createUser(db);
     const other = await createUser(db);
     for (let made = 0; made < 9; made += 1) expect(await code(db, id, false)).toBe(true);
@@ -167,7 +178,7 @@ describe(mfa, () => {
     expect(await code(db, id, true)).toBe(true);
   });
 
-  test("wrong codes that all pass through our own routes never reach the hook's limit", async ({ db }) => {
+  test("wrong codes that our routes all admit never reach the hook's limit", async ({ db }) => {
     const { id } = await createUser(db);
     for (let seconds = 0; seconds < 1_800; seconds += 45) {
       const begun = await begin(db, { action: "code", address: newAddress(), userId: id });
@@ -176,12 +187,12 @@ describe(mfa, () => {
     }
   });
 
-  test("does not count right codes as failures", async ({ db }) => {
+  test("right codes don't count as failures", async ({ db }) => {
     const { id } = await createUser(db);
     for (let made = 0; made < 50; made += 1) expect(await code(db, id, true)).toBe(true);
   });
 
-  test("admits ten of 60 concurrent code attempts", async () => {
+  test("of 60 concurrent code attempts, the hook admits ten", async () => {
     const { db, close } = openPool(20);
     try {
       const userId = crypto.randomUUID();
@@ -193,8 +204,8 @@ describe(mfa, () => {
   });
 });
 
-describe("password and MFA hooks", () => {
-  test.for([password, mfa])("%s can be called by the identity backend only", async (hook, { db }) => {
+describe("permissions of the password and MFA hooks", () => {
+  test.for([password, mfa])("only the identity backend can call %s", async (hook, { db }) => {
     for (const role of ["anon", "authenticated", "gateway", "service_role"] as const)
       expect((await failureOf(() => db.asRole(role, () => db.query(`select private.${hook}('{}')`)))).code).toBe(
         "42501",

@@ -12,7 +12,7 @@ const limitsOf = (db: Database) =>
     "select action, scope, attempts, extract(epoch from per)::int as seconds, when_empty from private.attempt_limits()",
   );
 
-/** Makes the given number of attempts, none of which succeeds. */
+/** Begins the given number of attempts and completes none of them. */
 async function exhaust(db: Database, attempt: Parameters<typeof begin>[1], count: number): Promise<void> {
   for (let made = 0; made < count; made += 1) await admitted(db, attempt);
 }
@@ -29,7 +29,7 @@ describe("begin_attempt", () => {
     { action: "sign_up", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
     { action: "credential", scope: "pair", attempts: 20, retryAfterSeconds: 180 },
   ])(
-    "allows $attempts attempts of kind $action at one account from one address, and no more",
+    "allows $attempts attempts of kind $action from one address at one account, and no more",
     async (limit, { db }) => {
       const { action, attempts, retryAfterSeconds } = limit;
       const attempt = anAttempt({ action });
@@ -80,7 +80,7 @@ describe("begin_attempt", () => {
     },
   );
 
-  test("slows down wrong mailed codes after 20 at one account, but never refuses them", async ({ db }) => {
+  test("slows down wrong mailed codes for an account after 20 attempts, but never refuses them", async ({ db }) => {
     const { email } = anAttempt();
     const fromElsewhere = () => begin(db, anAttempt({ action: "sign_in_code", ...(email ? { email } : {}) }));
     for (let made = 0; made < 150; made += 1)
@@ -97,7 +97,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, owner)).toMatchObject({ allowed: false });
   });
 
-  test("refuses an account's codes, from any addresses, before the backend's hook would end its sessions", async ({
+  test("refuses an account's codes, from any address, before the identity backend would end its sessions", async ({
     db,
   }) => {
     const limits = await limitsOf(db);
@@ -111,7 +111,9 @@ describe("begin_attempt", () => {
     expect(await next()).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("counts all spellings of an email address as one account, and an IPv6 address by its /64", async ({ db }) => {
+  test("counts all spellings of an email address as one account, and all IPv6 addresses of a /64 network as one address", async ({
+    db,
+  }) => {
     const attempt = anAttempt({ email: "Ada@Example.TEST", address: "2001:db8:7:7::1" });
     await exhaust(db, attempt, 9);
     await admitted(db, { ...attempt, email: "ada@example.test", address: "2001:db8:7:7:ffff::2" });
@@ -128,7 +130,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, { ...attempt, address: "::ffff:203.0.113.8" })).toMatchObject({ allowed: true });
   });
 
-  test("takes from no rate-limit bucket if one of them is empty", async ({ db }) => {
+  test("an attempt that one rate limit refuses does not count against the other limits", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     await exhaust(db, attempt, 5);
     const counts = () =>
@@ -163,7 +165,7 @@ describe("begin_attempt", () => {
     expect(await failureOf(call)).toMatchObject({ code });
   });
 
-  test("never admits more attempts than allowed for 60 concurrent callers", async () => {
+  test("60 concurrent callers are never admitted more often than the limit allows", async () => {
     const { db, close } = openPool(20);
     try {
       for (const [action, left] of [
@@ -183,7 +185,7 @@ describe("begin_attempt", () => {
     }
   });
 
-  test("lets one of 50 concurrent callers try a mailed code", async () => {
+  test("only one of 50 concurrent callers may try the same mailed code", async () => {
     const { db, close } = openPool(20);
     try {
       const { email = "" } = anAttempt();
@@ -213,7 +215,7 @@ describe("begin_attempt", () => {
     expect(await next()).toMatchObject({ allowed: true, repeated: false });
   });
 
-  test("neither deadlocks nor refuses 60 concurrent attempts from one address at as many accounts", async () => {
+  test("60 concurrent attempts from one address at 60 accounts neither deadlock nor get refused", async () => {
     const { db, close } = openPool(20);
     try {
       const address = newAddress();
@@ -229,8 +231,8 @@ describe("begin_attempt", () => {
   });
 });
 
-describe("complete_attempt", () => {
-  test("a successful attempt is refunded, and clears the account's failures from that address", async ({ db }) => {
+describe("completing an attempt", () => {
+  test("a successful attempt does not count, and clears the account's failures from that address", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     expect(await attemptOnce(db, attempt, "succeeded")).toBe(true);
@@ -238,9 +240,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("keeps the address's other failures, so signing in to one's own account doesn't allow more guesses at other accounts", async ({
-    db,
-  }) => {
+  test("signing in to one account does not clear an address's failures at other accounts", async ({ db }) => {
     const own = anAttempt();
     for (let made = 0; made < 60; made += 1) {
       expect(await attemptOnce(db, anAttempt({ address: own.address }), "failed")).toBe(true);
@@ -249,7 +249,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, anAttempt({ address: own.address }))).toMatchObject({ allowed: false });
   });
 
-  test("a void attempt is refunded, and clears no failures", async ({ db }) => {
+  test("a void attempt does not count, and clears no failures", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     for (let made = 0; made < 20; made += 1) expect(await attemptOnce(db, attempt, "void")).toBe(true);
@@ -258,7 +258,7 @@ describe("complete_attempt", () => {
   });
 
   test.for(["mail", "sign_up", "credential"])(
-    "keeps a successful attempt of kind %s counted, because it had a cost",
+    "a successful attempt of kind %s still counts, because it had a cost",
     async (action, { db }) => {
       const attempt = anAttempt({ action });
       const pair = (await limitsOf(db)).find((limit) => limit.action === action && limit.scope === "pair");
@@ -268,7 +268,7 @@ describe("complete_attempt", () => {
     },
   );
 
-  test("keeps an attempt counted if it is settled too late or never", async ({ db }) => {
+  test("an attempt that is completed too late, or never, still counts", async ({ db }) => {
     const attempt = anAttempt({ action: "code" });
     const id = await admitted(db, attempt);
     await db.query(`update private.open_attempts set expires_at = now() where ${ownRows}`);
@@ -277,7 +277,7 @@ describe("complete_attempt", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: false });
   });
 
-  test("settles an attempt once for 60 concurrent callers, and refunds it once", async () => {
+  test("60 concurrent callers complete an attempt only once, and it is refunded only once", async () => {
     const { db, close } = openPool(20);
     try {
       const attempt = anAttempt();
@@ -324,17 +324,15 @@ describe("delete_expired_attempts", () => {
   });
 });
 
-describe("attempt functions", () => {
+describe("permissions of the attempt functions", () => {
   const calls = ["begin_attempt('{}')", "complete_attempt(gen_random_uuid(), 'void')", "delete_expired_attempts()"];
 
-  test.for(calls)("private.%s can be called by the service role only", async (call, { db }) => {
+  test.for(calls)("only the service role can call private.%s", async (call, { db }) => {
     for (const role of ["anon", "authenticated", "gateway"] as const)
       expect((await failureOf(() => db.asRole(role, () => db.query(`select private.${call}`)))).code).toBe("42501");
   });
 
-  test("the attempt functions work for the service role, which can't take from a bucket in any other way", async ({
-    db,
-  }) => {
+  test("the service role can use rate limits only through the attempt functions", async ({ db }) => {
     await db.asRole("service_role", async () => {
       const attempt = anAttempt();
       expect(await settle(db, await admitted(db, attempt), "succeeded")).toBe(true);

@@ -17,19 +17,19 @@ async function grantLines(db: Database): Promise<string[]> {
   return (await db.query<{ line: string }>(grantsSql)).map((row) => row.line).sort();
 }
 
-describe("the catalogue of public, private and ai", () => {
-  test.for(catalogRules)("a rule for the whole catalogue: $name", async ({ name, sql }, { db }) => {
+describe("rules for the schemas public, private and ai", () => {
+  test.for(catalogRules)("the schemas follow the rule: $name", async ({ name, sql }, { db }) => {
     expect(await offencesOf(db, sql)).toEqual(exceptions[name] ?? []);
   });
 
-  test.for(catalogRules)("a violation of the rule is caught: $name", async ({ sql, offend, expected }, { db }) => {
+  test.for(catalogRules)("detects a violation of the rule: $name", async ({ sql, offend, expected }, { db }) => {
     await db.query(offend);
     expect(await offencesOf(db, sql)).toContain(expected);
   });
 });
 
-describe("grants to users, to the gateway and to everyone", () => {
-  test("grants to users, to the gateway and to everyone are exactly the allowed ones", async ({ db }) => {
+describe("grants to users, the gateway and the public", () => {
+  test("users, the gateway and the public have exactly the allowed grants", async ({ db }) => {
     expect(await grantLines(db)).toEqual([...allowedGrants].sort());
   });
 
@@ -68,7 +68,7 @@ describe("grants to users, to the gateway and to everyone", () => {
 });
 
 describe("database roles", () => {
-  test("the role gateway has no attribute and no membership, and owns nothing", async ({ db }) => {
+  test("the gateway role has no attributes or memberships, and owns nothing", async ({ db }) => {
     const row = await one(db, {
       sql: `select
               rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication, rolinherit, rolcanlogin,

@@ -59,7 +59,7 @@ const writePolicy = (db: Database, { subject, policy }: { subject: string; polic
   );
 
 describe("requiring MFA", () => {
-  test("requiring MFA and making it optional again are in the owner's activity, and emailed once each", async ({
+  test("requiring MFA and making it optional again are shown in the owner's activity, and emailed once each", async ({
     db,
   }) => {
     const { actor, subject } = await setting(db);
@@ -86,7 +86,9 @@ describe("requiring MFA", () => {
     ]);
   });
 
-  test("requiring MFA closes a session that proved no second factor, from the first policy on", async ({ db }) => {
+  test("requiring MFA blocks a session without a second factor, even when the account has its first policy", async ({
+    db,
+  }) => {
     const { actor, subject, claims } = await setting(db);
     const second = await currentSecond(db);
     const { policy } = await change(db, { actor, subject, step: "require", generation: 0 });
@@ -103,14 +105,16 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "required", satisfied: false } });
   });
 
-  test("requiring MFA does not count a second factor proved before the change", async ({ db }) => {
+  test("after MFA is required, a session must use its second factor again", async ({ db }) => {
     const { actor, subject, claims } = await setting(db, "a factor, at AAL2");
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: true } });
     await change(db, { actor, subject, step: "require", generation: 0 });
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: false } });
   });
 
-  test("making MFA optional again keeps the authenticators, and counts earlier proofs again", async ({ db }) => {
+  test("making MFA optional again keeps the authenticators, and accepts second factors used earlier", async ({
+    db,
+  }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
     const { policy } = await change(db, { actor, subject, step: "make_optional", generation: 1 });
     expect(policy).toMatchObject({ required: false, generation: 2 });
@@ -118,7 +122,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "optional", satisfied: true } });
   });
 
-  test("a policy change moves a boundary only forward, and never moves a primary boundary", async ({ db }) => {
+  test("a policy change never moves the boundary back, and never changes the primary boundary", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const ahead = (await currentSecond(db)) + 3_600;
     const policy = { version: 1, required: true, boundary: ahead, primaryBoundary: 7, recovery: "none", generation: 4 };
@@ -127,9 +131,7 @@ describe("requiring MFA", () => {
     expect(answer.policy).toEqual({ ...policy, required: false, generation: 5 });
   });
 
-  test("requiring MFA repairs an unreadable policy, and keeps the account closed until MFA is made optional", async ({
-    db,
-  }) => {
+  test("requiring MFA or resetting authenticators repairs an unreadable policy", async ({ db }) => {
     const { actor, subject } = await setting(db, "malformed policy");
     const required = await change(db, { actor, subject, step: "require", generation: 1 });
     expect(required.policy).toMatchObject({ version: 1, required: true, generation: 2 });
@@ -139,7 +141,7 @@ describe("requiring MFA", () => {
     expect(reset.policy).toMatchObject({ required: true, recovery: "in_progress", generation: 1 });
   });
 
-  test("a policy change is in the audit log with before and after, and survives the backend's own writes", async ({
+  test("a policy change is logged with the policy before and after, and survives metadata writes by the identity backend", async ({
     db,
   }) => {
     const { actor, subject } = await setting(db, "required, at AAL1");
@@ -172,7 +174,7 @@ describe("requiring MFA", () => {
 });
 
 describe("a reset of authenticators", () => {
-  test("a reset of authenticators first closes the account and ends its sessions, and opens it once none is left", async ({
+  test("a reset of authenticators blocks the account and ends its sessions, and unblocks it when no authenticator is left", async ({
     db,
   }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
@@ -197,7 +199,7 @@ describe("a reset of authenticators", () => {
     expect(await change(db, { ...finish, generation: 3 })).toEqual({ refused: "unchanged" });
   });
 
-  test("a reset of authenticators deletes the recovery codes too, including the half-used one", async ({ db }) => {
+  test("a reset of authenticators also deletes all recovery codes, including one that is in use", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, at AAL2");
     await db.query(
       `insert into private.mfa_recovery_codes (user_id, code_hash, used_at, session_id)
@@ -208,7 +210,7 @@ describe("a reset of authenticators", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [subject])).toEqual([]);
   });
 
-  test("a reset of authenticators supersedes an earlier one, whose completion is then refused", async ({ db }) => {
+  test("a second reset of authenticators replaces the first, which can then no longer be completed", async ({ db }) => {
     const { actor, subject } = await setting(db, "required, no factor");
     await change(db, { actor, subject, step: "begin_reset", generation: 1 });
     await change(db, { actor, subject, step: "begin_reset", generation: 2 });
@@ -243,7 +245,7 @@ describe("refused policy changes", () => {
     expect(await db.query("select from private.admin_audit_log where target_user_id = $1", [subject])).toEqual([]);
   });
 
-  test("requiring MFA is refused if the policy would not be enforced", async ({ db }) => {
+  test("requiring MFA is refused if the database would not enforce the policy", async ({ db }) => {
     const { actor, subject } = await setting(db);
     await db.query("drop policy account_required_mfa on public.profiles");
     expect(await change(db, { actor, subject, step: "require", generation: 0 })).toEqual({ refused: "not_enforced" });
@@ -269,7 +271,7 @@ describe("refused policy changes", () => {
 });
 
 describe(`${callers} concurrent policy changes`, () => {
-  test("one change wins each generation despite concurrent metadata writes, and every winner is logged", async () => {
+  test("each generation of the policy has one winner despite concurrent metadata writes, and every change is logged", async () => {
     const { db, close } = openPool(callers);
     const [actor, subject] = [randomUUID(), randomUUID()];
     const createUser = (id: string) =>

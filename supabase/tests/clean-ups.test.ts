@@ -5,7 +5,7 @@ import { openPool } from "./pools.ts";
 
 const hash = "sha256(convert_to(gen_random_uuid()::text, 'UTF8'))";
 
-/** Each scheduled function that removes expired rows, with a row of each of its tables. */
+/** Each scheduled function that removes expired rows, with a row for each table that it cleans. */
 const cleanUps = [
   {
     call: "private.delete_expired_attempts",
@@ -64,8 +64,8 @@ async function expireThree(db: Database, { table, row }: (typeof cleanUps)[numbe
   );
 }
 
-describe("clean-ups", () => {
-  test.for(cleanUps)("$call removes at most a batch of $table", async (cleanUp, { db }) => {
+describe("clean-up functions", () => {
+  test.for(cleanUps)("$call removes at most one batch of $table", async (cleanUp, { db }) => {
     const { call, table } = cleanUp;
     const clean = () => db.asRole("service_role", () => db.query(`select ${call}(2)`));
     while ((await one<{ n: number }>(db, { sql: `select ${call}(1000) as n` })).n > 0);
@@ -77,7 +77,7 @@ describe("clean-ups", () => {
     expect(await count(db, table)).toBe(kept);
   });
 
-  test("clean-ups skip a row that another transaction has locked, without waiting for it", async ({ db }) => {
+  test("clean-up functions skip a locked row instead of waiting for it", async ({ db }) => {
     const pool = openPool(1);
     const email = `${randomUUID()}@x.test`;
     const sweep = "set lock_timeout = '1s'; select private.sweep_recoveries(); reset lock_timeout";

@@ -42,7 +42,7 @@ const eventsOf = (db: Database, userId: string) =>
   db.query("select kind, host(ip) as ip, device, details from public.security_events where user_id = $1", [userId]);
 
 describe("connected apps", () => {
-  test("lists apps with sessions or tokens, with their current rights, first connection and expiry", async ({ db }) => {
+  test("lists apps with sessions or tokens, with their current scopes, first connection and expiry", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     const { claims } = setting;
     expect(await namesOf(db, (await createActor(db, {})).sub)).toEqual([]);
@@ -87,7 +87,7 @@ describe("connected apps", () => {
     expect(days(token?.renewedAt, token?.endsAt)).toBeCloseTo(30, 3);
   });
 
-  test("lists only the rights of a connected app that its registration still allows", async ({ db }) => {
+  test("lists only those scopes of a connected app that its registration still allows", async ({ db }) => {
     const { setting } = await issueAppToken(db, { scopes: ["workspace:session", "ai:use", "tts:use"] });
     await db.query("update private.apps set scopes = array['workspace:session', 'ai:use'] where id = $1", [
       setting.app.id,
@@ -97,7 +97,7 @@ describe("connected apps", () => {
     ]);
   });
 
-  test("connected apps keep the date of their handoff, however often their tokens were refreshed and deleted", async ({
+  test("a connected app keeps the date of its handoff, even after its tokens are refreshed and deleted", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -117,7 +117,7 @@ describe("connected apps", () => {
       `delete from public.workspace_members m using ai.app_tokens t
        where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
     ],
-  ] as const)("connected apps hide the workspace and the rights of tokens %s", async ([, sql], { db }) => {
+  ] as const)("connected apps show neither workspace nor scopes for tokens %s", async ([, sql], { db }) => {
     const claims = await createActor(db, {});
     const { setting } = await issueAppToken(db, { claims });
     await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
@@ -127,7 +127,7 @@ describe("connected apps", () => {
     expect(await appsOf(db, claims.sub)).toMatchObject([{ tokens: [{ scopes: [], workspace: null }] }]);
   });
 
-  test("an app is no longer listed from the moment when its last session or token expires", async ({ db }) => {
+  test("an app disappears from the list exactly when its last session or token expires", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { claims } = setting;
     const notes = await registerApp(db);
@@ -144,7 +144,7 @@ describe("connected apps", () => {
     expect(await of()).toEqual([notes.name]);
     await set("update ai.app_tokens set refresh_expires_at = now() + interval '1 microsecond' where user_id = $1");
     expect(await of()).toEqual(both);
-    // Sign-out ends sessions; tokens survive it.
+    // A sign-out ends app sessions but not app tokens.
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await of()).toEqual([setting.app.name]);
     await revoke(db, { app: setting.app, hash: pair.refresh });
@@ -175,7 +175,7 @@ describe("disconnecting an app", () => {
     ]);
   });
 
-  test("an app is disconnected once, and can be connected again", async ({ db }) => {
+  test("an app can be disconnected only once, and can be connected again", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     await openAppSession(db, { claims, app });
@@ -187,7 +187,9 @@ describe("disconnecting an app", () => {
     expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
   });
 
-  test("disconnecting an app ends an outstanding handoff even if the app has nothing else", async ({ db }) => {
+  test("disconnecting an app revokes an outstanding handoff even if the app has no session or token", async ({
+    db,
+  }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const handoff = await handOver(db, { claims, app });
@@ -214,7 +216,7 @@ describe("disconnecting an app", () => {
     for (const { sub } of [other, stranger]) expect(await eventsOf(db, sub)).toEqual([]);
   });
 
-  test("a past connection is recorded only for the person whose app it was", async ({ db }) => {
+  test("a past connection to an app is known only for the person who had it", async ({ db }) => {
     const app = await registerApp(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     const wasOf = ({ sub }: { sub: string }) =>
@@ -231,7 +233,7 @@ describe("disconnecting an app", () => {
       expect(await disconnect(db, { userId, app: { name } })).toBe("not_found");
   });
 
-  test("disconnecting an app covers handoffs from all of the person's sessions", async ({ db }) => {
+  test("disconnecting an app ends the app sessions from all of the person's sessions", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const elsewhere = await signIn(db, { userId: claims.sub });
@@ -242,7 +244,7 @@ describe("disconnecting an app", () => {
     }
   });
 
-  test("disconnecting an app keeps a token from an exchange begun for another app", async ({ db }) => {
+  test("disconnecting an app does not affect an unfinished handoff to another app", async ({ db }) => {
     const setting = await beginExchange(db);
     const other = await registerApp(db, { kind: "external", workspaceId: setting.workspaceId });
     await openAppSession(db, { claims: setting.claims, app: other });
@@ -258,7 +260,9 @@ describe("an OpenID client", () => {
       [userId, app.id],
     );
 
-  test("an OpenID client is connected by its logins, with the scopes it is still registered for", async ({ db }) => {
+  test("an OpenID client with logins is listed once, with the scopes for which it is still registered", async ({
+    db,
+  }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     await openClientLogin(db, { claims, app, fromDevice: true });
@@ -277,7 +281,7 @@ describe("an OpenID client", () => {
     ]);
   });
 
-  test("an OpenID client is connected until exactly when its last login expires", async ({ db }) => {
+  test("an OpenID client is listed until exactly when its last login expires", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await openClientLogin(db, { claims, app });
     const set = (end: string) =>
@@ -291,7 +295,7 @@ describe("an OpenID client", () => {
     expect(await namesOf(db, claims.sub)).toEqual([]);
   });
 
-  test("an OpenID client is listed while its consent is in force, and disconnecting withdraws the consent", async ({
+  test("an OpenID client is listed while the person's consent is valid, and disconnecting it withdraws the consent", async ({
     db,
   }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
@@ -303,7 +307,9 @@ describe("an OpenID client", () => {
     expect(await appsOf(db, claims.sub)).toEqual([]);
   });
 
-  test("disconnecting an OpenID client ends its logins, codes, device approvals and consent, once", async ({ db }) => {
+  test("disconnecting an OpenID client ends its logins, codes, device approvals and consent, only once", async ({
+    db,
+  }) => {
     const [claims, other, app] = [await createActor(db, {}), await createActor(db, {}), await registerClient(db)];
     for (const each of [claims, other]) {
       await openClientLogin(db, { claims: each, app });
@@ -392,7 +398,7 @@ async function pending(db: Database, { userId, app }: { userId: string; app: App
   );
 }
 
-/** Counts what a person's clients could still use. */
+/** Counts the credentials that a person's clients can still use. */
 async function leftOf(db: Database, userId: string): Promise<Record<string, number>> {
   const [left] = await db.query<Record<string, number>>(
     `select

@@ -21,7 +21,7 @@ async function createPerson(
   { email, name = "No Name", sso = false }: { email: string; name?: string; sso?: boolean },
 ) {
   const { id } = await createUser(db);
-  // As the identity backend stores it: all accounts belong to its one instance.
+  // The identity backend assigns all accounts to its only instance.
   await db.query("update auth.users set email = $2, is_sso_user = $3, instance_id = $4 where id = $1", [
     id,
     email,
@@ -46,7 +46,7 @@ describe("the console's account search", () => {
     expect(await search(db, `${part}%`)).toEqual([]);
   });
 
-  test("finds the one account with the given full email or id, and not accounts that merely contain it", async ({
+  test("a search for a full email or id finds only that account, and not accounts that contain the text elsewhere", async ({
     db,
   }) => {
     const name = randomUUID();
@@ -57,7 +57,9 @@ describe("the console's account search", () => {
     expect(await search(db, `${name}@x.tes`)).toHaveLength(2);
   });
 
-  test("finds every account with the given full email, and marks those from single sign-on", async ({ db }) => {
+  test("a search for a full email finds all accounts with it, and marks accounts from single sign-on", async ({
+    db,
+  }) => {
     const email = `${randomUUID()}@x.test`;
     const own = await createPerson(db, { email });
     const sso = [await createPerson(db, { email, sso: true }), await createPerson(db, { email, sso: true })];
@@ -81,7 +83,7 @@ describe("the console's account search", () => {
     for (const term of [email, gone, email.slice(0, 20)]) expect(await search(db, term)).toEqual([]);
   });
 
-  test("finds an account by its full email without reading the other accounts", async ({ db }) => {
+  test("a search for a full email does not read other accounts", async ({ db }) => {
     const email = `${randomUUID()}@x.test`;
     await createPerson(db, { email });
     await db.query(
@@ -123,7 +125,7 @@ describe("the console's list of accounts", () => {
     const made: string[] = [];
     for (let age = 0; age < 5; age += 1) {
       const { id } = await createUser(db);
-      // Two profiles have the same time, so they are ordered by id.
+      // Gives two profiles the same time, so that these are sorted by id.
       await db.query(
         "update public.profiles set created_at = now() + interval '1 day' - $2 * interval '1 hour' where id = $1",
         [id, Math.min(age, 3)],
@@ -169,7 +171,7 @@ describe("the console's list of accounts", () => {
   });
 });
 
-describe("signing an account out", () => {
+describe("signing an account out from the console", () => {
   const signOut = async (db: Database, { actor, subject }: { actor: string; subject: string }) =>
     (
       await one<{ answer: { refused?: string } }>(db, {
@@ -178,7 +180,9 @@ describe("signing an account out", () => {
       })
     ).answer;
 
-  test("signing an account out ends every session, notifies the owner once, and logs each time", async ({ db }) => {
+  test("signing an account out ends all its sessions, notifies the owner once, and logs each sign-out", async ({
+    db,
+  }) => {
     const [admin, account, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (const { id } of [account, account, other]) await signIn(db, { userId: id });
     const both = { actor: admin.id, subject: account.id };
@@ -201,7 +205,7 @@ describe("signing an account out", () => {
     ]);
   });
 
-  test("only admins can sign out an account, never their own, and only existing accounts", async ({ db }) => {
+  test("only admins can sign out an account, and it must exist and not be their own", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createUser(db)];
     await signIn(db, { userId: account.id });
     expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });

@@ -49,7 +49,7 @@ const attempt = async (db: Database, address: string) =>
   ).begun.reason;
 
 describe("an address block", () => {
-  test("an address block is found by any address in its network, even after it expired", async ({ db }) => {
+  test("an address block is found by any address in its network, even after the block expired", async ({ db }) => {
     const network = `2001:db8:${Math.floor(Math.random() * 65_535).toString(16)}:7`;
     const active = await addBlock(db, { address: `${network}::1` });
     const over = await addBlock(db, { address: `${network}::1`, minutes: -5 });
@@ -64,7 +64,7 @@ describe("an address block", () => {
     expect((await list(db, { address: single }))[0]?.address).toBe(single);
   });
 
-  test("lists a block of an address in an account's events or sessions while the block lasts", async ({ db }) => {
+  test("an account's page lists the current blocks of addresses in its events and sessions", async ({ db }) => {
     const account = await createUser(db);
     const [ofEvent, ofSession, over] = [newAddress(), newAddress(), newAddress()];
     for (const ip of [ofEvent, over]) {
@@ -82,7 +82,9 @@ describe("an address block", () => {
     expect(listed.map(({ id }) => id).sort()).toEqual(blocks.sort());
   });
 
-  test("an address block is lifted once, with a reason, and attempts are allowed again", async ({ db }) => {
+  test("an address block can be lifted only once, requires a reason, and then allows attempts again", async ({
+    db,
+  }) => {
     const admin = await createAdmin(db);
     const address = `198.51.100.${Math.floor(Math.random() * 256)}`;
     const block = await addBlock(db, { address });
@@ -109,7 +111,7 @@ describe("an address block", () => {
     expect(await lift(db, { actor: admin.id, block: over })).toEqual({ refused: "expired" });
   });
 
-  test("an address block is lifted by one of 20 concurrent admins", async () => {
+  test("only one of 20 concurrent admins lifts an address block", async () => {
     const { db, close } = openPool(20);
     const actor = randomUUID();
     const block = await addBlock(db, { address: newAddress() });

@@ -44,7 +44,7 @@ async function race(db: Database, call: { name: Call; change: Change }) {
 
 const onlyOne = (email: string) => ({ made: 1, refusals: ["conflict"], lostTo: [email] });
 
-test("50 concurrent admins make each change once, and the other admins see who made it", async () => {
+test("when 50 admins make the same change concurrently, it is made once, and the others see who made it", async () => {
   const { db, close } = openPool(callers);
   const [actor, workspace] = [randomUUID(), randomUUID()];
   const email = `${actor}@race.test`;
@@ -104,7 +104,9 @@ test("50 concurrent admins make each change once, and the other admins see who m
 });
 
 describe("a console change", () => {
-  test("a console change is made for admins only, regardless of the calling role", async ({ db }) => {
+  test("only an admin can make a console change, regardless of the database role that calls the function", async ({
+    db,
+  }) => {
     const { sub: actor } = await createActor(db, {});
     const { workspaceId, model } = await createTenant(db);
     const calls: { name: Call; change: Change }[] = [
@@ -124,9 +126,7 @@ describe("a console change", () => {
     }
   });
 
-  test("a console change is refused without a reason, because its audit record is part of the change", async ({
-    db,
-  }) => {
+  test("a console change without a reason for the audit log is refused", async ({ db }) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
     const { workspaceId } = await createTenant(db);

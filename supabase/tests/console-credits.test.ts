@@ -41,7 +41,7 @@ const workspaceGrant = (actor: string, { workspaceId }: Tenant, more: Change = {
 });
 
 describe("credits in the console", () => {
-  test("credits are granted once per reference, with one audit record, and the ledger contains the reference", async ({
+  test("credits are granted only once per reference, with one audit record and the reference in the ledger", async ({
     db,
   }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "1" })];
@@ -66,7 +66,7 @@ describe("credits in the console", () => {
     });
   });
 
-  test("admins can withdraw credits as far as they are available", async ({ db }) => {
+  test("admins can withdraw only available credits, not reserved ones", async ({ db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "10" })];
     await db.query("update ai.credit_accounts set reserved = 4 where workspace_id = $1", [tenant.workspaceId]);
     const withdraw = workspaceGrant(actor, tenant, { step: "withdraw" });
@@ -97,7 +97,7 @@ describe("credits in the console", () => {
     },
   );
 
-  test.for(["0", "-1"])("credits can't be changed by the amount %s", async (amount, { db }) => {
+  test.for(["0", "-1"])("the amount %s is refused for a change of credits", async (amount, { db }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     for (const step of ["grant", "withdraw"]) {
       const change = workspaceGrant(actor, tenant, { step, amount });
@@ -105,7 +105,9 @@ describe("credits in the console", () => {
     }
   });
 
-  test("only admins can change credits, never their own, and only those of existing owners", async ({ db }) => {
+  test("only admins can change credits, never their own, and only if the workspace or person exists", async ({
+    db,
+  }) => {
     const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const other = (await createUser(db)).id;
     const change = workspaceGrant(actor, tenant);
@@ -125,7 +127,7 @@ describe("credits in the console", () => {
     expect(await accountOf(db, "workspace", tenant.workspaceId)).toBeNull();
   });
 
-  test("credits are granted correctly by 20 concurrent admins", async () => {
+  test("20 concurrent admins grant credits once under the same reference, and 20 times under different references", async () => {
     const { db, close } = openPool(20);
     const actor = (await createUser(db)).id;
     try {
@@ -168,7 +170,7 @@ async function planOf(db: Database, id: string): Promise<Record<string, unknown>
 }
 
 describe("a plan", () => {
-  test("a plan is added, and can be edited only by an admin who saw its newest version", async ({ db }) => {
+  test("a plan can be added by an admin, and edited only by an admin who saw its newest version", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const add = { actor, plan: "scale", seen: null, ...values };
     expect(await ask(db, "save_plan", add)).toEqual({});
@@ -198,7 +200,7 @@ describe("a plan", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "a plan keeps its payer %s once an account pays under it",
+    "a plan's payer, %s, can't be changed once an account pays under the plan",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
       const edit = async (change: Change) =>
@@ -219,7 +221,7 @@ describe("a plan", () => {
     },
   );
 
-  test("a plan charges runs at the markup they began with", async ({ db }) => {
+  test("a run is charged at the plan's markup from the time when the run began", async ({ db }) => {
     const [{ id: actor }, tenant] = [
       await createAdmin(db),
       await createTenant(db, { credits: "1000000", markup: "1" }),
@@ -237,7 +239,7 @@ describe("a plan", () => {
 });
 
 describe("a workspace", () => {
-  test("a workspace is moved to another plan, and balances stay with their owners", async ({ db }) => {
+  test("moving a workspace to another plan leaves balances with their owners", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const tenant = await createTenant(db, { credits: "1000" });
     const free = await createTenant(db, { payer: "member" });

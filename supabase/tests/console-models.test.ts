@@ -82,7 +82,7 @@ async function changeRoute(
 const refusalOf = async (db: Database, tenant: Tenant, model: string) =>
   (await begin(db, chatCall(tenant, { model }))).refused ?? null;
 
-test("a model can be called once it is added, routed, priced, granted and enabled, and not before", async ({ db }) => {
+test("a model can be called only after it is added, routed, priced, granted and enabled", async ({ db }) => {
   const admin = await createAdmin(db);
   const { ask } = admin;
   const tenant = await createTenant(db, { credits: "100" });
@@ -115,7 +115,9 @@ test("a model can be called once it is added, routed, priced, granted and enable
   expect(await refusalOf(db, tenant, model)).toBe("model_not_found");
 });
 
-test("a route receives calls only with a default-tier price, which settlement falls back to", async ({ db }) => {
+test("a route receives calls only if it has a default-tier price, which applies to tiers without a price", async ({
+  db,
+}) => {
   const admin = await createAdmin(db);
   const { ask } = admin;
   const tenant = await createTenant(db, { credits: "100" });
@@ -167,14 +169,14 @@ describe("a model", () => {
     expect(await ask("save_model", { ...settings, model, version, displayName: "Second" })).toEqual(conflict);
     expect(await ask("change_model_route", { model, version, place: null, route })).toEqual(conflict);
     expect(await ask("delete_model", { model, version })).toEqual(conflict);
-    // Changed by an operator's SQL, which is not logged.
+    // Simulates a change by an operator's SQL, which is not logged.
     const seen = await read(db, model);
     await db.query("update ai.models set owned_by = 'other' where id = $1", [model]);
     expect(await ask("save_model", { ...settings, model, version: seen.version })).toEqual(conflict);
     expect((await read(db, model)).displayName).toBe("First");
   });
 
-  test("a new default model replaces only the default of its kind that the admin saw", async ({ db }) => {
+  test("a new default model replaces the default of its kind only if the admin saw that default", async ({ db }) => {
     const admin = await createAdmin(db);
     await db.query("update ai.models set is_default = false where kind = 'embedding'");
     const [first, second] = [
@@ -209,7 +211,7 @@ describe("a model", () => {
     const seen = await read(db, used);
     expect(seen.canDelete).toBe(false);
     expect(await ask("delete_model", { model: used, version: seen.version })).toEqual({ refused: "used" });
-    // Enabled by an operator's SQL, which is not logged.
+    // Simulates that an operator's SQL, which is not logged, enabled the model.
     const enabled = await addModel(admin);
     await db.query("update ai.models set enabled = true where id = $1", [enabled]);
     await ask("set_model_enabled", { model: enabled, enabled: false });
@@ -220,8 +222,8 @@ describe("a model", () => {
   });
 });
 
-describe("routes", () => {
-  test("routes are added, moved, edited and removed, and stay ordered without gaps", async ({ db }) => {
+describe("a model's routes", () => {
+  test("a model's routes can be added, moved, edited and removed, and stay numbered without gaps", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask } = admin;
     const model = await addModel(admin);
@@ -253,7 +255,7 @@ describe("routes", () => {
     { tierMultipliers: { flex: "-1" } },
     { idleSeconds: 141 },
     { providerModel: null },
-  ])("routes can't be changed to %j", async (wrong, { db }) => {
+  ])("refuses the route change %j", async (wrong, { db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);
     await changeRoute(db, { ask: admin.ask, model, route: {} });
@@ -262,8 +264,8 @@ describe("routes", () => {
   });
 });
 
-describe("a grant", () => {
-  test("a grant is given once to one existing plan or workspace, and not to the admin's own workspace", async ({
+describe("a model grant", () => {
+  test("a model can be granted only once to an existing plan or workspace, and not to the admin's own workspace", async ({
     db,
   }) => {
     const admin = await createAdmin(db);

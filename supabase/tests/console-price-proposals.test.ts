@@ -10,7 +10,8 @@ type Answer = { refused?: string; model?: string; last?: { actorEmail: string } 
 const day = 24 * 60 * 60 * 1000;
 
 /**
- * Creates an admin and a model with two providers. The first has prices for two service tiers and for a larger input.
+ * Creates an admin and a model with two providers. The first provider has prices for two service tiers and for large
+ * inputs.
  */
 async function createBook(db: Pick<Database, "query">, actor: string) {
   await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
@@ -87,7 +88,7 @@ test.for<[string, (latest: string | null) => Price, string]>([
   ["has no such route", () => ({ providerId: "nowhere", latest: null }), "no_route"],
   ["is named twice", (latest) => ({ latest }), "taken"],
   ["does not exist", () => ({ model: "nothing", latest: null }), "not_found"],
-])("adds none of the chosen prices if one of the models %s", async ([, other, refused], { db }) => {
+])("a price review adds none of the chosen prices if one of the models %s", async ([, other, refused], { db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const before = await current(db, model);
@@ -98,7 +99,7 @@ test.for<[string, (latest: string | null) => Price, string]>([
   expect(await lines(db, model)).toEqual([]);
 });
 
-test("a review does not add a price to a route's tier that has a later price", async ({ db }) => {
+test("a price review can't add a price to a route's tier that already has a future price", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const later = new Date(Date.now() + day).toISOString();
@@ -109,7 +110,7 @@ test("a review does not add a price to a route's tier that has a later price", a
   expect(await apply(db, flex)).toEqual({});
 });
 
-test("a review accepts 1 to 500 prices, from an admin", async ({ db }) => {
+test("a price review must contain 1 to 500 prices and come from an admin", async ({ db }) => {
   const { sub: actor } = await createActor(db, {});
   const none = { actor, prices: [] };
   expect(await apply(db, none)).toEqual({ refused: "forbidden" });
@@ -126,7 +127,7 @@ test("a review accepts 1 to 500 prices, from an admin", async ({ db }) => {
   expect(await apply(db, many(500))).toEqual({});
 });
 
-test("lets one of 20 concurrent admins apply the same review", async () => {
+test("only one of 20 concurrent admins can apply the same price review", async () => {
   const { db, close } = openPool(20);
   const actor = randomUUID();
   try {

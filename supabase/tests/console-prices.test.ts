@@ -8,7 +8,7 @@ import { openPool } from "./pools.ts";
 const day = 24 * 60 * 60 * 1000;
 const inDays = (days: number) => new Date(Date.now() + days * day).toISOString();
 
-/** Creates an admin, and a model with one price without a start. */
+/** Creates an admin, and a model with one price that has no start. */
 async function createBook(db: Database) {
   const { model } = await createTenant(db);
   return { ...(await createAdmin(db)), model };
@@ -61,7 +61,7 @@ describe("prices of routes", () => {
 type Book = Awaited<ReturnType<typeof createBook>>;
 type Price = { id: string; input: string; from: string | null; until: string | null };
 
-/** Returns a model's default-tier prices, by start. Times are formatted as in the database. */
+/** Returns a model's default-tier prices, sorted by start. Times are formatted as in the database. */
 function pricesOf(db: Database, model: string): Promise<Price[]> {
   return db.query<Price>(
     `select id::text, trim_scale(input_usd_per_million)::text as input, to_jsonb(lower(valid)) #>> '{}' as from,
@@ -78,13 +78,13 @@ async function addPrice(db: Database, { ask, model }: Book, { from, input }: { f
   return ask("add_model_price", { model, providerId: "demo", latest, from, inputUsd: input, outputUsd: "1" });
 }
 
-/** Cancels the n-th of the prices as an admin saw them. */
+/** Cancels the n-th of the given prices, which the admin saw earlier. */
 function cancel({ ask, model }: Book, prices: readonly Price[], n: number): Promise<ConsoleAnswer> {
   const [previous, price] = [prices[n - 1], prices[n]];
   return ask("cancel_model_price", { model, price: price?.id, previous: previous?.id ?? null, until: price?.until });
 }
 
-test("a price is not added if a price that the admin saw was cancelled", async ({ db }) => {
+test("refuses to add a price if another admin cancelled a price meanwhile", async ({ db }) => {
   const book = await createBook(db);
   await addPrice(db, book, { from: inDays(2), input: "5" });
   await addPrice(db, book, { from: inDays(1), input: "4" });
@@ -98,7 +98,7 @@ test("a price is not added if a price that the admin saw was cancelled", async (
 });
 
 describe("a future price", () => {
-  test("a future price is cancelled, and the previous price stays in effect until the next one", async ({ db }) => {
+  test("cancelling a future price keeps the previous price in effect until the next one", async ({ db }) => {
     const book = await createBook(db);
     const [first] = await pricesOf(db, book.model);
     for (const [days, input] of [
@@ -123,7 +123,7 @@ describe("a future price", () => {
     ]);
   });
 
-  test("a future price without a previous price is cancelled", async ({ db }) => {
+  test("a future price can be cancelled even if it has no previous price", async ({ db }) => {
     const book = await createBook(db);
     await db.query("delete from ai.model_prices where model_id = $1", [book.model]);
     const change = {
@@ -139,7 +139,9 @@ describe("a future price", () => {
     expect(await pricesOf(db, book.model)).toEqual([]);
   });
 
-  test("a future price is kept if the prices before and after it are not those the admin saw", async ({ db }) => {
+  test("a future price can't be cancelled if its neighbouring prices changed since the admin loaded them", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     const conflict = { refused: "conflict", last: { actorEmail: book.email, at: expect.any(String) } };
     await addPrice(db, book, { from: inDays(2), input: "5" });
@@ -162,7 +164,7 @@ describe("a future price", () => {
     { seconds: 65, answer: {} },
     { seconds: -1, answer: { refused: "started" } },
   ])(
-    "a future price can be cancelled up to a minute before it begins: $seconds s",
+    "a future price can be cancelled only until a minute before it begins: $seconds s before",
     async ({ seconds, answer }, { db }) => {
       const book = await createBook(db);
       const [price] = await db.query<Price>(
@@ -178,7 +180,7 @@ describe("a future price", () => {
 
 const callers = 20;
 
-/** Runs `work` with a book whose second price begins in the given seconds, on connections that commit. */
+/** Runs `work` on a price book whose second price begins in the given number of seconds, on connections that commit. */
 async function withFuturePrice(
   seconds: number,
   work: (book: Book & { seen: Price[]; db: Database }) => Promise<void>,
@@ -202,7 +204,7 @@ async function withFuturePrice(
 const outcomesOf = (answers: readonly ConsoleAnswer[]) => answers.map(({ refused }) => refused ?? "done").sort();
 
 describe("concurrent price changes", () => {
-  test("a price is cancelled once by concurrent admins", async () => {
+  test("concurrent admins cancel a price only once", async () => {
     await withFuturePrice(3600, async ({ seen, db, ...book }) => {
       const answers = await Promise.all(Array.from({ length: callers }, () => cancel(book, seen, 1)));
       expect(outcomesOf(answers)).toEqual([...Array(callers - 1).fill("conflict"), "done"]);
@@ -210,7 +212,7 @@ describe("concurrent price changes", () => {
     });
   });
 
-  test("of a concurrent cancellation and addition of a price, only one succeeds", async () => {
+  test("if a price is cancelled while another is added, only one of the two changes succeeds", async () => {
     await withFuturePrice(3600, async ({ seen, db, ...book }) => {
       const soon = new Date(Date.now() + 1_800_000).toISOString();
       const add = {
@@ -235,7 +237,7 @@ describe("concurrent price changes", () => {
     });
   });
 
-  test("a price that begins while its cancellation waits is kept", async () => {
+  test("a price is not cancelled if it begins while its cancellation waits", async () => {
     await withFuturePrice(61, async ({ seen, db, ...book }) => {
       const lock = db.query(
         "do $$ begin perform 1 from ai.models m where m.id = 'ID' for update; perform pg_sleep(2); end $$".replace(

@@ -34,7 +34,7 @@ const byName = (rows: readonly object[]) => rows.map((row) => JSON.stringify(Obj
 const dayBefore = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 
 describe("provider usage", () => {
-  test("provider usage is the sum of all runs, whether their days are summarized, changed since, or in progress", async ({
+  test("provider usage is the sum of all runs, on days that are summarized, changed since then, or not over", async ({
     db,
   }) => {
     const tenants = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];
@@ -64,7 +64,7 @@ describe("provider usage", () => {
         expect(byName(rows)).toEqual(byName(await usageOfRuns(db, [dayBefore(from), dayBefore(to)])));
       }
     };
-    // First nothing is summarized, then all but the last day, then a summarized day has changed.
+    // Checks three states: no day is summarized, all but the last day are, and a summarized day has changed.
     await db.query("update ai.usage_sealed_days set before = $1::date where singleton", [dayBefore(3)]);
     await db.query("delete from ai.usage_daily where day >= $1", [dayBefore(3)]);
     await checkAll();

@@ -45,7 +45,10 @@ async function call(db: Database, name: string, values: unknown[]): Promise<Answ
   return answer;
 }
 
-/** Creates the book of a workspace and of an app that may act there, with calls as its owner and as its app. */
+/**
+ * Creates a workspace and an app that may act in it. Returns helpers that call the database as the workspace's owner or
+ * as the app.
+ */
 export async function createBook(db: Database) {
   const tenant = await createTenant(db);
   const { workspaceId, ownerId } = tenant;
@@ -58,7 +61,7 @@ export async function createBook(db: Database) {
     preview: (document: object): Promise<Answer> => service("ai.preview_cost_import", [...member, document]),
     importFile: (document: object, state?: string): Promise<Answer> =>
       service("ai.import_cost_file", [...member, document, state ?? null]),
-    /** Previews a document, and imports what the preview saw. */
+    /** Previews a document, and imports it against the previewed state. */
     async importPreviewed(document: object): Promise<Answer> {
       const { state } = await service("ai.preview_cost_import", [...member, document]);
       return service("ai.import_cost_file", [...member, document, state]);
@@ -74,7 +77,7 @@ export async function createBook(db: Database) {
   };
 }
 
-/** Creates the platform's book, with calls as an admin of the console. */
+/** Creates an admin. Returns helpers that call the console's functions for the platform's costs in the admin's name. */
 export async function createPlatformBook(db: Database, options: { pooled?: boolean } = {}) {
   const admin = await createAdmin(db, options);
   return {

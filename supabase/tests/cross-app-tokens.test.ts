@@ -5,9 +5,9 @@ import { bindApproval, createUser, currentSecond, type Database, enrollFactor, o
 
 const reasons: Record<string, string> = { "malformed policy": "unavailable", "session over": "unauthenticated" };
 
-describe("what a session has proved", () => {
+describe("the MFA proofs of a session", () => {
   test.for(mfaStates)(
-    "a session's proofs count if they satisfy the policy ($mfa: $satisfied)",
+    "a session's proofs are accepted if they satisfy the policy ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const app = await registerApp(db);
       const claims = await createActor(db, { mfa });
@@ -17,7 +17,9 @@ describe("what a session has proved", () => {
     },
   );
 
-  test("a session's proofs name factor, times and generation, and omit what is unknown", async ({ db }) => {
+  test("a session's proofs contain factor, times and policy generation, with null for unknown values", async ({
+    db,
+  }) => {
     const app = await registerApp(db);
     const second = await currentSecond(db);
     const user = await createUser(db);
@@ -39,7 +41,9 @@ describe("what a session has proved", () => {
     });
   });
 
-  test("a proof by a bound approval is tied to the approver's factor and ends with the approval", async ({ db }) => {
+  test("a session's proof by approval names the approving factor, and is valid only as long as the approval", async ({
+    db,
+  }) => {
     const app = await registerApp(db);
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
@@ -57,14 +61,14 @@ describe("what a session has proved", () => {
     expect(row.same).toBe(true);
   });
 
-  test("a session's proofs are returned only for the account's own session", async ({ db }) => {
+  test("refuses to return proofs for a session of another account", async ({ db }) => {
     const app = await registerApp(db);
     const [one, other] = [await createActor(db, {}), await createActor(db, {})];
     const forged = { ...one, session_id: other.session_id };
     expect(await prove(db, { claims: forged, app })).toEqual({ refused: "unauthenticated" });
   });
 
-  test("a session's proofs are not returned for an unregistered app", async ({ db }) => {
+  test("refuses to return a session's proofs for an unregistered app", async ({ db }) => {
     const app = { ...(await registerApp(db)), name: "no-such-app" };
     expect(await prove(db, { claims: await createActor(db, {}), app })).toEqual({ refused: "not_found" });
   });
@@ -112,13 +116,13 @@ describe("a cross-app token", () => {
     expect(Object.keys(await redeem(db, { app, handoff }))).toEqual(["app"]);
   });
 
-  test("a cross-app token can be redeemed once", async ({ db }) => {
+  test("a cross-app token can be redeemed only once", async ({ db }) => {
     const { app, handoff } = await begun(db);
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("one of 60 concurrent redemptions of a cross-app token succeeds", async () => {
+  test("only one of 60 concurrent redemptions of a cross-app token succeeds", async () => {
     const { db, service, close } = openPools(20);
     try {
       const [app, claims] = [await registerApp(service), await createActor(db, {})];
@@ -133,7 +137,7 @@ describe("a cross-app token", () => {
     }
   });
 
-  test("only the app of a cross-app token can redeem it, and a failed try by another app doesn't use it up", async ({
+  test("only the app of a cross-app token can redeem it, and an attempt by another app doesn't use it up", async ({
     db,
   }) => {
     const { app, handoff } = await begun(db);
@@ -150,7 +154,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("a cross-app token is redeemed only with the stored proof, and for its own user", async ({ db }) => {
+  test("a cross-app token can't be redeemed with a forged proof or for another user", async ({ db }) => {
     const { app, handoff } = await begun(db);
     const victim = await createActor(db, {});
     const forgeries = [
@@ -173,7 +177,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("revoking a user's cross-app tokens revokes all outstanding ones, and none of another user", async ({ db }) => {
+  test("revoking a user's cross-app tokens revokes all outstanding ones, and no other user's", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     const second = await handOver(db, { claims, app });
     const used = await handOver(db, { claims, app });
@@ -197,7 +201,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toEqual({ refused: "token" });
   });
 
-  test("a cross-app token is void once the policy has changed, even to optional, or the factor is removed", async ({
+  test("a cross-app token is void once the MFA policy changes, even to optional, or the factor is removed", async ({
     db,
   }) => {
     const app = await registerApp(db);
@@ -222,7 +226,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("stores neither the cross-app token nor the identity backend's session", async ({ db }) => {
+  test("stores a cross-app token only as a hash, and no session of the identity backend", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.cross_app_tokens'::regclass and attnum > 0",
     );
@@ -232,7 +236,7 @@ describe("a cross-app token", () => {
   });
 });
 
-describe("the handoff functions", () => {
+describe("permissions of the handoff functions", () => {
   test("users, anon and the gateway can't call the handoff functions", async ({ db }) => {
     const rows = await db.query<{ name: string; role: string }>(`
       select p.oid::regprocedure::text as name, r.rolname as role
@@ -245,7 +249,7 @@ describe("the handoff functions", () => {
     expect(rows).toEqual([]);
   });
 
-  test("no role can call the handoff functions that trust their arguments", async ({ db }) => {
+  test("no role can call internal handoff functions, which trust their arguments", async ({ db }) => {
     for (const name of [
       "private.proof_status(private.mfa_proof)",
       "private.authenticate_app(text, bytea)",

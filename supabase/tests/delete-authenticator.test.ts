@@ -60,7 +60,7 @@ const leftOf = async (db: Database, { userId, sessionId }: { userId: string; ses
   });
 
 describe("delete_authenticator", () => {
-  test("removes one of two authenticators, and keeps what the session proved with the other", async ({ db }) => {
+  test("removing one of two authenticators keeps the session's AAL2 if it used the other one", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
     expect(answer).toMatchObject({ outcome: "deleted" });
@@ -68,7 +68,7 @@ describe("delete_authenticator", () => {
     expect(await deleteAuthenticator(db, { ...owner, factorId: otherId })).toEqual({ outcome: "not_found" });
   });
 
-  test("removing an authenticator notifies the owner in its transaction, and notifies no one if nothing was removed", async ({
+  test("removing an authenticator notifies the owner in the same transaction, and a call that removes nothing notifies no one", async ({
     db,
   }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
@@ -90,7 +90,7 @@ describe("delete_authenticator", () => {
     expect(await toldTo(db, owner)).toEqual(told);
   });
 
-  test("lowers to AAL1 the sessions that the removed authenticator raised, removes its proof, and changes nothing else", async ({
+  test("removing an authenticator lowers the sessions that used it to AAL1, and changes nothing else", async ({
     db,
   }) => {
     const owner = await createOwner(db);
@@ -101,9 +101,7 @@ describe("delete_authenticator", () => {
     });
   });
 
-  test("removes the recovery codes with the last authenticator of an account that doesn't require MFA", async ({
-    db,
-  }) => {
+  test("removing the last authenticator of an account with optional MFA removes its recovery codes", async ({ db }) => {
     const { otherId, ...owner } = await createOwner(db);
     await deleteAuthenticator(db, { ...owner, factorId: otherId });
     expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
@@ -115,7 +113,7 @@ describe("delete_authenticator", () => {
     ["is under recovery", { ...required, required: false, recovery: "in_progress" }],
     ["has an unreadable policy", { ...required, version: 2 }],
   ] as const)(
-    "keeps the last authenticator of an account that %s, without counting unverified authenticators",
+    "the last authenticator can't be removed if the account %s; unverified authenticators don't count",
     async ([, policy], { db }) => {
       const { otherId, ...owner } = await createOwner(db, { policy });
       await enrollFactor(db, { userId: owner.userId, status: "unverified" });
@@ -125,7 +123,9 @@ describe("delete_authenticator", () => {
     },
   );
 
-  test("finds only the account's own authenticators, and requires a proof by this very session", async ({ db }) => {
+  test("an authenticator can be removed only from the caller's own account, by a session that used a second factor", async ({
+    db,
+  }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     expect(await deleteAuthenticator(db, { ...owner, factorId: other.factorId })).toEqual({ outcome: "not_found" });
     const { session_id: unproved } = await signIn(db, { userId: owner.userId });
@@ -135,11 +135,11 @@ describe("delete_authenticator", () => {
     expect(await leftOf(db, other)).toMatchObject({ factors: 2, codes: 1 });
   });
 
-  test("removes only one of two authenticators when 50 concurrent calls target both and the account requires MFA", async () => {
+  test("if the account requires MFA, 50 concurrent calls against two authenticators remove only one of them", async () => {
     const { db, close } = openPool(20);
     const owner = await createOwner(db, { policy: required });
     try {
-      // One session per authenticator, so that no call is refused for a missing proof.
+      // Uses one session per authenticator, so that no call is refused for a missing second factor.
       const { session_id: otherSession } = await signIn(db, { userId: owner.userId, factorId: owner.otherId });
       const calls = Array.from({ length: 50 }, (_, n) =>
         n % 2 === 0

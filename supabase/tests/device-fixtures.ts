@@ -74,7 +74,7 @@ export async function beginRequest(db: Database, given?: App): Promise<DeviceReq
   return { client, deviceHash, userCode: String(userCode) };
 }
 
-/** Decides a request as a page or a phone does. */
+/** Approves or denies a device's request, as our page or a phone does. */
 export function decide(
   db: Database,
   { userCode, claims, approve = true }: { userCode: string; claims: Claims; approve?: boolean },

@@ -5,7 +5,7 @@ import { createUser, type Database, one, test } from "./database.ts";
 type Mailbox = "current" | "new";
 const hashOf = (side: Mailbox, userId: string) => `pkce_${side}${userId.replaceAll("-", "")}`;
 
-/** Begins a change as the identity backend stores it. */
+/** Begins an email change, as the identity backend stores it. */
 async function begin(db: Database) {
   const { id: userId, email } = await createUser(db);
   const newEmail = `new-${email}`;
@@ -45,7 +45,7 @@ const ask = (db: Database, call: string, argument: string) =>
   });
 
 describe("an email change in progress", () => {
-  test("returns an email change in progress with both addresses", async ({ db }) => {
+  test("shows an email change in progress with both addresses", async ({ db }) => {
     const { userId, email, newEmail } = await begin(db);
     expect(await ask(db, "pending_email_change", userId)).toMatchObject({ email, newEmail, agreed: null });
   });
@@ -61,7 +61,7 @@ describe("an email change in progress", () => {
   );
 
   test.for(["current", "new"] as const)(
-    "an email change is found by the link sent to the %s mailbox",
+    "an email change can be looked up by the link sent to the %s mailbox",
     async (mailbox, { db }) => {
       const { userId, email, newEmail } = await begin(db);
       expect(await ask(db, "email_change_of_link", hashOf(mailbox, userId))).toMatchObject({
@@ -74,7 +74,7 @@ describe("an email change in progress", () => {
     },
   );
 
-  test("an email change is null if none is in progress, or once its links are void", async ({ db }) => {
+  test("no email change is returned if none is in progress or its links are void", async ({ db }) => {
     const { id } = await createUser(db);
     expect(await ask(db, "pending_email_change", id)).toBe(null);
     const { userId } = await begin(db);
@@ -82,7 +82,7 @@ describe("an email change in progress", () => {
     expect(await ask(db, "pending_email_change", userId)).toBe(null);
   });
 
-  test("an email change is not found by a link of another kind", async ({ db }) => {
+  test("an email change can't be looked up by a link of another kind", async ({ db }) => {
     const { userId } = await begin(db);
     await db.query(
       `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
@@ -94,7 +94,7 @@ describe("an email change in progress", () => {
 });
 
 describe("cancel_email_change", () => {
-  test("cancelling an email change voids both links and deletes the new address, once, and leaves other emails alone", async ({
+  test("cancelling an email change voids both links and deletes the new address, only once, and leaves other links valid", async ({
     db,
   }) => {
     const { userId, email } = await begin(db);

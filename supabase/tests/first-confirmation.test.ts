@@ -50,13 +50,13 @@ const kept = {
 };
 
 describe("the first confirmation of an email", () => {
-  test("the first confirmation of an email removes everything that the sign-up sent", async ({ db }) => {
+  test("the first confirmation of an email removes all profile data that the sign-up submitted", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(fresh(user));
   });
 
-  test("the first confirmation keeps what a provider that verified the email reports", async ({ db }) => {
+  test("the first confirmation keeps the profile data from a provider that verified the email", async ({ db }) => {
     const user = await signUp(db);
     const claims = { email: user.email, email_verified: true, name: "Ada", avatar_url: "https://ada.example/a.png" };
     const identity = await createIdentity(db, { userId: user.id, email: user.email });
@@ -70,7 +70,7 @@ describe("the first confirmation of an email", () => {
     });
   });
 
-  test("the first confirmation removes identities whose email no provider has verified, and adds the email identity", async ({
+  test("the first confirmation removes identities with an unverified email, and adds the email identity", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -80,7 +80,9 @@ describe("the first confirmation of an email", () => {
     expect(identities).toEqual([{ provider: "email" }]);
   });
 
-  test("the first confirmation removes what was added before, and closes workspaces created before", async ({ db }) => {
+  test("the first confirmation removes everything added to the account earlier, and closes workspaces created earlier", async ({
+    db,
+  }) => {
     const user = await signUp(db);
     const [guest, host] = [await createUser(db), await createUser(db)];
     const founded = randomUUID();
@@ -137,7 +139,7 @@ describe("the first confirmation of an email", () => {
     );
   });
 
-  test("the first confirmation keeps an unused workspace", async ({ db }) => {
+  test("the first confirmation keeps an unused personal workspace", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     const [workspace] = await db.query("select id from public.workspaces where personal_user_id = $1", [user.id]);
@@ -145,8 +147,8 @@ describe("the first confirmation of an email", () => {
   });
 });
 
-describe("an account used before another person confirms its email", () => {
-  test("a used account starts over, even if its email changed before, and loses its password and pending change", async ({
+describe("an account that was used before its email was confirmed", () => {
+  test("confirming the email of a used account resets the account, even after an email change, and removes its password", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -173,7 +175,7 @@ describe("an account used before another person confirms its email", () => {
     expect(left).toEqual({ encrypted_password: "", email_change: "", email_change_token_new: "", sessions: 0 });
   });
 
-  test("the first confirmation keeps a password from before the first sign-in, because it may be the owner's", async ({
+  test("the first confirmation keeps the password of an account that was never used, because it may be the owner's", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -184,7 +186,7 @@ describe("an account used before another person confirms its email", () => {
   });
 });
 
-describe("another identity's address as the account's email", () => {
+describe("taking over another identity's address as the account's email", () => {
   /** Changes the email as Auth does once the identity with the account's own address is unlinked. */
   const promote = (db: Database, { id, email }: { id: string; email: string }) =>
     db.query("update auth.users set email = $2 where id = $1", [id, email]);
@@ -195,7 +197,7 @@ describe("another identity's address as the account's email", () => {
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
   ] as const)(
-    "the backend gives an account another identity's address only if a provider verified it: an address %s",
+    "an account can take over another identity's address only if a provider verified it: an address %s",
     async ([, verified, allowed], { db }) => {
       const user = await createUser(db);
       for (const [index, one] of verified.entries()) {
@@ -207,7 +209,7 @@ describe("another identity's address as the account's email", () => {
     },
   );
 
-  test("an account gets another identity's address if the email identity has the same one", async ({ db }) => {
+  test("an account can take over another identity's address if its email identity has the same one", async ({ db }) => {
     const user = await createUser(db);
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false });
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false, provider: "email" });
@@ -215,8 +217,8 @@ describe("another identity's address as the account's email", () => {
   });
 });
 
-describe("an account starts over", () => {
-  test("an account starts over once: what its owner sets later is kept", async ({ db }) => {
+describe("when an account is reset by its first confirmation", () => {
+  test("an account is reset only once, and keeps what its owner sets later", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     await db.query("select set_config('gatehouse.first_confirmation', '', true)");
@@ -226,7 +228,7 @@ describe("an account starts over", () => {
     expect(await accountOf(db, user.id)).toMatchObject({ display_name: "Ada", metadata: { name: "Ada" } });
   });
 
-  test("an account created and confirmed in one transaction does not start over", async ({ db }) => {
+  test("an account that is created and confirmed in one transaction is not reset", async ({ db }) => {
     const user = await createUser(db, { userMetadata: sent });
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(kept);
@@ -236,7 +238,7 @@ describe("an account starts over", () => {
     ["499 milliseconds", true],
     ["500 milliseconds", false],
   ] as const)(
-    "an account that an invitation created does not start over: invited after %s",
+    "an account that an invitation created is not reset: invited after %s",
     async ([after, keeps], { db }) => {
       const user = await signUp(db);
       await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
@@ -248,7 +250,7 @@ describe("an account starts over", () => {
     },
   );
 
-  test("an account in use does not start over if it gets its first email through a change", async ({ db }) => {
+  test("an account that gets its first email through a change, after use, is not reset", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
     await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);
@@ -282,7 +284,7 @@ describe("remove_unproven_password", () => {
     ["to reset the password", { token: "recovery" }, "recovery", true],
     ["to a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
   ] as const)(
-    "removes an unproven password only by a matching link, sent in the last hour, to an unconfirmed account: a link %s",
+    "removes an unproven password only if the link matches, is less than an hour old, and belongs to an unconfirmed account: a link %s",
     async ([, link, type, removed], { db }) => {
       const {
         age = "0",

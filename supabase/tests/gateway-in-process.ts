@@ -19,9 +19,9 @@ export type InProcessGateway = {
 };
 
 /**
- * Assembles what a function's isolate does, in this process.
+ * Assembles a gateway from the same parts as in a function's isolate, in this process.
  * @param settings environment variables in addition to the stack's
- * @param write receives its log
+ * @param write receives the gateway's log
  * @param limits replace the default limits
  */
 export async function openGateway(

@@ -33,13 +33,15 @@ describe("the stored MFA policy", () => {
     expect(written).toEqual({ provider: "google" });
   });
 
-  test("keeping the policy leaves other metadata to its writers", async ({ db }) => {
+  test("metadata writes can change everything except the MFA policy", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { provider: "email", platform_required_mfa: policy } });
     const metadata = { provider: "google", providers: ["google"], platform_required_mfa: policy };
     expect(await writeMetadata(db, { id, metadata })).toEqual(metadata);
   });
 
-  test("the policy's own function can change the stored policy, and later writes keep it again", async ({ db }) => {
+  test("the policy's own function can change the stored policy, and later metadata writes keep the change", async ({
+    db,
+  }) => {
     const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
     const next = { ...policy, generation: 2 };
     await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");

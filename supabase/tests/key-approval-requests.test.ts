@@ -66,8 +66,8 @@ async function emailsTo(
   return people.map(({ id }) => rows.find((row) => row.id === id)?.emails ?? 0);
 }
 
-describe("a request for approval", () => {
-  test("a workspace requests approval once, with one email for each active admin", async ({ db }) => {
+describe("requesting approval for keys", () => {
+  test("a workspace requests approval only once, with one email to each active admin", async ({ db }) => {
     const admins = [await createAdmin(db), await createAdmin(db)];
     const banned = await createAdmin(db);
     await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [banned.id]);
@@ -97,7 +97,7 @@ describe("a request for approval", () => {
     expect(await request(db, owner.id, workspaceId)).toEqual({ outcome: "read", approved: true, request: null });
   });
 
-  test("a request for approval is withdrawn by its timestamp, and sends no second email if repeated within a day", async ({
+  test("a request for approval is withdrawn by its timestamp, and repeating it within a day sends no second email", async ({
     db,
   }) => {
     const admin = await createAdmin(db);
@@ -114,7 +114,7 @@ describe("a request for approval", () => {
     { hours: 23, emails: 1 },
     { hours: 24, emails: 2 },
   ])(
-    "a request repeated $hours hours after the first email has sent $emails email(s) in total",
+    "if a request for approval is repeated $hours hours after the first email, $emails email(s) are sent in total",
     async ({ hours, emails }, { db }) => {
       const admin = await createAdmin(db);
       const { workspaceId, owner } = await createWorkspace(db);
@@ -129,7 +129,7 @@ describe("a request for approval", () => {
     },
   );
 
-  test("emails one member's requests five times a day, and queues each of them", async ({ db }) => {
+  test("at most five of a member's requests a day are emailed, and all of them are queued", async ({ db }) => {
     const admin = await createAdmin(db);
     const { owner } = await createWorkspace(db);
     for (let made = 0; made < 6; made += 1) {
@@ -140,7 +140,9 @@ describe("a request for approval", () => {
     }
   });
 
-  test("an email counts towards its requester's five a day even if another member requests again", async ({ db }) => {
+  test("an email counts towards the daily five of the member who requested it, even if another member requests again", async ({
+    db,
+  }) => {
     const [admin, member, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (let made = 0; made < 12; made += 1) {
       const { workspaceId } = await createWorkspace(db);
@@ -151,7 +153,7 @@ describe("a request for approval", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([5 + 5]);
   });
 
-  test("requests for approval wait in the queue, oldest first, page by page, and are counted", async ({ db }) => {
+  test("the queue of requests lists the oldest first, page by page, with their number", async ({ db }) => {
     await db.query("delete from ai.key_approval_requests where state = 'open'", []);
     const workspaces: string[] = [];
     for (let made = 0; made < 3; made += 1) {
@@ -179,7 +181,7 @@ describe("a request for approval", () => {
   });
 });
 
-describe("an answer to a request for approval", () => {
+describe("answering a request for approval", () => {
   test("an admin declines a request with a reason that members see, and the workspace can request again", async ({
     db,
   }) => {
@@ -208,7 +210,7 @@ describe("an answer to a request for approval", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([2]);
   });
 
-  test("approving the workspace answers its request, whether or not the admin saw it", async ({ db }) => {
+  test("approving a workspace answers its open request, even if the admin did not see it", async ({ db }) => {
     const admin = await createAdmin(db);
     for (const saw of [true, false]) {
       const { workspaceId, owner } = await createWorkspace(db);
@@ -255,7 +257,7 @@ describe("an answer to a request for approval", () => {
 });
 
 describe("concurrent requests and answers", () => {
-  test("concurrent callers make one request with one email, and only one of many answers counts", async () => {
+  test("concurrent callers create one request with one email, and only one of many concurrent answers counts", async () => {
     const { db, close } = openPool(20);
     const [admin, owner, workspace] = [randomUUID(), randomUUID(), randomUUID()];
     try {

@@ -15,8 +15,8 @@ const kinds = [
 ] as const;
 
 /**
- * Requests an email.
- * @returns how long it has to wait, or null if it may be sent
+ * Begins an attempt to send an email.
+ * @returns the seconds until the email may be sent, or null if it may be sent now
  */
 async function waitOf(db: Database, changes: Parameters<typeof anAttempt>[0]): Promise<number | null> {
   const begun = await begin(db, anAttempt(changes));
@@ -35,7 +35,7 @@ async function sentAgo(db: Database, { column, seconds }: { column: string; seco
 
 describe("an email with a link", () => {
   test.for(kinds)(
-    "an email of kind $mail is not sent while the last email of that kind is younger than three minutes",
+    "an email of kind $mail is not sent again within three minutes of the last one",
     async ({ mail, action, column }, { db }) => {
       const young = await sentAgo(db, { column, seconds: 179 });
       const old = await sentAgo(db, { column, seconds: 180 });
@@ -51,7 +51,7 @@ describe("an email with a link", () => {
     },
   );
 
-  test("an email with a link does not wait for an email of another kind", async ({ db }) => {
+  test("an email with a link is sent even if an email of another kind was just sent", async ({ db }) => {
     const { email } = await sentAgo(db, { column: "recovery_sent_at", seconds: 0 });
     expect(await waitOf(db, { action: "mail", mail: "confirmation_mail", email })).toBeNull();
     expect(await waitOf(db, { action: "sign_up", mail: "sign_up_mail", email })).toBeNull();
@@ -71,7 +71,7 @@ describe("an email with a link", () => {
     }
   });
 
-  test("an email that was not sent delays no other email", async ({ db }) => {
+  test("an attempt whose email was not sent does not block the next email", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     const begun = await begin(db, attempt);
     if (begun.allowed) await settle(db, begun.attemptId, "void");
@@ -79,18 +79,18 @@ describe("an email with a link", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: 30 });
   });
 
-  test("an email with a link counts as an attempt even if it has to wait", async ({ db }) => {
+  test("an attempt to send an email with a link counts even if no email is sent", async ({ db }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     for (let made = 0; made < 5; made += 1) expect(await begin(db, attempt)).toMatchObject({ allowed: true });
     expect(await begin(db, attempt)).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("an email with a link may omit its kind, but can't have an unknown kind", async ({ db }) => {
+  test("an attempt to send an email may omit its kind, but can't have an unknown kind", async ({ db }) => {
     expect(await waitOf(db, { action: "mail" })).toBeNull();
     expect((await failureOf(() => begin(db, anAttempt({ action: "mail", mail: "failure" })))).code).toBe("22023");
   });
 
-  test(`sends one email with a link for ${callers} concurrent callers`, async () => {
+  test(`${callers} concurrent callers send only one email with a link`, async () => {
     const { db, close } = openPool(20);
     try {
       const { email } = anAttempt();
@@ -105,7 +105,7 @@ describe("an email with a link", () => {
     }
   });
 
-  test("an email with a link waits as long as the identity backend's own interval", async ({ db }) => {
+  test("the minimum interval between emails with a link equals the identity backend's own", async ({ db }) => {
     const { seconds } = await one<{ seconds: number }>(db, {
       sql: "select extract(epoch from private.mail_pause())::integer as seconds",
     });

@@ -2,7 +2,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import type { Claims, Database } from "./database.ts";
 
-/** What runs statements: a test's transaction, or connections of a pool. */
+/** A test's transaction, or the connections of a pool, on which statements run. */
 type Runner = Pick<Database, "query" | "asRole"> | { query(sql: string, values: unknown[]): Promise<unknown[]> };
 
 /** A challenge as its browser sees it. */
@@ -47,7 +47,7 @@ export async function beginChallenge(
 
 const device = { name: "Phone", platform: "ios", localAuthentication: "biometric" };
 
-/** Decides a QR challenge as a phone does. */
+/** Approves or rejects a QR challenge, as a phone does. */
 export function decideQr(
   db: Runner,
   { begun, claims, approve = true, secret }: { begun: Begun; claims: Claims; approve?: boolean; secret?: string },
@@ -56,7 +56,7 @@ export function decideQr(
   return call(db, "decide_qr_challenge", { id: begun.id, secretHash, claims, approve, device });
 }
 
-/** Decides a request for a second factor as a phone does. */
+/** Approves or rejects a request for a second factor, as a phone does. */
 export function decideMobile(
   db: Runner,
   { begun, claims, approve = true, pairCode }: { begun: Begun; claims: Claims; approve?: boolean; pairCode?: string },
@@ -65,7 +65,7 @@ export function decideMobile(
   return call(db, "decide_mobile_approval", { id: begun.id, claims, approve, pairCodeHash, device });
 }
 
-/** Polls as the requesting browser, and returns what the poll claims or binds. */
+/** Polls as the requesting browser, which claims or binds an approved challenge. Returns the poll's answer. */
 export function poll<Answer>(
   db: Runner,
   name: "claim_qr_challenge" | "bind_mobile_approval",

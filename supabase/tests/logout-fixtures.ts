@@ -43,7 +43,7 @@ export async function openSatelliteLogin(db: Database, { claims, app }: { claims
 }
 
 /**
- * Opens an OpenID client's login with what the session has proved.
+ * Opens an OpenID client's login with the session's MFA proof.
  * @returns its sid
  */
 export async function openClientLogin(
@@ -78,7 +78,7 @@ export async function openClientLogin(
   return id;
 }
 
-/** Returns the logins of an account for which a notice is queued, once per notice. */
+/** Returns the sids of an account's queued logout notices, one entry per notice. */
 export async function queuedLogouts(db: Database, userId: string): Promise<string[]> {
   const rows = await db.query<{ sid: string }>("select sid from private.logout_notices where user_id = $1", [userId]);
   return rows.map(({ sid }) => sid).sort();

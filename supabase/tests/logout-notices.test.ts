@@ -119,7 +119,7 @@ describe("queued logout notices", () => {
     expect(await queuedLogouts(db, all.userId)).toEqual(expected(all));
   });
 
-  test("queues one logout notice per login, however many changes end it in succession", async ({ db }) => {
+  test("queues only one logout notice per login, even if several changes would end it", async ({ db }) => {
     const all = await scene(db);
     const { claims, userId } = all;
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
@@ -130,7 +130,7 @@ describe("queued logout notices", () => {
     expect(await queuedLogouts(db, userId)).toEqual(allLogins(all));
   });
 
-  test("queues logout notices for logins of the ended session only", async ({ db }) => {
+  test("ending a session queues logout notices only for logins of that session", async ({ db }) => {
     const { claims, satellite, client } = await scene(db);
     const elsewhere = await signIn(db, { userId: claims.sub, factorId: await factorOf(db, claims) });
     const theirs = [
@@ -218,13 +218,13 @@ describe("changes that queue no logout notice", () => {
         await refreshSession(db, { app: satellite, hash: appHash, successor: newHash() });
       },
     ],
-  ])("no logout notice is queued %s", async ([, change], { db }) => {
+  ])("queues no logout notice %s", async ([, change], { db }) => {
     const all = await scene(db);
     await change(db, all);
     expect(await queuedLogouts(db, all.userId)).toEqual([]);
   });
 
-  test("queues no logout notice for an expired login, exact to the moment", async ({ db }) => {
+  test("queues no logout notice for a login from the exact moment when it expires", async ({ db }) => {
     const { claims, userId, satelliteLogin, clientLogin, deviceLogin } = await scene(db);
     const expire = (end: string) =>
       db.query(
@@ -276,7 +276,7 @@ describe("claiming logout notices", () => {
     return all;
   };
 
-  test("claiming a logout notice returns what the logout token needs", async ({ db }) => {
+  test("claiming a logout notice returns the app, URL, person and session id for the logout token", async ({ db }) => {
     const { userId, satellite, satelliteLogin } = await ended(db);
     expect(await claim(db)).toContainEqual({
       id: expect.any(String),
@@ -308,7 +308,7 @@ describe("claiming logout notices", () => {
     expect(rows.map((row) => row.seconds)).toEqual([seconds, seconds]);
   });
 
-  test("marks the first attempt to send a notice after a day as the last", async ({ db }) => {
+  test("the first attempt to send a logout notice after a day is marked as the last", async ({ db }) => {
     const { userId } = await ended(db);
     const since = (interval: string) =>
       db.query(
@@ -321,7 +321,7 @@ describe("claiming logout notices", () => {
     expect((await claim(db)).map(({ is_last }) => is_last)).toEqual([false, false]);
   });
 
-  test("claims one of two notices about a login, and drops the other notice", async ({ db }) => {
+  test("of two logout notices about a login, one is claimed and the other dropped", async ({ db }) => {
     const all = await ended(db);
     await db.query(
       "insert into private.logout_notices (app_id, user_id, sid) select app_id, user_id, sid from private.logout_notices where user_id = $1",

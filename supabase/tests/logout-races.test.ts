@@ -56,10 +56,10 @@ const signOut = (line: Database, { claims }: Scene) =>
   line.query("delete from auth.sessions where id = $1", [claims.session_id]);
 const distinct = async (scene: Scene) => [...new Set(await queuedLogouts(scene.db, scene.claims.sub))];
 
-test("a sign-out and a concurrent removal of the factor end the same logins without a deadlock", () =>
+test("signing out while the second factor is removed ends the same logins, without a deadlock", () =>
   withLogins(async (scene) => {
     const { claims, factorId, first, second, db } = scene;
-    // As Supabase Auth removes a factor: the factor first, then the sessions that it raised.
+    // Removes a factor as Supabase Auth does: the factor first, then the sessions that it raised.
     await first.client.query("begin");
     await first.db.query("delete from auth.mfa_factors where id = $1", [factorId]);
     await second.client.query("begin");
@@ -74,7 +74,7 @@ test("a sign-out and a concurrent removal of the factor end the same logins with
     expect(await distinct(scene)).toEqual(scene.logins);
   }));
 
-test("a sign-out at the backend and a concurrent sign-out everywhere don't deadlock", () =>
+test("signing out at the identity backend while signing out everywhere doesn't deadlock", () =>
   withLogins(async (scene) => {
     const { claims, service, first, db } = scene;
     await first.client.query("begin");
@@ -89,10 +89,10 @@ test("a sign-out at the backend and a concurrent sign-out everywhere don't deadl
 test.each([
   ["everywhere", (actor: string) => ({ name: "sign_out_everywhere", actor })],
   ["of other sessions", () => ({ name: "end_other_sessions", actor: randomUUID() })],
-])("a sign-out at the backend records its event while a sign-out %s waits for another session", (_, called) =>
+])("a sign-out at the identity backend records its event while a sign-out %s waits for another session", (_, called) =>
   withLogins(async (scene) => {
     const { claims, service, first, second, db } = scene;
-    // Sessions end in the order of their ids.
+    // Sessions end in the order of their ids, so this session ends first.
     const waitedFor = `00000000-0000-4000-8000-${randomUUID().slice(-12)}`;
     await db.query("insert into auth.sessions (id, user_id, created_at, updated_at) values ($1, $2, now(), now())", [
       waitedFor,
@@ -117,7 +117,7 @@ test.each([
   }),
 );
 
-test("a policy change and a concurrent sign-out don't wait for each other", () =>
+test("a change of the MFA policy and a concurrent sign-out don't wait for each other", () =>
   withLogins(async (scene) => {
     const { claims, first, second } = scene;
     await first.client.query("begin");
@@ -157,7 +157,7 @@ test("many concurrent changes queue one notice for each login, and exactly one c
     expect(sids).toEqual([...new Set(sids)]);
   }));
 
-test("a sign-out waits for a login that is being opened, and queues its notice", () =>
+test("a sign-out waits for a login in progress, and queues that login's logout notice", () =>
   withLogins(async (scene) => {
     const { service, claims, first, second, db } = scene;
     const app = await registerSatellite(service, "https://127.0.0.1:1/");
@@ -171,7 +171,7 @@ test("a sign-out waits for a login that is being opened, and queues its notice",
     expect(await distinct(scene)).toHaveLength(3);
   }));
 
-test("a login opened during a sign-out is refused afterwards", () =>
+test("a login in progress is refused if its session signs out meanwhile", () =>
   withLogins(async (scene) => {
     const { service, claims, first, db } = scene;
     const app = await registerSatellite(service, "https://127.0.0.1:1/");

@@ -5,7 +5,9 @@ import { createGatewayTenant, type GatewayTenant } from "./ai-gateway-tenant.ts"
 /** A caller of the Messages API, with Anthropic's client. */
 export type MessagesTenant = GatewayTenant & {
   anthropic: Anthropic;
-  /** Makes a model that is served by these models of the demo provider in order, at the prices of `demo-messages`. */
+  /**
+   * Creates a model with these models of the demo provider as its routes, in order, at the prices of `demo-messages`.
+   */
   addModel: (...providerModels: string[]) => Promise<string>;
 };
 

@@ -45,7 +45,7 @@ async function withCodes(db: Database) {
 }
 
 describe("recovery codes", () => {
-  test("replaces an account's recovery codes as a set", async ({ db }) => {
+  test("new recovery codes replace all of an account's codes", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const renewed = newHashes();
     await replace(db, { userId, hashes: renewed });
@@ -56,7 +56,7 @@ describe("recovery codes", () => {
     expect(await stateOf(db, { userId, session })).toEqual({ left: 0, createdAt: null, unfinished: false });
   });
 
-  test("recovery codes from concurrent replacements form one set", async () => {
+  test("concurrent replacements leave the recovery codes of only one of them", async () => {
     const { db, close } = openPool(20);
     const userId = randomUUID();
     try {
@@ -72,7 +72,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("new recovery codes end every other session, without events for those sign-outs", async ({ db }) => {
+  test("new recovery codes end every other session, without events for these sign-outs", async ({ db }) => {
     const { userId, hash } = await withCodes(db);
     const [kept, other] = [await signIn(db, { userId }), await signIn(db, { userId })];
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -95,14 +95,14 @@ describe("recovery codes", () => {
     expect((await stateOf(db, other)).left).toBe(10);
   });
 
-  test("recovery codes that were never used leave nothing to resume", async ({ db }) => {
+  test("unused recovery codes leave nothing to resume", async ({ db }) => {
     const { userId, session } = await withCodes(db);
     expect(await begin(db, { userId, session })).toBeNull();
   });
 });
 
-describe("a use of a code", () => {
-  test("using a recovery code reserves it until completed, and then uses it up", async ({ db }) => {
+describe("using a recovery code", () => {
+  test("using a recovery code reserves the code, and completing the use consumes it", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     const id = await begin(db, { userId, hash, session });
     expect(id).not.toBeNull();
@@ -114,7 +114,7 @@ describe("a use of a code", () => {
     expect(await stateOf(db, { userId, session })).toMatchObject({ left: 9, unfinished: false });
   });
 
-  test("the session that began to use a recovery code can resume without a code if the use failed midway", async ({
+  test("if the use of a recovery code fails midway, the same session can resume it without the code", async ({
     db,
   }) => {
     const { userId, hash, session } = await withCodes(db);
@@ -126,9 +126,7 @@ describe("a use of a code", () => {
     expect((await stateOf(db, { userId, session })).left).toBe(9);
   });
 
-  test("another session with the same recovery code can resume a use that failed midway, and takes it over", async ({
-    db,
-  }) => {
+  test("if the use of a recovery code fails midway, another session can take it over with the code", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     const later = randomUUID();
@@ -137,7 +135,9 @@ describe("a use of a code", () => {
     expect(await stateOf(db, { userId, session: later })).toMatchObject({ unfinished: true });
   });
 
-  test("using a recovery code can be resumed 30 s after its request died, and not before", async ({ db }) => {
+  test("if the request that uses a recovery code dies, the use can be resumed after 30 s, and not before", async ({
+    db,
+  }) => {
     const { userId, hash, session } = await withCodes(db);
     await begin(db, { userId, hash, session });
     await backdate(db, { column: "lease_expires_at", seconds: 29.9 });
@@ -146,7 +146,7 @@ describe("a use of a code", () => {
     expect(await begin(db, { userId, session })).not.toBeNull();
   });
 
-  test("using a recovery code can be resumed within a day, and not later", async ({ db }) => {
+  test("the use of a recovery code can be resumed for one day", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     await backdate(db, { column: "used_at", seconds: 24 * 3_600 - 1 });
@@ -160,7 +160,7 @@ describe("a use of a code", () => {
     expect(await stateOf(db, { userId, session })).toMatchObject({ unfinished: false });
   });
 
-  test(`one of ${callers} concurrent callers can use a recovery code, and one can retry`, async () => {
+  test(`of ${callers} concurrent callers, only one can use a recovery code, and only one can resume its use`, async () => {
     const { db, close } = openPool(callers);
     const userId = randomUUID();
     const hash = newHash();
@@ -188,7 +188,7 @@ describe("a use of a code", () => {
   });
 });
 
-describe("required MFA after using a recovery code", () => {
+describe("required MFA after the use of a recovery code", () => {
   const policyOf = async (db: Database, userId: string) =>
     (
       await one<{ metadata: { platform_required_mfa?: Record<string, unknown> } }>(db, {
@@ -197,7 +197,7 @@ describe("required MFA after using a recovery code", () => {
       })
     ).metadata;
 
-  test("required MFA accepts no earlier proof once a recovery code was used, and stays required", async ({ db }) => {
+  test("after a recovery code is used, MFA stays required and accepts no earlier second factor", async ({ db }) => {
     const claims = await createActor(db, { mfa: "required, at AAL2" });
     const satisfied = async () =>
       (
@@ -224,9 +224,7 @@ describe("required MFA after using a recovery code", () => {
     expect(await policyOf(db, claims.sub)).toHaveProperty("platform_required_mfa.required", true);
   });
 
-  test("after using a recovery code, an account is open once no authenticator is left, and not before", async ({
-    db,
-  }) => {
+  test("an account that used a recovery code is blocked until no authenticator is left", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "required, at AAL2" });
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -240,7 +238,7 @@ describe("required MFA after using a recovery code", () => {
     });
   });
 
-  test("an account without a policy has optional MFA after a recovery too", async ({ db }) => {
+  test("an account without an MFA policy has optional MFA after it uses a recovery code", async ({ db }) => {
     const { sub } = await createActor(db, {});
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -250,7 +248,7 @@ describe("required MFA after using a recovery code", () => {
     });
   });
 
-  test("an account stays closed if an older use of a recovery code is completed after a newer recovery began", async ({
+  test("an account stays blocked if an older use of a recovery code is completed after a newer recovery began", async ({
     db,
   }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });
@@ -266,7 +264,7 @@ describe("required MFA after using a recovery code", () => {
     expect(await policyOf(db, sub)).toHaveProperty("platform_required_mfa.recovery", "in_progress");
   });
 
-  test("an unreadable policy blocks the use of recovery codes", async ({ db }) => {
+  test("an unreadable MFA policy blocks the use of recovery codes", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "malformed policy" });
     const [hash, before] = [newHash(), await policyOf(db, sub)];
     await replace(db, { userId: sub, hashes: [hash] });

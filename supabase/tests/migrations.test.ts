@@ -21,7 +21,7 @@ describe("migrations", () => {
     expect(new Set(times).size).toBe(files.length);
   });
 
-  test("migrations include the three that operators are instructed to apply", () => {
+  test("migration files include the three that the operator's guide names", () => {
     expect(files).toEqual(
       expect.arrayContaining([
         "20260906100000_external_provider_costs.sql",
@@ -35,7 +35,7 @@ describe("migrations", () => {
 // Only the source shows these properties: the catalogue does not distinguish a default from a choice, and has no file
 // comments.
 describe("schema files", () => {
-  test("schema files contain functions", () => {
+  test("the schema files contain functions to check", () => {
     expect(functions.length).toBeGreaterThan(0);
   });
 
@@ -46,7 +46,7 @@ describe("schema files", () => {
     expect(silent.map(({ name }) => name)).toEqual([]);
   });
 
-  test("schema files explain each security definer", () => {
+  test("schema files explain why a function is a security definer", () => {
     const unexplained = functions.filter(({ head, before }) => /security definer/.test(head) && !/^-- /.test(before));
     expect(unexplained.map(({ name }) => name)).toEqual([]);
   });

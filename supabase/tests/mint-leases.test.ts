@@ -15,7 +15,7 @@ async function take(db: Pick<Database, "query">, userId: string): Promise<Lease>
 const release = (db: Pick<Database, "query">, leaseId: string | undefined) =>
   db.query("select private.release_mint_lease($1)", [leaseId]);
 
-describe("minting a session for an account", () => {
+describe("leases for minting an account's session", () => {
   test("only one caller at a time can mint a session for an account, until the lease is released", async ({ db }) => {
     const { id, email } = await createUser(db);
     const first = await take(db, id);
@@ -27,13 +27,15 @@ describe("minting a session for an account", () => {
     expect(await take(db, id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("minting a session does not block another account, which has its own lease", async ({ db }) => {
+  test("minting a session for one account does not block another account", async ({ db }) => {
     const [mine, other] = [await createUser(db), await createUser(db)];
     expect(await take(db, mine.id)).toMatchObject({ outcome: "taken" });
     expect(await take(db, other.id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("a session can be minted again 20 seconds after a server died with the lease", async ({ db }) => {
+  test("if a server dies with a lease, a session for the account can be minted again after 20 seconds", async ({
+    db,
+  }) => {
     const { id } = await createUser(db);
     const { leaseId } = await take(db, id);
     const age = (seconds: number) =>
@@ -63,7 +65,7 @@ describe("minting a session for an account", () => {
     expect(await take(db, id)).toEqual({ outcome: "no_email" });
   });
 
-  test("minting a session does not delay the account's next password-reset email once its link is used", async ({
+  test("minting a session does not delay the account's next password-reset email once the minting link is used", async ({
     db,
   }) => {
     const { id } = await createUser(db);
@@ -79,7 +81,7 @@ describe("minting a session for an account", () => {
     expect(await sentAt()).toBeNull();
   });
 
-  test(`one of ${callers} concurrent callers may mint a session for an account`, async () => {
+  test(`only one of ${callers} concurrent callers may mint a session for an account`, async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

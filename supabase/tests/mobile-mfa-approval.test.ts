@@ -37,7 +37,9 @@ const policyOf = (db: Database, claims: Claims) =>
   });
 
 describe("a request for approval on the phone", () => {
-  test("a request for approval lasts five minutes, and stores neither secret nor pair code", async ({ db }) => {
+  test("a request for approval lasts five minutes, and stores neither its secret nor its pair code in plain text", async ({
+    db,
+  }) => {
     const { browser, begun } = await setUp(db);
     const row = await one(db, {
       sql: `select extract(epoch from expires_at - created_at)::int as seconds, to_jsonb(c)::text as text
@@ -50,7 +52,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("created");
   });
 
-  test("an approved request is bound to the requesting session for 12 hours, and satisfies its account's policy", async ({
+  test("an approval on the phone is bound to the requesting session for 12 hours, and satisfies the account's MFA policy", async ({
     db,
   }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
@@ -77,7 +79,7 @@ describe("a request for approval on the phone", () => {
     });
   });
 
-  test("distinguishes a session's own proof from an approval", async ({ db }) => {
+  test("distinguishes a session's own second factor from an approval", async ({ db }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
@@ -123,7 +125,7 @@ describe("a request for approval on the phone", () => {
         return browser;
       },
     ],
-  ] as const)("an approval does not count if %s", async ([, change], { db }) => {
+  ] as const)("an approval on the phone is not valid if %s", async ([, change], { db }) => {
     const set = await setUp(db);
     await decideMobile(db, { begun: set.begun, claims: set.phone });
     await bind(db, { begun: set.begun, claims: set.browser });
@@ -132,7 +134,7 @@ describe("a request for approval on the phone", () => {
     expect(rows).toEqual([]);
   });
 
-  test("an approval counts only if the phone proved its factor after the policy's boundary, regardless of approval time", async ({
+  test("an approval is valid only if the phone used its second factor after the policy's boundary, regardless of when it approved", async ({
     db,
   }) => {
     const { user, browser, phone, begun } = await setUp(db);
@@ -145,7 +147,7 @@ describe("a request for approval on the phone", () => {
     expect(await policyOf(db, browser)).toMatchObject({ satisfied: false });
   });
 
-  test("an approval is rejected instead of bound if binding would not satisfy the policy", async ({ db }) => {
+  test("an approval is rejected if binding it would not satisfy the MFA policy", async ({ db }) => {
     const { user, factorId, browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await enrollFactor(db, { userId: user.id });
@@ -180,7 +182,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("locked");
   });
 
-  test("a request for approval is rejected once, without its code", async ({ db }) => {
+  test("a request for approval can be rejected without its code, only once", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     expect(await decideMobile(db, { begun, claims: phone, approve: false, pairCode: "" })).toEqual({
       outcome: "rejected",
@@ -241,7 +243,7 @@ describe("a request for approval on the phone", () => {
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "forbidden" });
   });
 
-  test("a request for approval is listed with the requesting device, address and time, and without its code", async ({
+  test("the phone lists a request for approval with its device, address and time, but without its code", async ({
     db,
   }) => {
     const { phone, begun } = await setUp(db);
@@ -261,7 +263,7 @@ describe("a request for approval on the phone", () => {
     expect(await call(db, "pending_mobile_approvals", phone)).toEqual({ outcome: "listed", approvals: [] });
   });
 
-  test("a request can't be approved after it expired, or bound even if approved before", async ({ db }) => {
+  test("an expired request can't be approved, and can't be bound even if it was approved in time", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await expire(db, begun);
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "expired" });
@@ -272,7 +274,9 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun: next, claims: browser })).toBe("expired");
   });
 
-  test("a request can't be bound by another session, or found with a wrong secret or id", async ({ db }) => {
+  test("another session can't bind a request for approval, and a wrong secret or id does not find it", async ({
+    db,
+  }) => {
     const { user, phone, browser, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     const sibling = await signIn(db, { userId: user.id });
@@ -291,7 +295,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("not_found");
   });
 
-  test("a request for approval is deleted once it is no longer valid, and not before", async ({ db }) => {
+  test("a request for approval is deleted only once it is no longer valid", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
@@ -335,7 +339,7 @@ async function setBoundary(db: Database, { userId, boundary }: { userId: string;
   ]);
 }
 
-test("one of 60 concurrent approvals counts, one poll binds it, and five wrong codes lock a request", async () => {
+test("under 60 concurrent calls, one approval counts, one poll binds it, and five wrong codes lock a request", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

@@ -52,7 +52,7 @@ describe("a new user", () => {
     expect(row).toEqual({ display_name: name });
   });
 
-  test("a new user without email and metadata still gets a name", async ({ db }) => {
+  test("a new user without an email or metadata still gets a name", async ({ db }) => {
     const id = randomUUID();
     await db.query(insertUser, [id, null, null]);
     const row = await one(db, { sql: "select display_name from public.profiles where id = $1", values: [id] });
@@ -64,7 +64,7 @@ describe("a new user", () => {
     ["http://x.test/a.png", null],
     ["javascript:alert(1)", null],
     [`https://x.test/${"a".repeat(2100)}`, null],
-  ] as const)("a new user with the picture %s gets the picture %s", async ([picture, kept], { db }) => {
+  ] as const)("a new user with the picture URL %s gets the picture %s", async ([picture, kept], { db }) => {
     const user = await createUser(db, { userMetadata: { avatar_url: picture } });
     const row = await one(db, { sql: "select avatar_url from public.profiles where id = $1", values: [user.id] });
     expect(row).toEqual({ avatar_url: kept });
@@ -83,9 +83,7 @@ describe("a new user", () => {
     await expect(made).rejects.toThrow("larger than 2400 bytes");
   });
 
-  test("sets up a new user that the identity backend's own role inserts, which may write none of our tables", async ({
-    db,
-  }) => {
+  test("a new user gets a profile although the identity backend's role can't write to our tables", async ({ db }) => {
     const row = await one(db, {
       sql: `select
               has_table_privilege('supabase_auth_admin', 'auth.users', 'insert') as inserts,

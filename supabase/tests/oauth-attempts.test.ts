@@ -29,14 +29,14 @@ async function createMember(db: Database) {
   return user;
 }
 
-/** Creates an account as the flow itself does. */
+/** Creates an account that was never signed in to, as an OAuth flow does. */
 async function createNewcomer(db: Database) {
   const user = await createUser(db);
   await db.query("update auth.users set created_at = now() + interval '1 second' where id = $1", [user.id]);
   return user;
 }
 
-describe("an OAuth attempt", () => {
+describe("an OAuth attempt and its flow at the identity backend", () => {
   test("only the server can use OAuth attempts", async ({ db }) => {
     const claims = await signIn(db, { userId: (await createMember(db)).id });
     for (const call of [
@@ -68,7 +68,7 @@ describe("an OAuth attempt", () => {
     });
   });
 
-  test("an OAuth attempt returns its result without changing anything", async ({ db }) => {
+  test("inspecting an OAuth attempt returns its result and changes nothing", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     for (const _ of [1, 2])
@@ -83,7 +83,7 @@ describe("an OAuth attempt", () => {
       });
   });
 
-  test("returns the identity of the attempt's flow, even if the account has other identities of the provider", async ({
+  test("inspecting an OAuth attempt returns the identity that its flow used, even if the account has others of the same provider", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -97,13 +97,13 @@ describe("an OAuth attempt", () => {
   test.for([
     ["another code", { code: crypto.randomUUID() }],
     ["another verifier", { challenge: "another" }],
-  ] as const)("an OAuth attempt finds no flow with %s", async ([, other], { db }) => {
+  ] as const)("inspecting an OAuth attempt finds no result with %s", async ([, other], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });
   });
 
-  test("an OAuth attempt finds no flow by another provider's code", async ({ db }) => {
+  test("inspecting an OAuth attempt finds no result with another provider's code", async ({ db }) => {
     const { id, email } = await createMember(db);
     const google = await visit(db, { userId: id, identity: { userId: id, email } });
     const github = await visit(db, {
@@ -118,12 +118,15 @@ describe("an OAuth attempt", () => {
     ["banned", "banned_until = now() + interval '1 hour'", true],
     ["banned until a moment ago", "banned_until = now()", false],
     ["deleted", "deleted_at = now()", true],
-  ] as const)("an OAuth attempt reports that an account is %s", async ([, change, closed], { db }) => {
-    const { id, email } = await createMember(db);
-    const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
-    await db.query(`update auth.users set ${change} where id = $1`, [id]);
-    expect(await inspect(db, attempt)).toMatchObject({ flow: { closed } });
-  });
+  ] as const)(
+    "inspecting an OAuth attempt shows whether the account is closed: %s",
+    async ([, change, closed], { db }) => {
+      const { id, email } = await createMember(db);
+      const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
+      await db.query(`update auth.users set ${change} where id = $1`, [id]);
+      expect(await inspect(db, attempt)).toMatchObject({ flow: { closed } });
+    },
+  );
 
   test("an OAuth attempt expires after ten minutes", async ({ db }) => {
     const { id, email } = await createMember(db);
@@ -144,7 +147,7 @@ describe("an OAuth attempt", () => {
     expect(await settle(db, { ...attempt, verdict: "sign_in" })).toBe(true);
   });
 
-  test("an OAuth attempt can be completed once", async ({ db }) => {
+  test("an OAuth attempt can be completed only once", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, verdict: "sign_in" })).toBe(true);
@@ -167,7 +170,7 @@ describe("an OAuth attempt", () => {
     expect(await settle(db, { ...linking, verdict: "link" })).toBe(true);
   });
 
-  test("an OAuth attempt is completed by one of 50 concurrent callers", async () => {
+  test("only one of 50 concurrent callers completes an OAuth attempt", async () => {
     const { db, close } = openPool(10);
     const stateHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
     try {
@@ -193,9 +196,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("a refused sign-in removes the identity it added to an existing account, and leaves the rest", async ({
-    db,
-  }) => {
+  test("a refused sign-in removes only the identity that it added to an existing account", async ({ db }) => {
     const { id, email } = await createMember(db);
     await createIdentity(db, { userId: id, email, provider: "github", createdIn: -60 });
     const attempt = await visit(db, { userId: id, identity: { userId: id, email, createdIn: 1 } });
@@ -205,7 +206,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("a refused sign-in leaves an identity and an account that existed before", async ({ db }) => {
+  test("a refused sign-in does not remove an identity or account that existed before", async ({ db }) => {
     const { id, email } = await createMember(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     const attempt = await visit(db, { userId: id, identity: { touched: known } });
@@ -239,7 +240,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await identitiesOf(db, id)).toEqual(["google"]);
   });
 
-  test("refusing a sign-in without a code uses up its attempt too", async ({ db }) => {
+  test("refusing a sign-in without a code also uses up its attempt", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, code: null, challenge: null, verdict: "refuse" })).toBe(true);
@@ -257,7 +258,7 @@ describe("a linked identity", () => {
       identity: { userId: id, email, createdIn: 1 },
     });
 
-  test("a linked identity counts once the requesting browser is back, and its code creates no session", async ({
+  test("a linked identity is confirmed when the requesting browser returns, and its code creates no session", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -299,7 +300,7 @@ describe("a linked identity", () => {
     expect(await settle(db, { ...attempt, verdict: "link" })).toBe(false);
   });
 
-  test("a linked identity is removed after 15 minutes if its browser did not come back", async ({ db }) => {
+  test("a linked identity is removed after 15 minutes if the requesting browser did not return", async ({ db }) => {
     const { id } = await createMember(db);
     await link(db, { id });
     const identity = await onlyIdentity(db, id);
@@ -317,7 +318,7 @@ describe("a linked identity", () => {
     expect(await providersOf(db, id)).toEqual({ providers: [] });
   });
 
-  test("deletes the attempt of a linked identity once the attempt has expired, and not before", async ({ db }) => {
+  test("an attempt to link an identity is deleted only once it has expired", async ({ db }) => {
     const { id } = await createMember(db);
     const [old, young] = [await link(db, { id }), await link(db, { id })];
     await db.query(
@@ -342,7 +343,7 @@ describe("a linked identity", () => {
   }
 });
 
-describe("an identity that joins an account", () => {
+describe("an identity that is added to an account", () => {
   const unconfirmed = async (db: Database, id: string) =>
     (await one<{ waits: boolean }>(db, { sql: "select private.is_unconfirmed_identity($1) as waits", values: [id] }))
       .waits;
@@ -352,7 +353,7 @@ describe("an identity that joins an account", () => {
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
   ])(
-    "whether a joining identity waits to be confirmed depends on its address ($its): $waits",
+    "whether an added identity must be confirmed depends on its address ($its): $waits",
     async ({ email, verified, waits }, { db }) => {
       const user = await createMember(db);
       const address = email === "own" ? user.email : email;
@@ -362,7 +363,7 @@ describe("an identity that joins an account", () => {
     },
   );
 
-  test("an identity with the address of a confirmed identity of the account needs no confirmation", async ({ db }) => {
+  test("an added identity with the address of a confirmed identity of the account is confirmed", async ({ db }) => {
     const { id } = await createMember(db);
     const first = await createIdentity(db, { userId: id, email: "shared@example.test" });
     await db.query("delete from private.unconfirmed_additions where target_id = $1", [first]);
@@ -377,14 +378,14 @@ describe("an identity that joins an account", () => {
     expect(await unconfirmed(db, second)).toBe(true);
   });
 
-  test("an identity with an address that the account itself has not confirmed stays unconfirmed", async ({ db }) => {
+  test("an added identity stays unconfirmed if the account has not confirmed the address itself", async ({ db }) => {
     const user = await createMember(db);
     await db.query("update auth.users set email_confirmed_at = null where id = $1", [user.id]);
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: user.email }))).toBe(true);
   });
 
   test.for(["email", "phone", "sso:123"])(
-    "leaves an identity to the backend if its provider is %s",
+    "an added identity of the provider %s needs no confirmation from us",
     async (provider, { db }) => {
       const { id } = await createMember(db);
       expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
@@ -393,9 +394,7 @@ describe("an identity that joins an account", () => {
     },
   );
 
-  test("an identity of an account that has not been signed in to counts as part of the account's creation", async ({
-    db,
-  }) => {
+  test("an identity added before the account's first sign-in needs no confirmation", async ({ db }) => {
     const { id } = await createNewcomer(db);
     const identity = await createIdentity(db, { userId: id, email: "other@example.test", verified: false });
     expect(await unconfirmed(db, identity)).toBe(false);

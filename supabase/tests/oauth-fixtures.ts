@@ -6,7 +6,7 @@ export interface NewIdentity {
   provider?: string;
   email: string;
   verified?: boolean;
-  /** Seconds from now. */
+  /** When the identity was created, in seconds from now. */
   createdIn?: number;
 }
 
@@ -68,7 +68,7 @@ export async function visit(db: Database, options: VisitOptions): Promise<Visit>
 
 const challengeOf = (verifier: string) => createHash("sha256").update(verifier).digest("base64url");
 
-/** Returns what our server sees of a visit. */
+/** Returns the result of a visit, as our server reads it. */
 export async function inspect(db: Database, { stateHash, code, challenge }: Visit) {
   const { answer } = await one<{ answer: { flow: Record<string, unknown> | null } | null }>(db, {
     sql: "select private.inspect_oauth_attempt($1, $2, $3) as answer",

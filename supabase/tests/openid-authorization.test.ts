@@ -62,13 +62,18 @@ function redeem(db: Database, { codeHash, clientId }: { codeHash: Buffer; client
 }
 
 describe("an authorization code", () => {
-  test.for(mfaStates)("a code is issued to an account with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
-    const { answer } = await issue(db, await createActor(db, { mfa }));
-    if (satisfied) expect(answer).toEqual({ scopes: ["email", "offline_access", "openid"] });
-    else expect(answer.refused).toMatch(/^(mfa_required|unauthenticated|unavailable)$/);
-  });
+  test.for(mfaStates)(
+    "issues an authorization code to an account with $mfa: $satisfied",
+    async ({ mfa, satisfied }, { db }) => {
+      const { answer } = await issue(db, await createActor(db, { mfa }));
+      if (satisfied) expect(answer).toEqual({ scopes: ["email", "offline_access", "openid"] });
+      else expect(answer.refused).toMatch(/^(mfa_required|unauthenticated|unavailable)$/);
+    },
+  );
 
-  test("a code is void once the account requires more than its session had proved", async ({ db }) => {
+  test("an authorization code is void once the account requires a second factor that its session had not used", async ({
+    db,
+  }) => {
     const claims = await createActor(db, {});
     const issued = await issue(db, claims);
     await enrollFactor(db, { userId: claims.sub });
@@ -79,7 +84,7 @@ describe("an authorization code", () => {
     [0, undefined],
     [1, "login_required"],
   ] as const)(
-    "a code is refused if it requires a later sign-in than the session's: %i s later gives %s",
+    "an authorization code is refused if the session's sign-in is too old: %i s too old gives %s",
     async ([later, refused], { db }) => {
       const claims = await createActor(db, {});
       const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;
@@ -102,7 +107,7 @@ describe("an authorization code", () => {
     ["redirect_uri", "https://evil.example/", "client"],
     ["client_id", "unknown", "client"],
     ["scopes", ["admin"], "scope"],
-  ] as const)("a code is refused for %s = %j: %s", async ([name, value, refused], { db }) => {
+  ] as const)("an authorization code is refused for %s = %j: %s", async ([name, value, refused], { db }) => {
     expect((await issue(db, await createActor(db, {}), { [name]: value })).answer).toEqual({ refused });
   });
 });
@@ -126,7 +131,7 @@ describe("acr, amr and auth_time", () => {
     expect(await facts(db, old)).toMatchObject({ authTime: code - 1, acr: "aal2" });
   });
 
-  test("acr, amr and auth_time describe a phone's approval, which counts no longer than it lasts", async ({ db }) => {
+  test("acr, amr and auth_time describe an approval on the phone only as long as it is valid", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const factorId = await enrollFactor(db, { userId });
     const claims = await signIn(db, { userId });
@@ -175,7 +180,7 @@ describe("a redirect URI", () => {
     ["https://127.0.0.1:51004/cb", false],
     ["http://localhost:51004/cb", false],
     ["https://client.example:444/cb", false],
-  ] as const)("redirect URI %s of a public client is registered: %s", async ([uri, allowed], { db }) => {
+  ] as const)("the redirect URI %s of a public client is accepted: %s", async ([uri, allowed], { db }) => {
     const isAllowed = async (isPublic: boolean) => {
       const args = { client_id: await registerClient(db, { isPublic, redirectUris: registered }), scopes: ["openid"] };
       return (await call(db, "open_openid_authorization", { ...args, redirect_uri: uri })).redirectAllowed;

@@ -71,7 +71,7 @@ const lineOf = (db: Database, { client, action }: { client: App; action: string 
   });
 
 describe("the registration of an OpenID client", () => {
-  test("an OpenID client's registration is read and logged in full, without its secret", async ({ db }) => {
+  test("reading and logging an OpenID client's registration includes every field except the secret", async ({ db }) => {
     const client = await registerClient(db, {
       postLogoutRedirectUris: ["https://grafana.example/"],
       logoutUrl: "https://grafana.example/logout",
@@ -109,7 +109,7 @@ describe("the registration of an OpenID client", () => {
     expect((await failureOf(register)).code).toBe("23514");
   });
 
-  test("an OpenID client may have 20 URIs of each kind, and not 21", async ({ db }) => {
+  test("an OpenID client may have at most 20 URIs of each kind", async ({ db }) => {
     await registerClient(db, { redirectUris: uris(20), postLogoutRedirectUris: uris(20) });
     for (const more of [{ redirectUris: uris(21) }, { postLogoutRedirectUris: uris(21) }]) {
       expect(await call(db, "add_openid_client", { change: registration(more) })).toEqual({ refused: "invalid" });
@@ -149,7 +149,7 @@ describe("the registration of an OpenID client", () => {
     });
   });
 
-  test("a client change finds only OpenID clients, not satellites or unknown names", async ({ db }) => {
+  test("only an OpenID client can be edited as one, not a satellite or an unknown name", async ({ db }) => {
     const satellite = await registerApp(db);
     for (const name of [satellite.name, "no-such-client"]) {
       const change = { name, reason: "test", scopes: [] };
@@ -181,7 +181,7 @@ describe("the registration of an OpenID client", () => {
     expect(await call(db, "list_openid_clients", { term: satellite.name })).toEqual([]);
   });
 
-  test("an OpenID client is disabled and enabled like an app", async ({ db }) => {
+  test("an OpenID client can be disabled and enabled like any app", async ({ db }) => {
     const client = await registerClient(db);
     const setEnabled = (enabled: boolean) =>
       call(db, "set_app_enabled", { app_name: client.name, enabled, reason: "test" });
@@ -191,7 +191,7 @@ describe("the registration of an OpenID client", () => {
     expect(await isClient(db, client, client.secretHash)).toBe(true);
   });
 
-  test("rotates the secret of a confidential client, never of a public one", async ({ db }) => {
+  test("the secret of a confidential client can be rotated; a public client has none", async ({ db }) => {
     const rotate = ({ name }: App, secret_hash: Buffer) =>
       call(db, "rotate_app_secret", { app_name: name, secret_hash, overlap_seconds: 0, reason: "test" });
     const [client, next] = [await registerClient(db), newHash()];
@@ -203,7 +203,7 @@ describe("the registration of an OpenID client", () => {
   });
 });
 
-describe("a console change of an OpenID client", () => {
+describe("changing an OpenID client in the console", () => {
   const begins = async (db: Database) => {
     const { sub: actor } = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
@@ -211,7 +211,7 @@ describe("a console change of an OpenID client", () => {
       call(db, name, { change: { actor, reason: "test", requestId: "request-1", ip: "192.0.2.1", ...change } });
     return { actor, ask };
   };
-  test("a console change registers an OpenID client once per name, within the limits", async ({ db }) => {
+  test("the console can register an OpenID client only once per name, within the limits", async ({ db }) => {
     const { ask } = await begins(db);
     const client = registration();
     expect(await ask("add_openid_client", client)).toEqual({});
@@ -225,9 +225,7 @@ describe("a console change of an OpenID client", () => {
     expect(await ask("add_openid_client", forbidden)).toEqual({ refused: "forbidden" });
   });
 
-  test("a console change edits the version of a client that the admin saw, and refuses an older one", async ({
-    db,
-  }) => {
+  test("the console can edit an OpenID client only in its newest version", async ({ db }) => {
     const { actor, ask } = await begins(db);
     const client = registration();
     await ask("add_openid_client", client);
@@ -248,7 +246,7 @@ describe("a console change of an OpenID client", () => {
     });
   });
 
-  test("a console change rotates no secret of a public client, and links no workspace to it", async ({ db }) => {
+  test("the console can't rotate a secret of a public OpenID client or link a workspace to it", async ({ db }) => {
     const { ask } = await begins(db);
     const client = registration({ isPublic: true });
     await ask("add_openid_client", client);
@@ -262,7 +260,7 @@ describe("a console change of an OpenID client", () => {
     });
   });
 
-  test("a console change from a server of release 0.1.0 keeps the logout URL of an app", async ({ db }) => {
+  test("editing an app from a server of release 0.1.0 keeps the app's logout URL", async ({ db }) => {
     const { ask } = await begins(db);
     const app = await registerApp(db);
     const logout_url = "https://notes.example/logout";
@@ -277,7 +275,7 @@ describe("a console change of an OpenID client", () => {
   });
 });
 
-describe("an OpenID client", () => {
+describe("an OpenID client in functions for other apps", () => {
   test("the functions that release 0.1.0 calls don't find an OpenID client", async ({ db }) => {
     const client = await registerClient(db);
     expect(await call(db, "list_apps", { term: client.name })).toEqual([]);
@@ -303,7 +301,7 @@ describe("an OpenID client", () => {
     expect((await failureOf(register)).code).toBe("23514");
   });
 
-  test("an OpenID client is not found by an origin", async ({ db }) => {
+  test("an OpenID client can't be looked up by an origin", async ({ db }) => {
     const client = await registerClient(db);
     const origin = `https://${client.name}.example`;
     await db.query("insert into private.app_origins (origin, app_id) values ($1, $2)", [origin, client.id]);
@@ -316,7 +314,7 @@ describe("an OpenID client", () => {
     expect(await prove(db, { claims, app: client })).toEqual({ refused: "not_found" });
   });
 
-  test("an OpenID client can't make the calls of a satellite or external app with its secret", async ({ db }) => {
+  test("an OpenID client's secret is not accepted for the calls of a satellite or external app", async ({ db }) => {
     const client = await registerClient(db, { scopes: ["profile", "workspaces:read"] });
     const { workspaceId } = await createTenant(db);
     const claims = await createActor(db, { workspaceId, role: "owner" });
@@ -335,7 +333,7 @@ describe("an OpenID client", () => {
     expect(await introspect(db, { app: session.app, hash: session.appHash })).toMatchObject({ active: true });
   });
 
-  test("an OpenID client gets no exemption at the gateway through a bound key", async ({ db }) => {
+  test("a key bound to an OpenID client is refused at the gateway", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const client = await registerClient(db);
     const link = { app_name: client.name, workspace_id: tenant.workspaceId, linked: true, reason: "test" };

@@ -65,7 +65,9 @@ describe("an OpenID client", () => {
     );
   });
 
-  test("an OpenID client must have a secret unless it is public, and must not have one if it is", async ({ db }) => {
+  test("an OpenID client must have a secret if it is confidential, and must not have one if it is public", async ({
+    db,
+  }) => {
     expect((await failureOf(() => add(db, { isPublic: true }))).code).toBe("23514");
   });
 
@@ -113,7 +115,7 @@ describe("an OpenID client", () => {
     expect(listed?.name).toBe(name);
   });
 
-  test("the functions of other apps can't register an OpenID client", async ({ db }) => {
+  test("the functions for other apps can't register an OpenID client", async ({ db }) => {
     const app = {
       app_name: newName(),
       display_name: "x",

@@ -34,7 +34,7 @@ const read = async (db: Database, { userCode }: { userCode: string }, readerId: 
   ).answer;
 
 describe("a device's request", () => {
-  test("a device's request lasts 10 minutes, is polled every 5 seconds, and records its origin", async ({ db }) => {
+  test("a device's request lasts 10 minutes, may be polled every 5 seconds, and records its origin", async ({ db }) => {
     const client = await registerClient(db);
     const answer = await begin(db, { client, address: "203.0.113.7", place: "Porto, Portugal" });
     expect(answer).toEqual({
@@ -52,7 +52,7 @@ describe("a device's request", () => {
     });
   });
 
-  test("a device's request gets the next user code if the first is in use, and no code if all are in use", async ({
+  test("a device's request gets a second user code if the first is in use, and none if all are in use", async ({
     db,
   }) => {
     const client = await registerClient(db);
@@ -62,7 +62,7 @@ describe("a device's request", () => {
     expect(await begin(db, { client, userCodes: [taken, free] })).toEqual({ refused: "unavailable" });
   });
 
-  test("a device's request drops scopes that the client is not registered for, and requires at least one", async ({
+  test("a device's request omits scopes for which the client is not registered, and is refused without any scope", async ({
     db,
   }) => {
     const client = await registerClient(db, { scopes: [] });
@@ -72,7 +72,7 @@ describe("a device's request", () => {
     expect(await begin(db, { client, scopes: [] })).toEqual({ refused: "scope" });
   });
 
-  test("a device's request is refused to unknown clients, wrong secrets and clients without the grant", async ({
+  test("refuses a device's request from an unknown client, with a wrong secret, or from a client without the device grant", async ({
     db,
   }) => {
     const confidential = await registerClient(db, { isPublic: false });
@@ -99,7 +99,7 @@ describe("a device's request", () => {
 });
 
 describe("polling for a device's tokens", () => {
-  test("a poll answers authorization_pending, and returns tokens once after an approval", async ({ db }) => {
+  test("polling answers authorization_pending, and after an approval returns the tokens only once", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     expect(await poll(db, request)).toEqual({ refused: "authorization_pending" });
@@ -120,7 +120,7 @@ describe("polling for a device's tokens", () => {
   test.for([
     ["4.999999 seconds", "slow_down"],
     ["5 seconds", "authorization_pending"],
-  ] as const)("a poll %s after the last one answers %s", async ([interval, refused], { db }) => {
+  ] as const)("polling again %s after the last poll answers %s", async ([interval, refused], { db }) => {
     const request = await beginRequest(db);
     await poll(db, request);
     await waitSincePoll(db, request, interval);
@@ -143,7 +143,7 @@ describe("polling for a device's tokens", () => {
     ["9 minutes 59.999999 seconds", "authorization_pending", "approved"],
     ["10 minutes", "expired_token", "expired"],
   ] as const)(
-    "a poll for a request that is %s old answers %s, and a decision then answers %s",
+    "polling a request that is %s old answers %s, and a decision then answers %s",
     async ([age, refused, decision], { db }) => {
       const request = await beginRequest(db);
       await ageRequest(db, request, age);
@@ -152,14 +152,14 @@ describe("polling for a device's tokens", () => {
     },
   );
 
-  test("a poll after the 10 minutes gets no tokens even if the request was approved in time", async ({ db }) => {
+  test("polling after the request expired returns no tokens, even if it was approved in time", async ({ db }) => {
     const request = await beginRequest(db);
     await decide(db, { ...request, claims: await createActor(db, {}) });
     await ageRequest(db, request, "10 minutes");
     expect(await poll(db, request)).toEqual({ refused: "expired_token" });
   });
 
-  test("a poll after a denial answers access_denied, and records nothing", async ({ db }) => {
+  test("polling after a denial answers access_denied, and a denial records no event", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     expect(await decide(db, { ...request, claims, approve: false })).toBe("denied");
@@ -172,7 +172,7 @@ describe("polling for a device's tokens", () => {
     expect(await read(db, request)).toMatchObject({ state: "denied" });
   });
 
-  test("a poll by another client, or without the client's secret, finds no request", async ({ db }) => {
+  test("polling as another client, or without the client's secret, finds no request", async ({ db }) => {
     const own = await registerClient(db, { isPublic: false });
     const request = await beginRequest(db, own);
     await decide(db, { ...request, claims: await createActor(db, {}) });
@@ -185,7 +185,7 @@ describe("polling for a device's tokens", () => {
     expect(await poll(db, request)).toHaveProperty("sid");
   });
 
-  test("a poll finds no request once the client was disabled or lost the grant", async ({ db }) => {
+  test("polling finds no request once the client is disabled or has lost the device grant", async ({ db }) => {
     const request = await beginRequest(db);
     const claims = await createActor(db, {});
     await decide(db, { ...request, claims });
@@ -237,7 +237,7 @@ describe("approving a device's request", () => {
     expect(await db.query("select from private.outgoing_mails where event_id = $1", [event?.id])).toHaveLength(1);
   });
 
-  test("an approval of a device counts once, and is not visible to other people", async ({ db }) => {
+  test("a device can be approved only once, and only the approver can see the approval", async ({ db }) => {
     const request = await beginRequest(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     expect(await decide(db, { ...request, claims })).toBe("approved");
@@ -257,7 +257,7 @@ describe("approving a device's request", () => {
     expect(await decide(db, { userCode: newUserCode(), claims })).toBe("not_found");
   });
 
-  test("a device's request is decided once by concurrent approvals and denials, and the poll reports that decision", async () => {
+  test("concurrent approvals and denials decide a device's request only once, and the poll reports that decision", async () => {
     const { db, service, close } = openPools(20);
     try {
       const request = await beginRequest(service);
@@ -277,7 +277,7 @@ describe("approving a device's request", () => {
 });
 
 describe("a device's login", () => {
-  test("a device's login keeps factor, sign-in time and policy but no session, and expires after 30 days", async ({
+  test("a device's login records second factor, sign-in time and policy but no session, and expires after 30 days", async ({
     db,
   }) => {
     const second = await currentSecond(db);
@@ -298,7 +298,7 @@ describe("a device's login", () => {
     });
   });
 
-  test("a device's login ends with the mobile approval that provided the browser's second factor", async ({ db }) => {
+  test("a device's login ends with the approval on the phone that provided the second factor", async ({ db }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -330,7 +330,7 @@ describe("a device's login", () => {
     ["a closed account", "token"],
     ["a new boundary", "access_denied"],
     ["the deletion of the factor", "access_denied"],
-  ] as const)("a device's login does not begin after this change: %s", async ([change, refused], { db }) => {
+  ] as const)("a device gets no tokens if, after its approval, there was: %s", async ([change, refused], { db }) => {
     const { user, factorId, request } = await approved(db);
     switch (change) {
       case "a ban":
@@ -350,7 +350,7 @@ describe("a device's login", () => {
     expect(await poll(db, request)).toEqual({ refused });
   });
 
-  test("a device's login begins once for 40 concurrent polls", async () => {
+  test("only one of 40 concurrent polls gets the tokens of a device's login", async () => {
     const { db, service, close } = openPools(20);
     try {
       const request = await beginRequest(service);

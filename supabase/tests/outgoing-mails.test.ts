@@ -22,7 +22,7 @@ const claim = (db: Database, most = 1_000) =>
 const claimedIds = async (db: Database, most?: number) => (await claim(db, most)).map(({ id }) => id);
 
 describe("claim_due_mails", () => {
-  test("claims due emails once, and delays the next attempt longer each time", async ({ db }) => {
+  test("claims a due email only once, and waits longer after each further attempt", async ({ db }) => {
     const id = await keep(db);
     expect(await claim(db)).toContainEqual(expect.objectContaining({ id, attempts: 2, recipient: "a@example.test" }));
     expect(await claimedIds(db)).not.toContain(id);
@@ -38,7 +38,7 @@ describe("claim_due_mails", () => {
     [5, 12 * 60 * 60],
     [10, 12 * 60 * 60],
   ] as const)(
-    "an email after %s attempts waits another %s seconds, at most twelve hours",
+    "after %s attempts, an email waits %s seconds for the next one, at most twelve hours",
     async ([attempts, pause], { db }) => {
       const id = await keep(db, { attempts });
       await claim(db);
@@ -50,7 +50,7 @@ describe("claim_due_mails", () => {
     },
   );
 
-  test("leaves a newly added email to the caller that added it", async ({ db }) => {
+  test("does not claim a new email while the caller that added it may still send it", async ({ db }) => {
     const { id } = await one<{ id: string }>(db, {
       sql: "insert into private.outgoing_mails (recipient, subject, body) values ('a@b.c', 'S', 'B') returning id",
     });
@@ -117,7 +117,7 @@ test.for(["subject = E'a\\nBcc: x@y.z'", "subject = ''", "recipient = ''", "body
   },
 );
 
-test("servers of release 0.1.0 receive no email whose text they would have to write", async ({ db }) => {
+test("servers of release 0.1.0 can't claim emails that have no finished text", async ({ db }) => {
   const user = await createUser(db);
   await db.query(
     `with event as (insert into public.security_events (user_id, kind) values ($1, 'password_changed') returning id)

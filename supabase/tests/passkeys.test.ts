@@ -61,7 +61,7 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("returns no passkeys for an account that has none, and without an account", async ({ db }) => {
+  test("lists no passkeys for an account without passkeys or for an unknown account", async ({ db }) => {
     expect(await passkeysOf(db, (await createUser(db)).id)).toEqual([]);
     expect(await passkeysOf(db, randomUUID())).toEqual([]);
   });
@@ -151,14 +151,14 @@ describe("delete_passkey", () => {
     expect(await deletePasskey(db, owner)).toBe("last_method");
   });
 
-  test("delete_passkey finds no other account's passkey", async ({ db }) => {
+  test("delete_passkey does not find another account's passkey", async ({ db }) => {
     const [owner, other] = [await createOwner(db), await createOwner(db)];
     await addPasskey(db, { userId: other.id, name: "Phone", minutesAgo: 0 });
     expect(await deletePasskey(db, { ...owner, passkeyId: other.passkeyId })).toBe("not_found");
     expect(await passkeysOf(db, other.id)).toHaveLength(2);
   });
 
-  test("deleting a passkey requires the account's authenticator, if it has one, in this very session", async ({
+  test("deleting a passkey of an account with an authenticator requires a session that used the authenticator", async ({
     db,
   }) => {
     const owner = await createOwner(db);
@@ -173,7 +173,7 @@ describe("delete_passkey", () => {
     expect(await deletePasskey(db, { ...owner, sessionId })).toBe("deleted");
   });
 
-  test("one passkey is left when many are deleted concurrently", async () => {
+  test("if all 50 passkeys are deleted concurrently, one remains as the last way to sign in", async () => {
     const { db, close } = openPool(10);
     const owner = await createOwner(db);
     try {

@@ -43,7 +43,7 @@ export async function addRun(db: Database, run: AddedRun): Promise<void> {
 
 export const dayOf = (month: string, day: number) => `${month}-${String(day).padStart(2, "0")}`;
 
-/** Opens the platform's book as the console uses it, for one provider. */
+/** Returns helpers that use the platform's reconciliation for one provider, as the console does. */
 export async function platformBook(db: Database, { provider, month }: { provider: string; month: string }) {
   const admin = await createAdmin(db);
   const call = async (name: string, values: unknown[]) => {
@@ -77,7 +77,7 @@ export async function platformBook(db: Database, { provider, month }: { provider
           ...record,
         },
       }),
-    /** Adds account-day totals of the platform. */
+    /** Imports an account's totals for a day into the platform's costs. */
     cost: async (
       day: string,
       amountUsd: string,
@@ -92,7 +92,7 @@ export async function platformBook(db: Database, { provider, month }: { provider
         [of, account, randomUUID(), service, amountUsd, day],
       );
     },
-    /** Adds an account-day total to a workspace's own book. */
+    /** Imports an account's total for a day into a workspace's costs. */
     ownCost: async (
       workspaceId: string,
       day: string,

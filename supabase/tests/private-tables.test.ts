@@ -43,7 +43,7 @@ describe("private schemas", () => {
       await db.asRole("service_role", () => db.query(`select from ${name} limit 1`));
   });
 
-  test("row-level security hides private tables even if grants are added", async ({ db }) => {
+  test("row-level security hides private tables even from roles with grants", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'first')", [claims.sub]);
     await db.query(
@@ -71,7 +71,7 @@ describe("the admin audit log", () => {
       expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("entries of the admin audit log outlive actor and target", async ({ db }) => {
+  test("entries of the admin audit log remain when the actor and target are deleted", async ({ db }) => {
     const [actor, target] = [await createUser(db), await createUser(db)];
     await record(db, actor.id, target.id);
     await db.query("delete from auth.users where id = any ($1)", [[actor.id, target.id]]);
@@ -103,7 +103,7 @@ describe("login challenges", () => {
     { kind: "mfa_mobile", seconds: 60, pairCode: false, allowed: false },
     { kind: "other", seconds: 60, pairCode: false, allowed: false },
   ])(
-    "a login challenge of kind $kind for $seconds s with pair code $pairCode is allowed: $allowed",
+    "a login challenge of kind $kind for $seconds s, with a pair code: $pairCode, is allowed: $allowed",
     async ({ allowed, ...row }, { db }) => {
       if (allowed) await challenge(db, row);
       else expect((await failureOf(() => challenge(db, row))).code).toBe("23514");
@@ -129,7 +129,7 @@ describe("login challenges", () => {
     expect((await failureOf(change)).code).toBe("23514");
   });
 
-  test("login challenges store nothing that could be a token", async ({ db }) => {
+  test("login challenges have no column for a token", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.login_challenges'::regclass and attnum > 0",
     );

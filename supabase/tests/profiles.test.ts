@@ -5,14 +5,14 @@ import { test } from "./database.ts";
 const permissionDenied = "42501";
 
 describe("profiles", () => {
-  test.for(mfaStates)("shows a person their own profile ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("a person can read their own profile ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     const rows = await db.asUser(claims, () => db.query("select id from public.profiles"));
     expect(rows).toEqual(satisfied ? [{ id: claims.sub }] : []);
   });
 
   test.for(matrix)(
-    "shows the owner of a workspace only to members who satisfy MFA: $role ($mfa)",
+    "only members who satisfy MFA can read the profile of their workspace's owner: $role ($mfa)",
     async ({ role, mfa, satisfied }, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role, mfa });
@@ -21,7 +21,7 @@ describe("profiles", () => {
     },
   );
 
-  test.for(mfaStates)("lets a person change their own name ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("a person can change their own name ($mfa: $satisfied)", async ({ mfa, satisfied }, { db }) => {
     const claims = await createActor(db, { mfa });
     await db.asUser(claims, () => db.query("update public.profiles set display_name = 'New'"));
     const [row] = await db.query("select display_name = 'New' as changed from public.profiles where id = $1", [
@@ -54,7 +54,7 @@ describe("profiles", () => {
     "insert into public.profiles (id, display_name) values (gen_random_uuid(), 'X')",
     "delete from public.profiles",
     "truncate public.profiles",
-  ])("profiles refuse a user's %s", async (sql, { db }) => {
+  ])("profiles can't be changed by a user's %s", async (sql, { db }) => {
     const claims = await createActor(db, {});
     const error = await failureOf(() => db.asUser(claims, () => db.query(sql)));
     expect(error.code).toBe(permissionDenied);

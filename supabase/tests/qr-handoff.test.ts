@@ -33,8 +33,8 @@ async function mint(db: Database, userId: string): Promise<string> {
 const complete = (db: Database, completion: { id: string; claims: Claims; mintedSessionId: string }) =>
   call<string>(db, "complete_qr_challenge", completion);
 
-describe("a QR challenge", () => {
-  test("a QR challenge lasts two minutes, stores only hashes, and begins as created", async ({ db }) => {
+describe("a QR challenge for signing in a browser", () => {
+  test("a QR challenge lasts two minutes, stores only hashes, and begins in the state created", async ({ db }) => {
     const { browser, begun } = await setUp(db);
     const row = await one(db, {
       sql: `select extract(epoch from expires_at - created_at)::int as seconds, to_jsonb(c)::text as text
@@ -46,7 +46,7 @@ describe("a QR challenge", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("created");
   });
 
-  test("a QR challenge changes from created to approved to consumed, each once", async ({ db }) => {
+  test("a QR challenge can be approved only once and then consumed only once", async ({ db }) => {
     const { user, browser, phone, begun } = await setUp(db);
     expect(await claim(db, { begun, claims: browser })).toBe("created");
     expect(await decideQr(db, { begun, claims: phone })).toBe("approved");
@@ -62,7 +62,7 @@ describe("a QR challenge", () => {
     expect(await decideQr(db, { begun, claims: phone })).toBe("conflict");
   });
 
-  test("a QR challenge gives the minted session the approver's sign-in time", async ({ db }) => {
+  test("a session from a QR challenge gets the approver's sign-in time", async ({ db }) => {
     const { user, browser, phone, begun } = await setUp(db);
     const signedInAt = (await currentSecond(db)) - 4_000;
     phone.amr = [
@@ -114,7 +114,7 @@ describe("a QR challenge", () => {
     }
   });
 
-  test("a QR challenge can't be approved after it expired, or consumed even if it was approved before", async ({
+  test("an expired QR challenge can't be approved, and can't be consumed even if it was approved in time", async ({
     db,
   }) => {
     const { browser, phone, begun } = await setUp(db);
@@ -136,7 +136,7 @@ describe("a QR challenge", () => {
   });
 
   test.for(["approver signed out", "creator signed out", "boundary moved", "banned"] as const)(
-    "a QR challenge can't be consumed if meanwhile: %s",
+    "an approved QR challenge can't be consumed after this change: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -151,7 +151,7 @@ describe("a QR challenge", () => {
   );
 
   test.for(["approver signed out", "boundary moved", "another account's session", "the lease has expired"] as const)(
-    "a QR challenge can't be completed if, after the claim: %s",
+    "a claimed QR challenge can't be completed after this change: %s",
     async (event, { db }) => {
       const { user, browser, phone, begun } = await setUp(db);
       await decideQr(db, { begun, claims: phone });
@@ -171,7 +171,7 @@ describe("a QR challenge", () => {
     },
   );
 
-  test("a claimed QR challenge can be returned to approved, and claimed again", async ({ db }) => {
+  test("a claimed QR challenge can be released and then claimed again", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await call(db, "release_qr_challenge", begun.id);
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("created");
@@ -192,7 +192,7 @@ describe("a QR challenge", () => {
     expect(await decideQr(db, { begun, claims: phone })).toBe("expired");
   });
 
-  test("a browser can begin 20 QR challenges in 15 minutes, and not a 21st", async ({ db }) => {
+  test("a browser can begin at most 20 QR challenges in 15 minutes", async ({ db }) => {
     const { browser } = await setUp(db);
     const begin = async () => (await beginChallenge(db, { kind: "qr", claims: browser })).answer;
     for (let nth = 2; nth <= 20; nth += 1) expect(await begin()).toMatchObject({ outcome: "begun" });
@@ -224,7 +224,7 @@ describe("a QR challenge", () => {
   });
 });
 
-/** Moves the boundary past the proofs of all existing sessions. */
+/** Requires MFA with a boundary after the second factors of all existing sessions. */
 async function requireNow(db: Database, userId: string): Promise<void> {
   const boundary = await currentSecond(db);
   await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
@@ -243,7 +243,7 @@ async function requireNow(db: Database, userId: string): Promise<void> {
   ]);
 }
 
-test("challenges are deleted an hour after they end, bound challenges once they are no longer valid", async ({
+test("a login challenge is deleted an hour after it ends, and a bound one once it is no longer valid", async ({
   db,
 }) => {
   const { browser, begun } = await setUp(db);
@@ -262,7 +262,7 @@ test("challenges are deleted an hour after they end, bound challenges once they 
   expect(await kept()).toBe(false);
 });
 
-test("one of 60 concurrent approvals counts, and one of 60 concurrent polls claims the challenge", async () => {
+test("of 60 concurrent approvals of a QR challenge one counts, and of 60 concurrent polls one claims it", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

@@ -39,7 +39,10 @@ export async function untilItWaits(
   }
 }
 
-/** Creates a scene, begins `early` and keeps it open until `late` waits for it, then runs `after`. */
+/**
+ * Creates a scene and runs two overlapping transactions: `early` stays open until `late` waits for it. Then runs
+ * `after`.
+ */
 export async function race<Scene>({
   scene,
   early,

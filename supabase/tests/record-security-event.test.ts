@@ -9,7 +9,7 @@ const chrome =
   "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36";
 const laptop = { ip: "203.0.113.7", device: "Chrome on macOS", userAgent: chrome };
 
-/** Returns who is emailed about an event immediately. */
+/** Returns the recipients of an event's emails that are due now. */
 const recipientsOf = async (db: Database, answer: Answer) =>
   (
     await db.query<{ recipient: string }>(
@@ -61,7 +61,7 @@ describe("record_security_event", () => {
     });
   });
 
-  test("reports no new location for the first sign-in, or for one from the same location", async ({ db }) => {
+  test("the first sign-in, and a sign-in from the same location, are not from a new location", async ({ db }) => {
     const { id: userId } = await createUser(db);
     for (let visit = 0; visit < 3; visit += 1)
       expect(await recipientsOf(db, await record(db, { userId }))).toHaveLength(0);
@@ -83,13 +83,13 @@ describe("record_security_event", () => {
     ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", false],
     ["2001:db8:1:2::1", "2001:db8:1:3::1", true],
     ["203.0.113.7", "::ffff:203.0.113.7", true],
-  ] as const)("treats %s and then %s as a new location: %s", async ([before, after, expected], { db }) => {
+  ] as const)("after a sign-in from %s, treats %s as a new location: %s", async ([before, after, expected], { db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId, ip: before });
     expect(await recipientsOf(db, await record(db, { userId, ip: after }))).toHaveLength(Number(expected));
   });
 
-  test("sends one email about a recovery from a new location", async ({ db }) => {
+  test("a recovery from a new location sends only one email", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     const visit = { userId, sessionId: "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa", userAgent: firefox };
@@ -97,26 +97,28 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { ...visit, method: "recovery" }))).toEqual([]);
   });
 
-  test("treats a location as known only if both of its parts match together", async ({ db }) => {
+  test("a location is known only if its network and browser were used together", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     await record(db, { userId, ip: "198.51.100.1", userAgent: firefox });
     expect(await recipientsOf(db, await record(db, { userId, ip: "198.51.100.1" }))).toHaveLength(1);
   });
 
-  test("does not compare a location with another account's sign-ins", async ({ db }) => {
+  test("another account's sign-ins don't make a location known", async ({ db }) => {
     const [{ id: userId }, other] = [await createUser(db), await createUser(db)];
     await record(db, { userId });
     await record(db, { userId: other.id, userAgent: firefox });
     expect(await recipientsOf(db, await record(db, { userId, userAgent: firefox }))).toHaveLength(1);
   });
 
-  test("returns no address to servers of release 0.1.0, so that they send no second email", async ({ db }) => {
+  test("returns no email address to servers of release 0.1.0, so that they don't send a second email", async ({
+    db,
+  }) => {
     const { id: userId } = await createUser(db);
     expect(await record(db, { userId, kind: "password_changed" })).toMatchObject({ email: null, newPlace: false });
   });
 
-  test("returns nothing for an account that does not exist", async ({ db }) => {
+  test("record_security_event returns null for an account that does not exist", async ({ db }) => {
     expect(await record(db, { userId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11" })).toBe(null);
   });
 
@@ -131,7 +133,7 @@ describe("record_security_event", () => {
     expect((await failureOf(call)).code).toBe("42501");
   });
 
-  test("the account itself can't call record_security_event", async ({ db }) => {
+  test("an account can't record its own security events", async ({ db }) => {
     const claims = await createActor(db, {});
     const call = () => db.asUser(claims, () => db.query("select private.record_security_event('{}')"));
     expect((await failureOf(call)).code).toBe("42501");

@@ -38,7 +38,7 @@ const policyOf = async (db: Database, userId: string) =>
   ).policy;
 
 describe("a recovery credential", () => {
-  test("a recovery credential signs its owner in once, by the link or by the code", async ({ db }) => {
+  test("a recovery credential signs its owner in only once, by link or by code", async ({ db }) => {
     const { email, userId, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     expect(await byLink(db, { tokenHash })).toEqual({
       outcome: "consumed",
@@ -69,7 +69,7 @@ describe("a recovery credential", () => {
     ]);
   });
 
-  test("the browser that used a recovery credential can reuse it until it expires", async ({ db }) => {
+  test("the browser that used a recovery credential can use it again until it expires", async ({ db }) => {
     const { email, userId, actor, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     const [own, other] = ["a1".repeat(32), "b2".repeat(32)];
     const use = (browserHash: string | null, proof: object = { tokenHash }) =>
@@ -142,7 +142,7 @@ describe("a recovery credential", () => {
       "update private.recovery_overrides set recovery_email = false where id = $1",
       "reject switched_off",
     ],
-  ] as const)("a recovery credential is void once its override is %s", async ([, sql, event], { db }) => {
+  ] as const)("a recovery credential is void once its recovery override is %s", async ([, sql, event], { db }) => {
     const { email, overrideId, tokenHash, codeHash } = await setting(db);
     await db.query(sql, [overrideId]);
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
@@ -150,7 +150,9 @@ describe("a recovery credential", () => {
     expect(await byCode(db, { email, codeHash })).toEqual(rejected);
   });
 
-  test("a recovery credential ends when the next one is sent, and when its own email was not sent", async ({ db }) => {
+  test("a recovery credential becomes void when the next one is sent, or if its own email could not be sent", async ({
+    db,
+  }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await agePastPause(db, overrideId);
     const second = await issue(db, { actor, overrideId });
@@ -162,7 +164,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toEqual(rejected);
   });
 
-  test("no other recovery credential can follow in the first three minutes, unless the first was used or never sent", async ({
+  test("a recovery credential can't be replaced within three minutes, unless it was used or never sent", async ({
     db,
   }) => {
     const { actor, email, overrideId, credentialId, ...first } = await setting(db);
@@ -189,7 +191,7 @@ describe("a recovery credential", () => {
     expect(await next()).toMatchObject({ email });
   });
 
-  test("a recovery credential can be released within two minutes if no session was created", async ({ db }) => {
+  test("a used recovery credential can be released within two minutes if no session was created", async ({ db }) => {
     const { credentialId, tokenHash } = await setting(db);
     const release = () => db.query("select private.release_recovery_credential($1)", [credentialId]);
     await byLink(db, { tokenHash });
@@ -202,7 +204,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
   });
 
-  test("a released recovery credential stays ended if a newer one was sent", async ({ db }) => {
+  test("releasing a recovery credential does not make it valid again if a newer one was sent", async ({ db }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
     await byLink(db, first);
     const second = await issue(db, { actor, overrideId });
@@ -212,7 +214,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, second)).toMatchObject({ outcome: "consumed" });
   });
 
-  test("the admin who created its override can't use a recovery credential, even after taking over the email", async ({
+  test("the admin who created a recovery override can't use its credentials, even after taking over the email address", async ({
     db,
   }) => {
     const { email, userId, overrideId, ...issued } = await setting(db);
@@ -222,7 +224,7 @@ describe("a recovery credential", () => {
     expect((await eventsOf(db, email)).slice(-2)).toEqual(["reject oneself", "reject oneself"]);
   });
 
-  test("a recovery credential for an email without an account returns no account, so that one is created", async ({
+  test("a recovery credential for an email address without an account returns no account id, so that an account is created", async ({
     db,
   }) => {
     const { actor } = await needHelp(db);
@@ -231,7 +233,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toMatchObject({ outcome: "consumed", email, userId: null, waitMs: 0 });
   });
 
-  test("a recovery credential reports whether the account is banned", async ({ db }) => {
+  test("using a recovery credential returns whether the account is banned", async ({ db }) => {
     const { userId, tokenHash } = await setting(db);
     await db.query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = now() where id = $1",
@@ -240,7 +242,7 @@ describe("a recovery credential", () => {
     expect(await byLink(db, { tokenHash })).toMatchObject({ banned: true, confirmed: true });
   });
 
-  test("a recovery credential shows its account to its holder without being consumed", async ({ db }) => {
+  test("a recovery link shows its email address without being consumed", async ({ db }) => {
     const { email, tokenHash } = await setting(db);
     const look = async () =>
       (
@@ -256,7 +258,7 @@ describe("a recovery credential", () => {
 });
 
 describe("required MFA during a recovery", () => {
-  test("a recovery accepts no earlier proof, neither sign-in nor second factor", async ({ db }) => {
+  test("after a recovery, an earlier sign-in or second factor is no longer accepted", async ({ db }) => {
     const policy = { version: 1, required: true, boundary: 5, primaryBoundary: null, recovery: "none", generation: 3 };
     const { userId, tokenHash } = await setting(db, { appMetadata: { platform_required_mfa: policy } });
     const second = await currentSecond(db);
@@ -269,9 +271,7 @@ describe("required MFA during a recovery", () => {
     expect(waitMs).toBeLessThanOrEqual(1_000);
   });
 
-  test("a recovery ends every session, app session and app token of an account whose policy is optional", async ({
-    db,
-  }) => {
+  test("a recovery ends every session, app session and app token even if MFA is optional", async ({ db }) => {
     const { setting: held, pair } = await issueAppToken(db);
     const { claims } = held;
     const app = await registerApp(db);
@@ -292,7 +292,7 @@ describe("required MFA during a recovery", () => {
     expect(await policyOf(db, claims.sub)).toMatchObject({ required: false });
   });
 
-  test("a recovery keeps the account closed while authenticators are being removed, or if the policy can't be read", async ({
+  test("after a recovery, the account stays blocked while authenticators are being removed or the policy can't be read", async ({
     db,
   }) => {
     const policy = { version: 1, required: false, boundary: 5, recovery: "in_progress", generation: 3 };
@@ -308,7 +308,7 @@ describe("required MFA during a recovery", () => {
 describe("wrong recovery codes", () => {
   const guess = (db: Database, email: string) => byCode(db, { email, codeHash: wrongHash });
 
-  test("five wrong codes block all codes of that email for 24 hours, even reissued codes, but not the link", async ({
+  test("five wrong recovery codes block all codes for the email address for 24 hours, even new ones, but not the link", async ({
     db,
   }) => {
     const { actor, email, overrideId, ...first } = await setting(db);
@@ -342,14 +342,14 @@ describe("wrong recovery codes", () => {
     expect(await byLink(db, first)).toEqual(rejected);
   });
 
-  test("after up to four wrong codes, a fifth attempt with the right code succeeds", async ({ db }) => {
+  test("after up to four wrong recovery codes, the right code succeeds", async ({ db }) => {
     const { email, codeHash } = await setting(db);
     for (let wrong = 0; wrong < 4; wrong += 1) await guess(db, email);
     expect(await byCode(db, { email, codeHash })).toMatchObject({ outcome: "consumed" });
     expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
   });
 
-  test("wrong codes for an email without a sent code don't count as guesses", async ({ db }) => {
+  test("a recovery code for an email address without a sent code does not count as a guess", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `${actor}@example.test`;
     expect(await guess(db, email)).toEqual(rejected);
@@ -362,7 +362,7 @@ describe("wrong recovery codes", () => {
     expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
   });
 
-  test("recovery codes have a salt per email address, known or unknown, and a new salt with each email sent", async ({
+  test("each email address, known or not, has a salt for its recovery codes, and a new one with each email sent", async ({
     db,
   }) => {
     const { actor, email, overrideId } = await setting(db);
@@ -378,7 +378,7 @@ describe("wrong recovery codes", () => {
 });
 
 describe(`recovery with ${callers} concurrent callers`, () => {
-  test("one concurrent use of a recovery link or code succeeds", async () => {
+  test("of concurrent uses of a recovery link or code, only one succeeds", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -396,7 +396,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("one concurrent retry by the same browser succeeds, and none by other browsers", async () => {
+  test("of concurrent retries of a recovery, one by the same browser succeeds, and none by other browsers", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -417,7 +417,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("sends one recovery email for concurrent callers", async () => {
+  test("concurrent callers send only one recovery email", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {
@@ -432,7 +432,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("five concurrent guesses are checked, and a right code among the rest is too late", async () => {
+  test("of many concurrent wrong recovery codes, five are checked, and a right code after them is refused", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

@@ -27,7 +27,7 @@ export async function needHelp(db: Database, options: { appMetadata?: object } =
   return { actor, userId, email };
 }
 
-/** Creates an override. */
+/** Creates a recovery override. */
 export async function override(
   db: Query,
   { actor, email, ...options }: { actor: string; email: string; [option: string]: unknown },
@@ -46,7 +46,7 @@ export async function override(
 
 export type Issued = { credentialId: string; tokenHash: string; codeHash: string };
 
-/** Issues a credential under an override. */
+/** Issues a recovery credential under an override. */
 export async function issue(db: Query, { actor, overrideId }: { actor: string; overrideId: string }): Promise<Issued> {
   const hashes = { tokenHash: newHash(), codeHash: newHash() };
   const codeSalt = randomBytes(16).toString("hex");

@@ -19,9 +19,9 @@ async function setting(db: Database, options: { normalLogin?: boolean; prefix?: 
 const prove = (db: Database, request: { email: string; password: string }) =>
   ask(db, "verify_override_password", request);
 
-describe("a password under an override", () => {
+describe("signing in with a password under a recovery override", () => {
   test.for(["$2a$", "$2b$", "$2y$"])(
-    "verifies a password under an override against a hash with the prefix %s",
+    "verifies a password under a recovery override against a hash with the prefix %s",
     async (prefix, { db }) => {
       const { email, userId, overrideId } = await setting(db, { prefix });
       expect(await prove(db, { email: email.toUpperCase(), password })).toEqual({
@@ -45,13 +45,15 @@ describe("a password under an override", () => {
     },
   );
 
-  test("checks no password without an override, or with an override for recovery emails only", async ({ db }) => {
+  test("verifies no password without a recovery override, or under one that allows only recovery emails", async ({
+    db,
+  }) => {
     const { email } = await setting(db, { normalLogin: false });
     expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
     expect(await prove(db, { email: "unknown@example.test", password })).toEqual({ outcome: "none" });
   });
 
-  test("a password does not prove an unconfirmed email if the account is not older than the override", async ({
+  test("a password does not prove an unconfirmed email if the account is newer than the recovery override", async ({
     db,
   }) => {
     const { email, userId } = await setting(db);
@@ -74,7 +76,7 @@ describe("a password under an override", () => {
     expect(await prove(db, { email, password })).toMatchObject({ outcome: "proven", confirmed: false });
   });
 
-  test("the admin who created the override can't use it to sign in, even after taking over the email", async ({
+  test("the admin who created a recovery override can't sign in under it, even after taking over the email address", async ({
     db,
   }) => {
     const { email, userId, overrideId } = await setting(db);
@@ -86,7 +88,7 @@ describe("a password under an override", () => {
     expect((await eventsOf(db, email)).at(-1)).toBe("reject login_oneself");
   });
 
-  test("no password under an override matches an account without a password", async ({ db }) => {
+  test("an account without a password can't sign in with a password under a recovery override", async ({ db }) => {
     const { email, userId } = await setting(db);
     for (const none of ["", null]) {
       await db.query("update auth.users set encrypted_password = $2 where id = $1", [userId, none]);
@@ -94,7 +96,7 @@ describe("a password under an override", () => {
     }
   });
 
-  test("a password under an override can be tried a hundred times an hour, and not once more", async ({ db }) => {
+  test("a password under a recovery override can be tried at most a hundred times an hour", async ({ db }) => {
     const { email } = await setting(db);
     await db.query(
       `select private.consume_attempt(b.subject, 'override_password', b.scope, b.step, b.per)
@@ -107,7 +109,7 @@ describe("a password under an override", () => {
   });
 });
 
-describe("an attempt under an override", () => {
+describe("rate limits for an attempt under a recovery override", () => {
   const begin = async (db: Database, attempt: object) =>
     (
       await one<{ answer: { allowed: boolean; reason?: string } }>(db, {
@@ -116,7 +118,7 @@ describe("an attempt under an override", () => {
       })
     ).answer;
 
-  test("an attempt under an override bypasses the email's own limits, ten times in 15 minutes", async ({ db }) => {
+  test("an attempt under a recovery override may exceed the email's limits ten times in 15 minutes", async ({ db }) => {
     for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, {});
     expect(await begin(db, {})).toMatchObject({ allowed: false });
     for (let attempt = 0; attempt < 10; attempt += 1)
@@ -124,7 +126,9 @@ describe("an attempt under an override", () => {
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("an attempt under an override does not bypass a blocked address, or an address's limit", async ({ db }) => {
+  test("an attempt under a recovery override is still refused for a blocked address or by the address's limit", async ({
+    db,
+  }) => {
     for (let attempt = 0; attempt < 60; attempt += 1) await begin(db, { email: `${attempt}@example.test` });
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
     await db.query(

@@ -16,7 +16,7 @@ const loginOverride = async (db: Database, email: string) =>
   (await one<{ id: string | null }>(db, { sql: "select private.active_login_override($1) as id", values: [email] })).id;
 
 describe("a recovery override", () => {
-  test("an override lasts seven days by default, is logged, and applies to its email in upper or lower case", async ({
+  test("a recovery override lasts seven days by default, is logged, and matches its email in any case", async ({
     db,
   }) => {
     const { actor, userId, email } = await needHelp(db);
@@ -44,7 +44,7 @@ describe("a recovery override", () => {
     [30 * 86_400 + 1, false],
     [0, false],
     [-1, false],
-  ] as const)("an override of %d seconds is accepted: %s", async ([lifetimeSeconds, taken], { db }) => {
+  ] as const)("a recovery override of %d seconds is accepted: %s", async ([lifetimeSeconds, taken], { db }) => {
     const { actor, email } = await needHelp(db);
     const answer = await create(db, { actor, email, lifetimeSeconds });
     expect(answer).toEqual(
@@ -52,7 +52,7 @@ describe("a recovery override", () => {
     );
   });
 
-  test("an override ends when it expires, and when it is revoked", async ({ db }) => {
+  test("a recovery override ends when it expires or is revoked", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, lifetimeSeconds: 60 });
     expect(await create(db, { actor, email })).toEqual({ refused: "active" });
@@ -87,7 +87,7 @@ describe("a recovery override", () => {
     ]);
   });
 
-  test("an override has two switches, at least one of which is on", async ({ db }) => {
+  test("a recovery override allows normal sign-in, recovery emails or both, but not neither", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, normalLogin: false });
     expect(await loginOverride(db, email)).toBeNull();
@@ -101,7 +101,7 @@ describe("a recovery override", () => {
     expect((await failureOf(neither)).code).toBe("23514");
   });
 
-  test("an override is refused to non-admins and to the account itself, and both refusals are recorded", async ({
+  test("a recovery override is refused to non-admins and to its own account, and both refusals are logged", async ({
     db,
   }) => {
     const { actor, email } = await needHelp(db);
@@ -121,7 +121,7 @@ describe("a recovery override", () => {
     expect(await eventsOf(db, own)).toEqual(["reject oneself"]);
   });
 
-  test("an override is created once for 50 concurrent callers with one email", async () => {
+  test("50 concurrent callers create only one recovery override for an email address", async () => {
     const { db, close } = openPool(50);
     const people = await commitPeople(db);
     try {
@@ -135,7 +135,9 @@ describe("a recovery override", () => {
     }
   });
 
-  test("an override shows the console everything about an email except its link and code", async ({ db }) => {
+  test("the console shows everything about a recovery override and its email address except link and code", async ({
+    db,
+  }) => {
     const { actor, userId, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email });
     const { tokenHash, codeHash } = await issue(db, { actor, overrideId });

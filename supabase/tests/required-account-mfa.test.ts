@@ -33,14 +33,14 @@ function appMetadataOf(vector: Vector): object {
   return "policy" in vector ? { platform_required_mfa: vector.policy } : {};
 }
 
-/** Returns whether the row-level policies show the token its own profile. */
+/** Returns whether row-level security lets a token read its own profile. */
 async function seesOwnProfile(db: Database, claims: Claims): Promise<boolean> {
   const rows = await db.asUser(claims, () => db.query("select from public.profiles where id = $1", [claims.sub]));
   return rows.length === 1;
 }
 
-describe("the MFA rule, on facts only", () => {
-  test.for(cases)("the MFA rule in SQL, on facts: $name", async (vector, { db }) => {
+describe("the MFA rule in SQL as a function", () => {
+  test.for(cases)("the MFA rule in SQL, called with facts: $name", async (vector, { db }) => {
     const row = await one(db, {
       sql: `select
               private.required_mfa_state($1) as state,
@@ -110,12 +110,12 @@ test("the MFA rule has the same result in SQL and TypeScript for 2,000 random fa
     satisfied: satisfiesRequiredMfa({ ...facts, currentSecond: vectorSecond }),
   }));
   expect(rows).toEqual(expected);
-  // Enough of them are satisfied for any seed.
+  // With any seed, enough of the random facts satisfy the rule.
   expect(expected.filter(({ satisfied }) => satisfied).length).toBeGreaterThan(20);
 });
 
-describe("the MFA rule, on rows, through a policy", () => {
-  test.for(cases)("the MFA rule in SQL, on rows: $name", async (vector, { db }) => {
+describe("the MFA rule in SQL in a row-level security policy", () => {
+  test.for(cases)("the MFA rule in SQL, applied to stored rows: $name", async (vector, { db }) => {
     const shift = (await currentSecond(db)) - vectorSecond;
     const user = await createUser(db, { appMetadata: appMetadataOf(shifted(vector, shift)) });
     const factorId = vector.hasVerifiedFactor ? await enrollFactor(db, { userId: user.id }) : undefined;
@@ -140,15 +140,15 @@ function shifted(vector: Vector, bySeconds: number): Vector {
   return JSON.parse(JSON.stringify(vector), (_, value) => (near(value) ? value + bySeconds : value));
 }
 
-describe("a session", () => {
-  test("a session that does not exist shows nothing to a caller without claims", async ({ db }) => {
+describe("what a session can read", () => {
+  test("a caller without claims has no session and can't read anything", async ({ db }) => {
     await createUser(db);
     expect(await db.asRole("authenticated", () => db.query("select from public.profiles"))).toEqual([]);
     const row = await db.asRole("authenticated", () => one(db, { sql: "select public.session_state() as state" }));
     expect(row).toEqual({ state: { alive: false } });
   });
 
-  test("a session sees nothing once it has ended", async ({ db }) => {
+  test("a session can't read anything once it has ended", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     expect(await seesOwnProfile(db, claims)).toBe(true);
@@ -156,7 +156,7 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a session sees nothing from its expiry on", async ({ db }) => {
+  test("a session can't read anything from the moment it expires", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     const endAt = (moment: string) =>
@@ -182,7 +182,7 @@ describe("a session", () => {
     },
   );
 
-  test("a session of a banned account sees nothing until the ban expires", async ({ db }) => {
+  test("a session of a banned account can't read anything until the ban expires", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await db.query("update auth.users set banned_until = now() + interval '1 second' where id = $1", [user.id]);
@@ -191,14 +191,16 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("a session of a deleted account sees nothing", async ({ db }) => {
+  test("a session of a deleted account can't read anything", async ({ db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     await db.query("update auth.users set deleted_at = now() where id = $1", [user.id]);
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a session loses its level with the factor that raised it, even if another factor remains", async ({ db }) => {
+  test("a session loses AAL2 when the factor that it used is removed, even if another factor remains", async ({
+    db,
+  }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     await enrollFactor(db, { userId: user.id });
@@ -208,14 +210,14 @@ describe("a session", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("another account's factor does not raise a session", async ({ db }) => {
+  test("another account's factor does not raise a session to AAL2", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     await enrollFactor(db, { userId: user.id });
     const factorId = await enrollFactor(db, { userId: other.id });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id, factorId }))).toBe(false);
   });
 
-  test("an unfinished enrolment requires nothing more of a session", async ({ db }) => {
+  test("a session needs no second factor while the enrolment of the first is unfinished", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id, status: "unverified" });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id }))).toBe(true);
@@ -230,7 +232,7 @@ describe("a bound mobile approval", () => {
     return { claims, factorId, second: await currentSecond(db) };
   };
 
-  test("a bound mobile approval counts only for the session it is bound to", async ({ db }) => {
+  test("a mobile approval is valid only for the session it is bound to", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const other = await signIn(db, { userId: claims.sub });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
@@ -238,7 +240,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, other)).toBe(false);
   });
 
-  test("a bound mobile approval expires", async ({ db }) => {
+  test("a bound mobile approval is no longer valid after it expires", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     const endAt = (moment: string) =>
@@ -249,7 +251,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(true);
   });
 
-  test("a mobile approval does not count with another account's factor", async ({ db }) => {
+  test("a mobile approval with another account's factor is not valid", async ({ db }) => {
     const { claims, second } = await setting(db);
     const other = await createUser(db);
     const factorId = await enrollFactor(db, { userId: other.id });
@@ -257,14 +259,14 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a mobile approval does not count with an unverified factor", async ({ db }) => {
+  test("a mobile approval with an unverified factor is not valid", async ({ db }) => {
     const { claims, second } = await setting(db);
     const factorId = await enrollFactor(db, { userId: claims.sub, status: "unverified" });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a mobile approval ends with the approver's factor", async ({ db }) => {
+  test("a mobile approval ends when the approver's factor is removed", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     await enrollFactor(db, { userId: claims.sub });
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
@@ -272,14 +274,14 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a mobile approval ends with the session it is bound to", async ({ db }) => {
+  test("a mobile approval ends when the session it is bound to ends", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     await bindApproval(db, { claims, factorId, secondFactorAt: second });
     await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a mobile approval does not count before it is bound", async ({ db }) => {
+  test("a mobile approval is not valid before it is bound", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     await db.query("update private.login_challenges set status = 'approved' where id = $1", [id]);

@@ -11,21 +11,21 @@ type Vector = Omit<MfaFacts, "appMetadata" | "currentSecond"> & {
 const vectors = file.vectors as Vector[];
 const appMetadataOf = (vector: Vector) => ("policy" in vector ? { platform_required_mfa: vector.policy } : {});
 
-describe("the MFA rule, on the vectors that SQL also passes", () => {
+describe("the MFA rule in TypeScript, with the test vectors for SQL", () => {
   test.each(vectors)("the MFA rule in TypeScript: $name", (vector) => {
     const appMetadata = appMetadataOf(vector);
     expect(requiredMfaState(appMetadata)).toBe(vector.state);
     expect(satisfiesRequiredMfa({ ...vector, appMetadata, currentSecond: file.currentSecond })).toBe(vector.satisfied);
   });
 
-  test("at least 60 vectors have unique names and cover all four states", () => {
+  test("the MFA rule has at least 60 test vectors with unique names, which cover all four states", () => {
     expect(vectors.length).toBeGreaterThanOrEqual(60);
     expect(new Set(vectors.map(({ name }) => name)).size).toBe(vectors.length);
     expect(new Set(vectors.map(({ state }) => state)).size).toBe(4);
   });
 });
 
-test("an MFA policy is read in full, is absent, or is unreadable", () => {
+test("an MFA policy is parsed as valid, absent or unreadable", () => {
   const policy = { version: 1, required: true, boundary: 5, recovery: "none", generation: 2 };
   expect(readRequiredMfaPolicy({ platform_required_mfa: policy })).toEqual({ ...policy, primaryBoundary: null });
   expect(readRequiredMfaPolicy({})).toBeNull();

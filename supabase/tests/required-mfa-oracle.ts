@@ -1,15 +1,16 @@
 /**
- * The required-MFA rule (docs/admin-guide.md) written a second time, from its text. It grants no access; the rule in
- * supabase/schemas/mfa/rule.sql decides and must agree with it. required-mfa-vectors.json drives both.
+ * A second implementation of the required-MFA rule (docs/admin-guide.md), written from the rule's text. It grants no
+ * access. The rule in supabase/schemas/mfa/rule.sql decides, and must agree with this one. required-mfa-vectors.json
+ * tests both.
  */
 
 /** A well-formed `platform_required_mfa`. */
 export interface RequiredMfaPolicy {
   version: 1;
   required: boolean;
-  /** Whole seconds since 1970; proofs count from the following second. */
+  /** Whole seconds since 1970. Proofs are accepted from the following second. */
   boundary: number;
-  /** Like `boundary`, but for the sign-in itself; null if any sign-in counts. */
+  /** Like `boundary`, but for the sign-in itself. Null if any sign-in is accepted. */
   primaryBoundary: number | null;
   recovery: "none" | "in_progress";
   /** Increases with every change; a change names the generation it was based on, 0 before the first. */
@@ -23,11 +24,10 @@ export type RequiredMfaState = "optional" | "required" | "recovery_in_progress" 
 export interface MfaFacts {
   appMetadata: unknown;
   claims: { aal?: unknown; amr?: unknown };
-  /** Whether the account has a verified factor. */
   hasVerifiedFactor: boolean;
   /** Whether the factor that raised this very session still exists and is verified. */
   sessionFactorVerified: boolean;
-  /** When the factor of an approval bound to this session was proved; null without one. */
+  /** When the approver used the second factor of an approval bound to this session; null without an approval. */
   approvalSecond: number | null;
   currentSecond: number;
 }
@@ -65,7 +65,7 @@ export function requiredMfaState(appMetadata: unknown): RequiredMfaState {
   return policy.required ? "required" : "optional";
 }
 
-/** Returns whether a session has proved what its account requires. */
+/** Returns whether a session satisfies its account's MFA policy. */
 export function satisfiesRequiredMfa(facts: MfaFacts): boolean {
   const { appMetadata, claims, hasVerifiedFactor, sessionFactorVerified, approvalSecond, currentSecond } = facts;
   const policy = readRequiredMfaPolicy(appMetadata);
@@ -73,7 +73,7 @@ export function satisfiesRequiredMfa(facts: MfaFacts): boolean {
   if (policy === "malformed" || state === "recovery_in_progress") return false;
   const required = state === "required" ? policy : null;
   if (required === null && !hasVerifiedFactor) return true;
-  // Without a required policy, any proof counts that is not in the future.
+  // Without a required policy, any proof is accepted that is not in the future.
   const boundary = required?.boundary ?? -1;
   const within = (second: unknown, after: number) => isWhole(second) && second > after && second <= currentSecond;
   const amrWithin = (methods: ReadonlySet<unknown>, after: number) =>
@@ -98,7 +98,7 @@ function isPolicy(value: unknown): value is RequiredMfaPolicy {
   );
 }
 
-/** Up to the largest integer that both languages represent exactly. */
+/** Accepts integers up to the largest that both languages represent exactly. */
 function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

@@ -31,7 +31,7 @@ const those =
     can.includes(permission);
 
 interface Rule {
-  /** Selects the rows, with $1 the workspace and $2 the ordinary member. */
+  /** The condition that selects the rows; $1 is the workspace and $2 the ordinary member. */
   where: string;
   insert: string;
   update: string;
@@ -154,7 +154,7 @@ const contentOf = async (db: Database, table: string) =>
     })
   ).content;
 
-/** Returns whether an actor sees or changes a row. What they changed is rolled back. */
+/** Returns whether an actor sees or changes a row. Any change is rolled back. */
 async function succeeds(db: Database, attempt: { actor: Actor; command: Command; table: string; world: World }) {
   const { actor, command, table, world } = attempt;
   const rule = rules[table];
@@ -183,7 +183,7 @@ const tablesOf = async (db: Database, schemas: readonly string[]) =>
 
 describe("tables of the Data API", () => {
   test.for(Object.entries(rules).flatMap(([table, rule]) => commands.map((command) => ({ table, command, rule }))))(
-    "$table: allows $command to the right actors only",
+    "$table allows $command only to the right actors",
     async ({ table, command, rule }, { db }) => {
       const world = await createWorld(db);
       const allowed: string[] = [];
@@ -201,7 +201,7 @@ describe("tables of the Data API", () => {
     expect(await tablesOf(db, ["public"])).not.toEqual(known);
   });
 
-  test("the checks of a table notice a policy that is too wide and a grant that is too narrow", async ({ db }) => {
+  test("the tests of a table detect a policy that is too wide and a grant that is too narrow", async ({ db }) => {
     const world = await createWorld(db);
     await db.query(
       "create policy too_wide on public.workspace_audit_log for select to authenticated using (auth.uid() is not null)",
@@ -215,7 +215,7 @@ describe("tables of the Data API", () => {
 });
 
 describe("every table", () => {
-  /** Returns the commands that a role succeeds with, on tables where it should succeed with none. */
+  /** Returns the commands that succeed for a role on tables where every command must fail. */
   async function openings(db: Database, tables: readonly string[], run: (sql: string) => Promise<unknown>) {
     const found: string[] = [];
     for (const table of tables) {

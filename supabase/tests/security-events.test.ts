@@ -7,7 +7,7 @@ const record = (db: Database, userId: string, kind = "sign_in.succeeded") =>
 
 describe("security events", () => {
   test.for(mfaStates)(
-    "security events can be read by their own account ($mfa: $satisfied)",
+    "an account can read its own security events ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const [claims, other] = [await createActor(db, { mfa }), await createActor(db, {})];
       await record(db, claims.sub);
@@ -21,12 +21,12 @@ describe("security events", () => {
     "insert into public.security_events (user_id, kind) values (gen_random_uuid(), 'x')",
     "update public.security_events set kind = 'x'",
     "delete from public.security_events",
-  ])("security events refuse a user's %s", async (sql, { db }) => {
+  ])("security events can't be changed by a user's %s", async (sql, { db }) => {
     const claims = await createActor(db, {});
     expect((await failureOf(() => db.asUser(claims, () => db.query(sql)))).code).toBe("42501");
   });
 
-  test("the service role can write security events but never change them", async ({ db }) => {
+  test("the service role can add security events but can't change them", async ({ db }) => {
     const { sub } = await createActor(db, {});
     await db.asRole("service_role", () => record(db, sub));
     for (const sql of ["update public.security_events set kind = 'x'", "delete from public.security_events"])

@@ -7,7 +7,7 @@ const stateOf = (db: Database, claims: Claims) =>
   db.asUser(claims, async () => (await one(db, { sql: "select public.session_state() as state" })).state);
 
 describe("session_state", () => {
-  test("returns the facts about the caller's own session that must be current", async ({ db }) => {
+  test("session_state returns the current facts about the caller's own session", async ({ db }) => {
     const user = await createUser(db, {
       userMetadata: { display_name: "Ada", avatar_url: "https://x.test/a.png", aal: "aal2" },
     });
@@ -33,7 +33,7 @@ describe("session_state", () => {
   });
 
   test.for(mfaStates.filter(({ mfa }) => mfa !== "session over"))(
-    "reports whether the policy is satisfied, also to sessions that don't satisfy it ($mfa: $satisfied)",
+    "session_state shows whether the MFA policy is satisfied, even to a session that doesn't satisfy it ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const claims = await createActor(db, { mfa });
       const state = await stateOf(db, claims);
@@ -47,7 +47,7 @@ describe("session_state", () => {
     ["recovery in progress", "recovery_in_progress", true],
     ["malformed policy", "malformed", true],
     ["a factor, at AAL1", "optional", false],
-  ] as const)("reports the policy: %s is %s", async ([mfa, state, required], { db }) => {
+  ] as const)("session_state describes the MFA policy: %s is %s", async ([mfa, state, required], { db }) => {
     const claims = await createActor(db, { mfa });
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
   });
@@ -61,7 +61,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ hasVerifiedFactor: true });
   });
 
-  test("reports nothing about the account once the session has ended", async ({ db }) => {
+  test("session_state shows nothing about the account once the session has ended", async ({ db }) => {
     const claims = await createActor(db, { mfa: "session over" });
     expect(await stateOf(db, claims)).toEqual({ alive: false });
   });
@@ -72,12 +72,14 @@ describe("session_state", () => {
     ["an unknown session", (claims: Claims) => ({ ...claims, session_id: randomUUID() })],
     ["no session", (claims: Claims) => ({ ...claims, session_id: "" })],
     ["an invalid UUID", (claims: Claims) => ({ ...claims, sub: "root" })],
-  ] as const)("returns nothing for a token with %s", async ([, forge], { db }) => {
+  ] as const)("session_state returns nothing for a token with %s", async ([, forge], { db }) => {
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     expect(await stateOf(db, forge(claims, other))).toEqual({ alive: false });
   });
 
-  test("reports a banned and deleted account, and its policy as not satisfied", async ({ db }) => {
+  test("session_state shows that an account is banned or deleted, and that its policy is not satisfied", async ({
+    db,
+  }) => {
     const claims = await createActor(db, {});
     await db.query("update auth.users set banned_until = now() + interval '1 day', deleted_at = now() where id = $1", [
       claims.sub,
@@ -89,7 +91,7 @@ describe("session_state", () => {
     });
   });
 
-  test("recognizes an infrastructure admin by the row and not by the token", async ({ db }) => {
+  test("session_state recognizes an infrastructure admin by the table row, not by the token", async ({ db }) => {
     const claims = await createActor(db, {});
     const forged = { ...claims, app_metadata: { infrastructureAdmin: true } };
     expect(await stateOf(db, forged)).toMatchObject({ infrastructureAdmin: false });
@@ -97,7 +99,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ infrastructureAdmin: true });
   });
 
-  test("restricts one session to changing the password, until the password changes", async ({ db }) => {
+  test("a session can be restricted to changing the password, until the password is changed", async ({ db }) => {
     const user = await createUser(db);
     const [claims, other] = [await signIn(db, { userId: user.id }), await signIn(db, { userId: user.id })];
     const stranger = await createUser(db);
@@ -116,7 +118,7 @@ describe("session_state", () => {
     expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: false });
   });
 
-  test("keeps no password restriction for a session that has ended", async ({ db }) => {
+  test("the password restriction of a session that has ended is deleted", async ({ db }) => {
     const user = await createUser(db);
     const ended = await signIn(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });

@@ -76,12 +76,12 @@ describe("the ways to sign in to an account", () => {
   test.for([
     ["no password", { password: false }],
     ["a password for an unconfirmed address", { password: true, confirmed: false }],
-  ] as const)("does not report a password as a sign-in method for an account with %s", async ([, account], { db }) => {
+  ] as const)("does not list the password as a way to sign in for an account with %s", async ([, account], { db }) => {
     const user = await createAccount(db, account);
     expect(await methodsOf(db, user.id)).toMatchObject({ password: false });
   });
 
-  test("omits identities from a link in progress", async ({ db }) => {
+  test("does not list identities that are still being linked as ways to sign in", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["google"] });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [user.id]);
     const waiting = await createIdentity(db, { userId: user.id, email: "other@example.test", provider: "github" });
@@ -118,7 +118,7 @@ describe("unlinking an identity", () => {
       account: { providers: ["gitlab", "google"] },
       outcome: "unlinked",
     },
-  ])("unlinking with $remaining remaining: $outcome", async ({ account, outcome }, { db }) => {
+  ])("unlinking an identity with $remaining remaining: $outcome", async ({ account, outcome }, { db }) => {
     const user = await createAccount(db, account);
     const [identityId = ""] = user.identities;
     expect(await unlink(db, { userId: user.id, identityId })).toMatchObject({ outcome });
@@ -126,7 +126,7 @@ describe("unlinking an identity", () => {
     expect(left).toHaveLength(outcome === "unlinked" ? 0 : 1);
   });
 
-  test("unlinking reports what was removed", async ({ db }) => {
+  test("unlinking an identity returns its provider and email", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["google"] });
     expect(await unlink(db, { userId: user.id, identityId: user.identities[0] ?? "" })).toEqual({
       outcome: "unlinked",
@@ -135,7 +135,7 @@ describe("unlinking an identity", () => {
     });
   });
 
-  test("unlinking leaves the account its address through an email identity, and removes every trace of the provider", async ({
+  test("unlinking an identity leaves the account an email identity, and removes every trace of the provider", async ({
     db,
   }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });
@@ -156,7 +156,7 @@ describe("unlinking an identity", () => {
     expect(JSON.stringify(rows[0])).not.toContain("google");
   });
 
-  test("unlinking never removes another account's identity, or the account's own email", async ({ db }) => {
+  test("unlinking can't remove another account's identity or the account's email identity", async ({ db }) => {
     const user = await createAccount(db, { password: true, providers: ["email", "google"] });
     const other = await createAccount(db, { password: true, providers: ["google"] });
     const [email = "", google = ""] = user.identities;
@@ -165,7 +165,9 @@ describe("unlinking an identity", () => {
     expect(await unlink(db, { userId: user.id, identityId: email })).toEqual({ outcome: "not_unlinkable" });
   });
 
-  test("does not count an unconfirmed identity as the remaining way to sign in", async ({ db }) => {
+  test("an unconfirmed identity does not count as the remaining way to sign in when another is unlinked", async ({
+    db,
+  }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });
     const [google = "", github = ""] = user.identities;
     await db.query(
@@ -177,7 +179,7 @@ describe("unlinking an identity", () => {
     expect(await unlink(db, { userId: user.id, identityId: github })).toMatchObject({ outcome: "unlinked" });
   });
 
-  test("unlinking by 50 concurrent callers leaves one way to sign in", async () => {
+  test("50 concurrent callers that unlink identities leave one way to sign in", async () => {
     const { db, close } = openPool(10);
     const userId = crypto.randomUUID();
     try {

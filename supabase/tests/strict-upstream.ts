@@ -5,7 +5,7 @@ type Members = Record<string, unknown>;
 type Message = Members & { role: string; tool_calls?: Members[] };
 type ChatBody = Members & { messages: Message[]; stream?: boolean };
 
-/** What distinguishes this upstream from others. It refuses everything not listed here. */
+/** The properties of an upstream that refuses everything not listed here. */
 export type StrictUpstream = {
   /** Path and query of its chat endpoint. */
   path: string;
@@ -24,7 +24,7 @@ export type StrictUpstream = {
   usage?: Members;
   /** Where streams report the usage: in a chunk of its own, if requested, or in the last chunk that has choices. */
   usageIn?: "own chunk" | "last chunk";
-  /** The text of its answer, which ignores the limit. */
+  /** The text of its answer, even if the text exceeds the limit. */
   text: string;
 };
 

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { one, test } from "./database.ts";
 import { ask, issue, needHelp, override, wrongHash } from "./recovery-fixtures.ts";
 
-test("a sweep deletes old credentials and guesses and expired leases, and keeps overrides and events", async ({
+test("the sweep deletes old recovery credentials, code guesses and expired leases, and keeps overrides and events", async ({
   db,
 }) => {
   const people = await needHelp(db);

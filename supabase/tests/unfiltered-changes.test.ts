@@ -225,14 +225,14 @@ describe("functions of public, private and ai", () => {
     expect(await listForOperators(db)).toEqual([]);
   });
 
-  test("reports a function if a WHERE is missing, or if that can't be determined", async ({ db }) => {
+  test("reports a function if a WHERE is missing, or if its statements can't be analysed", async ({ db }) => {
     const cases = [...offenders, ...unreadable];
     await create(db, cases);
     const expected = cases.flatMap(([title, , found = []]) => found.map((line) => `ai."${title}"(): ${line}`));
     expect(await findUnfilteredChanges(db)).toEqual(expected.sort());
   });
 
-  test("lists functions with a missing WHERE for operators", async ({ db }) => {
+  test("lists functions with a missing WHERE in a report for operators", async ({ db }) => {
     await create(db, offenders);
     expect(await listForOperators(db)).toEqual(offenders.map(([title]) => `ai."${title}"()`).sort());
   });

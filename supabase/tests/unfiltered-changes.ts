@@ -86,7 +86,7 @@ function readTree(tree: unknown): string[] {
   return found;
 }
 
-/** Reads the text of an EXECUTE, which has to parse as SQL, like any other text. */
+/** Reads the text of an EXECUTE, which must parse as SQL. */
 function readExecute(sql: string): string[] {
   const select = (parseSync(sql) as unknown as { stmts: { stmt: { SelectStmt: { targetList: Node[] } } }[] }).stmts[0];
   const target = select?.stmt.SelectStmt.targetList[0]?.ResTarget as { val: Node };

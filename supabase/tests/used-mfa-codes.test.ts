@@ -21,7 +21,7 @@ const age = (db: Database, { hash, seconds }: { hash: string; seconds: number })
   );
 
 describe("claim_mfa_code", () => {
-  test("grants an MFA code to the first caller only, and refuses every later one, even from the same session", async ({
+  test("only the first caller can claim an MFA code; a second call is refused, even from the same session", async ({
     db,
   }) => {
     const [hash, session] = [newHash(), randomUUID()];
@@ -31,7 +31,7 @@ describe("claim_mfa_code", () => {
     expect(await claim(db, { hash: newHash(), session })).toBe(true);
   });
 
-  test("keeps the claim of an MFA code for exactly 120 s", async ({ db }) => {
+  test("the claim of an MFA code lasts exactly 120 s", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await age(db, { hash, seconds: 119.9 });
@@ -51,7 +51,7 @@ describe("claim_mfa_code", () => {
     expect(left).toHaveLength(1);
   });
 
-  test(`grants one MFA code to one of ${callers} concurrent callers`, async () => {
+  test(`only one of ${callers} concurrent callers can claim an MFA code`, async () => {
     const { db, close } = openPool(callers);
     try {
       const hash = newHash();
@@ -64,14 +64,16 @@ describe("claim_mfa_code", () => {
 });
 
 describe("release_mfa_code", () => {
-  test("releases a wrong code for any caller", async ({ db }) => {
+  test("release_mfa_code releases a wrong code for any caller", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: false });
     expect(await claim(db, { hash, session: randomUUID() })).toBe(true);
   });
 
-  test("releases a code with an unknown result to the same session only, and once", async ({ db }) => {
+  test("release_mfa_code releases a code with an unknown result only for the same session, and only once", async ({
+    db,
+  }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: null });
@@ -80,7 +82,7 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test("release_mfa_code keeps the claim of a right code", async ({ db }) => {
+  test("release_mfa_code does not release a right code", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: true });
@@ -95,7 +97,7 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session: other })).toBe(false);
   });
 
-  test(`admits one of ${callers} retries of a released code`, async () => {
+  test(`only one of ${callers} concurrent retries can claim a released code`, async () => {
     const { db, close } = openPool(callers);
     try {
       const [hash, session] = [newHash(), randomUUID()];
@@ -109,7 +111,7 @@ describe("release_mfa_code", () => {
   });
 });
 
-test("only the service role can claim or release codes", async ({ db }) => {
+test("only the service role can claim or release MFA codes", async ({ db }) => {
   const claims = await createActor(db, {});
   const calls: (() => Promise<unknown>)[] = [
     () => claim(db, { hash: newHash(), session: claims.session_id }),

@@ -67,7 +67,7 @@ describe("creating a workspace", () => {
       expect((await failureOf(() => found(db, claims, name))).code).toBe("23514");
   });
 
-  test("a founder can create twenty workspaces, not counting deleted ones", async ({ db }) => {
+  test("a founder can create at most twenty workspaces, not counting deleted ones", async ({ db }) => {
     const claims = await createActor(db, {});
     await db.query("update public.workspaces set created_by = null where personal_user_id = $1", [claims.sub]);
     for (let count = 0; count < 20; count += 1) await found(db, claims);
@@ -81,7 +81,7 @@ describe("creating a workspace", () => {
 });
 
 describe("an invitation", () => {
-  test("an invitation is accepted once, by the account with its email", async ({ db }) => {
+  test("an invitation can be accepted only once, and only by the account with its email", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const guest = await createActor(db, {});
     await confirmEmail(db, guest);
@@ -101,7 +101,9 @@ describe("an invitation", () => {
     expect(Object.keys(await rolesIn(db, id))).toEqual([owner.sub]);
   });
 
-  test("an invitation counts until a second before it expires, and not from its expiry on", async ({ db }) => {
+  test("an invitation can be accepted until a second before it expires, but not once it has expired", async ({
+    db,
+  }) => {
     for (const [expiresIn, open] of [
       ["1 second", true],
       ["0 seconds", false],
@@ -127,7 +129,7 @@ describe("an invitation", () => {
     expect((await rolesIn(db, id))[admin.sub]).toBe("admin");
   });
 
-  test("an invitation shows its offer only to the holder of its token", async ({ db }) => {
+  test("only the holder of an invitation's token can see its workspace and role", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const guest = await createActor(db, {});
     const hash = await invite(db, { workspaceId: id, owner, email: "someone@example.test" });
@@ -145,7 +147,7 @@ describe("an invitation", () => {
     for (const token of ["", "zz", "0".repeat(64)]) expect((await show(token)).shown).toBeNull();
   });
 
-  test("an invitation accepted fifty times concurrently creates one membership and one line in the log", async () => {
+  test("fifty concurrent acceptances of an invitation create one membership and one log entry", async () => {
     const admin = new Client({ connectionString: readStack().supabase.dbUrl });
     await admin.connect();
     const [owner, guest] = [crypto.randomUUID(), crypto.randomUUID()];
@@ -206,7 +208,7 @@ describe("ownership of a workspace", () => {
   const transfer = (db: Database, claims: Claims, { workspaceId, to }: { workspaceId: string; to: string }) =>
     db.asUser(claims, () => db.query("select public.transfer_workspace_ownership($1, $2)", [workspaceId, to]));
 
-  test("ownership goes to another member, and the previous owner stays as admin", async ({ db }) => {
+  test("transferring ownership makes the previous owner an admin", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
     await transfer(db, owner, { workspaceId: id, to: member.sub });
@@ -232,7 +234,7 @@ describe("ownership of a workspace", () => {
       const { id } = await createWorkspace(db);
       const actor = await createActor(db, { workspaceId: id, role: "owner", mfa });
       const member = await createActor(db, { workspaceId: id, role: "viewer" });
-      // If a factor is enrolled, a recent sign-in alone doesn't count.
+      // If a factor is enrolled, a recent sign-in alone is not a proof of identity.
       const claims = older(actor, mfa === "a factor, at AAL2" ? { seconds, method: "totp" } : { seconds });
       if (given) await transfer(db, claims, { workspaceId: id, to: member.sub });
       else
@@ -241,7 +243,9 @@ describe("ownership of a workspace", () => {
     },
   );
 
-  test("ownership can't be given, taken or offered by writing rows without a recent proof", async ({ db }) => {
+  test("ownership can't be given, taken or offered through direct table writes without a recent proof of identity", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     const other = await createActor(db, { workspaceId: id, role: "owner" });
     const member = await createActor(db, { workspaceId: id, role: "viewer" });
@@ -302,7 +306,7 @@ describe("deleting a workspace", () => {
     await remove(db, older(owner, { seconds: 590 }), id);
   });
 
-  test("refuses a deletion or transfer if no workspace is given", async ({ db }) => {
+  test("refuses to delete or transfer a workspace if its id is null", async ({ db }) => {
     const { owner } = await createWorkspace(db);
     const removed = () => db.asUser(owner, () => db.query("select public.delete_workspace(null)"));
     expect((await failureOf(removed)).code).toBe("PT404");
@@ -310,7 +314,7 @@ describe("deleting a workspace", () => {
     expect((await failureOf(given)).code).toBe("PT403");
   });
 
-  test("deleting a workspace ends its keys and its pending invitations", async ({ db }) => {
+  test("deleting a workspace revokes its keys and its pending invitations", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await invite(db, { workspaceId: id, owner, email: "late@example.test" });
     await db.query(

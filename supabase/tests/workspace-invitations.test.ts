@@ -52,7 +52,7 @@ describe("workspace invitations", () => {
 
   test("a workspace can have 500 pending invitations at most", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
-    // Without an inviter, so that no inviter's own limit applies.
+    // Inserts invitations without an inviter, so that no inviter's own limit applies.
     await db.query(
       `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
        select $1, 'u' || n || '@example.test', r.id, sha256((r.id::text || n)::bytea)
@@ -68,7 +68,7 @@ describe("workspace invitations", () => {
     await asManager(db, owner, { workspaceId: id });
   });
 
-  test("an invitation offers no role higher than the inviter's own", async ({ db }) => {
+  test("an inviter can't offer a role higher than their own", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId: id, role: "admin" });
     expect((await failureOf(() => asManager(db, admin, { workspaceId: id, role: "owner" }))).code).toBe("42501");
@@ -81,7 +81,7 @@ describe("workspace invitations", () => {
     "update public.workspace_invitations set accepted_at = now()",
     "insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by) select null, null, null, null, null",
     "insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, expires_at) select null, null, null, null, null",
-  ])("invitations refuse even an owner's %s", async (sql, { db }) => {
+  ])("invitations can't be changed by an owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     expect((await failureOf(() => db.asUser(owner, () => db.query(sql)))).code).toBe("42501");
   });
@@ -91,7 +91,9 @@ describe("workspace invitations", () => {
     expect((await failureOf(read)).code).toBe("42501");
   });
 
-  test("an address can have one pending invitation at a time, and another after acceptance", async ({ db }) => {
+  test("an email address can have only one pending invitation to a workspace, and can be invited again after accepting it", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     await asManager(db, owner, { workspaceId: id });
     expect((await failureOf(() => asManager(db, owner, { workspaceId: id }))).code).toBe("23505");
@@ -100,7 +102,7 @@ describe("workspace invitations", () => {
     expect(await count(db, id)).toBe(2);
   });
 
-  test("a new invitation replaces a pending one for the same address that is at least three minutes old", async ({
+  test("a new invitation replaces a pending one for the same email address if that one is at least three minutes old", async ({
     db,
   }) => {
     const { id, owner } = await createWorkspace(db);
@@ -133,7 +135,7 @@ describe("workspace invitations", () => {
   });
 
   test.for(["Upper@example.test", "no-at-sign", `${"a".repeat(250)}@x.test`])(
-    "invitations refuse the email %s",
+    "an invitation to the email %s is refused",
     async (email, { db }) => {
       const { id, owner } = await createWorkspace(db);
       expect((await failureOf(() => asManager(db, owner, { workspaceId: id, email }))).code).toBe("23514");
@@ -182,7 +184,7 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
   });
 
-  test("an inviter also has a limit of fifty invitations in a row, and then fifty a day", async ({ db }) => {
+  test("a second limit allows an inviter fifty invitations in a row, and then fifty a day", async ({ db }) => {
     const { invite } = await spread(db);
     const fillTheOther = () => db.query(`delete from private.rate_limits where scope = 'account' and ${ownRows}`);
     for (let sent = 0; sent < 50; sent += 1) {
@@ -196,7 +198,7 @@ describe("an inviter", () => {
     await invite();
   });
 
-  test("withdrawn invitations count towards an inviter's limit, and refused invitations don't", async ({ db }) => {
+  test("an inviter's withdrawn invitations count towards the limit, but refused invitations don't", async ({ db }) => {
     const { ids, owner, invite } = await spread(db);
     for (let refused = 0; refused < 10; refused += 1)
       await failureOf(() => asManager(db, owner, { workspaceId: ids[0] ?? "", email: "No@example.test" }));
@@ -213,7 +215,7 @@ describe("an inviter", () => {
     await asManager(db, other, { workspaceId: id, email: "other@example.test" });
   });
 
-  test("an inviter sends ten of 60 concurrent invitations, across two workspaces", async () => {
+  test("of an inviter's 60 concurrent invitations to two workspaces, ten are sent", async () => {
     const { db, close } = openPool(20);
     const people = await commitPeople(db);
     try {

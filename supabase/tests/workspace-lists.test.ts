@@ -43,7 +43,7 @@ async function addMembers(db: Database, workspaceId: string, names: readonly str
 }
 
 describe("list_workspace_members", () => {
-  test("lists a workspace's owners first, then by name, case-insensitively, page by page", async ({ db }) => {
+  test("lists a workspace's members page by page, owners first and then by name, ignoring case", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     await addMembers(db, workspaceId, ["bob", "Alice", "alice", "Zoe", "50% \\_"]);
     const whole = await membersAs(db, owner, { workspaceId });
@@ -66,7 +66,7 @@ describe("list_workspace_members", () => {
     expect(seen).toEqual(whole.map(({ user_id }) => user_id));
   });
 
-  test("filters members by part of a name, by role and by member", async ({ db }) => {
+  test("filters members by part of their name, by role and by id", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     const [ada = ""] = await addMembers(db, workspaceId, ["Ada Lovelace", "50% off", "Grace"]);
     const namesOf = async (query: MemberQuery) =>
@@ -81,7 +81,7 @@ describe("list_workspace_members", () => {
     expect(await namesOf({ roleId: role?.id ?? "" })).toHaveLength(3);
   });
 
-  test("shows emails to members who manage members, and to each member their own email", async ({ db }) => {
+  test("members who manage members see all email addresses, and other members only their own", async ({ db }) => {
     const { id: workspaceId, owner } = await createWorkspace(db);
     const { id, email } = await createUser(db);
     await join(db, { workspaceId, userId: id, role: "member" });
@@ -104,7 +104,7 @@ describe("list_workspace_members", () => {
     expect(await emailsAs(member)).toEqual([ownersEmail, email]);
   });
 
-  test.for(mfaStates)("shows emails to an admin with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
+  test.for(mfaStates)("shows members' emails to an admin with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const admin = await createActor(db, { workspaceId, role: "admin", mfa });
     const listed = await db.asUser(admin, () => db.query("select * from public.list_member_emails($1)", [workspaceId]));

@@ -104,7 +104,7 @@ describe("workspace members", () => {
     expect(await roleOf(db, claims, id)).toEqual([{ name: role }]);
   });
 
-  test("a role with manage_members can't assign a role that allows more than itself", async ({ db }) => {
+  test("a member who manages members can't assign a role that has more permissions than their own", async ({ db }) => {
     const { id } = await createWorkspace(db);
     await db.query(
       "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'people', '{manage_members,use_ai_studio}')",
@@ -162,7 +162,7 @@ describe("workspace members", () => {
     expect(await roleOf(db, owner, id)).toEqual([]);
   });
 
-  test("one of two owners who leave concurrently is refused", async ({ db: _ }) => {
+  test("if the last two owners leave concurrently, one of them is refused", async ({ db: _ }) => {
     const connectionString = readStack().supabase.dbUrl;
     const clients = [new Client({ connectionString }), new Client({ connectionString })] as const;
     await Promise.all(clients.map((client) => client.connect()));
@@ -215,7 +215,7 @@ describe("workspace members", () => {
 
 describe("user_has_workspace_permission", () => {
   test.for(matrix.filter(({ mfa }) => mfa === "no policy and no factor"))(
-    "returns the permissions of a $role",
+    "a $role has the expected permissions in a workspace",
     async ({ role, permissions }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role });

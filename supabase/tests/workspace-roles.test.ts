@@ -19,7 +19,7 @@ describe("workspace roles", () => {
     "update public.workspace_roles set is_owner = true",
     "update public.workspace_roles set workspace_id = gen_random_uuid()",
     "insert into public.workspace_roles (workspace_id, name, is_owner) select null, 'X', true",
-  ])("workspace roles refuse even an owner's %s", async (sql, { db }) => {
+  ])("workspace roles can't be changed by an owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
     expect(error.code).toBe("42501");
@@ -60,7 +60,7 @@ describe("workspace roles", () => {
     },
   );
 
-  test("a role can't allow more than its editor may do, or lose permissions that its editor lacks", async ({ db }) => {
+  test("an editor can't give a role permissions that they lack, or remove such permissions from it", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{manage_members,use_ai_studio}" });
     const manager = await createActor(db, {});
@@ -96,7 +96,7 @@ describe("workspace roles", () => {
     expect(await rolesNamed(db, id, "owner")).toHaveLength(1);
   });
 
-  test("roles of another workspace can't be reached", async ({ db }) => {
+  test("roles of another workspace can't be read or changed", async ({ db }) => {
     const mine = await createWorkspace(db);
     const other = await createWorkspace(db);
     expect((await failureOf(() => define(db, mine.owner, { workspaceId: other.id, permissions: "{}" }))).code).toBe(
@@ -164,7 +164,7 @@ describe("workspace roles", () => {
     await defineMany(other, 1, 1);
   });
 
-  test("logs roles that people create, and not those created with a workspace", async ({ db }) => {
+  test("the log records roles that people create, but not those created with the workspace", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{use_ai_studio}" });
     const log = await db.query(
@@ -185,7 +185,7 @@ describe("workspace roles", () => {
   });
 
   test.for(["{{use_ai_studio}}", "{{manage_members,use_ai_studio}}", "{use_ai_studio,use_ai_studio}"])(
-    "a role lists each permission once, in a one-dimensional array: %s",
+    "a role's permissions are a one-dimensional array without duplicates: %s",
     async (permissions, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const changed = () =>

@@ -34,7 +34,7 @@ describe("workspaces", () => {
     "update public.workspaces set personal_user_id = null",
     "insert into public.workspaces (name) values ('X')",
     "delete from public.workspaces",
-  ])("workspaces refuse their owner's %s", async (sql, { db }) => {
+  ])("a workspace can't be changed by its owner's %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
     expect(error.code).toBe(permissionDenied);
@@ -71,7 +71,7 @@ describe("workspaces", () => {
     expect(await db.query("select from public.workspaces where id = $1", [id])).toHaveLength(1);
   });
 
-  test("a new workspace has the four roles, and its founder as owner", async ({ db }) => {
+  test("a new workspace has the four standard roles, and its founder is the owner", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const roles = await db.query(
       "select name, is_owner, cardinality(permissions) as size from public.workspace_roles where workspace_id = $1 order by name",
@@ -91,7 +91,7 @@ describe("workspaces", () => {
     expect(members).toEqual([{ user_id: owner.sub, name: "owner" }]);
   });
 
-  test("a workspace ends with its last member, and keeps no name of that person", async ({ db }) => {
+  test("a workspace is deleted with its last member, and its name is replaced", async ({ db }) => {
     const user = await createUser(db, { userMetadata: { full_name: "Ada Lovelace" } });
     await db.query("delete from auth.users where id = $1", [user.id]);
     const row = await one(db, {
@@ -101,7 +101,7 @@ describe("workspaces", () => {
     expect(row).toEqual({ name: "Deleted workspace", deleted: true, created_by: null });
   });
 
-  test("a workspace ends with its last two members, whose accounts are deleted concurrently", async () => {
+  test("a workspace is deleted when the accounts of its last two members are deleted concurrently", async () => {
     const people = [crypto.randomUUID(), crypto.randomUUID()];
     const [first, second] = [await openLine("postgres"), await openLine("postgres")];
     const erase = (line: typeof first, id = "") => line.db.query("delete from auth.users where id = $1", [id]);
@@ -131,7 +131,7 @@ describe("workspaces", () => {
     }
   });
 
-  test("a workspace survives a deleted owner if other members remain", async ({ db }) => {
+  test("a workspace remains when an owner's account is deleted, if other members remain", async ({ db }) => {
     const { id, owner } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId: id, role: "admin" });
     await db.query("delete from auth.users where id = $1", [owner.sub]);
@@ -139,7 +139,9 @@ describe("workspaces", () => {
     expect(rows).toEqual([{ name: "Shared" }]);
   });
 
-  test("a personal workspace survives its person's deletion only if another member is an owner", async ({ db }) => {
+  test("a personal workspace remains when its person's account is deleted only if another member is an owner", async ({
+    db,
+  }) => {
     for (const [role, kept] of [
       ["owner", true],
       ["admin", false],
@@ -161,7 +163,7 @@ describe("workspaces", () => {
     expect(await db.query("select from public.workspace_roles where workspace_id = $1", [id])).toEqual([]);
   });
 
-  test("workspaces record when they were changed, ignoring the caller's value", async ({ db }) => {
+  test("a workspace's change time is set by the database, not by the caller", async ({ db }) => {
     const { id } = await createWorkspace(db);
     const row = await one(db, {
       sql: "update public.workspaces set updated_at = 'epoch' where id = $1 returning updated_at = now() as now",

@@ -12,16 +12,16 @@ import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";
 
-/** A function's share of the resources that all functions use. */
+/** The part of the shared resources that one function may use. */
 export type Share = {
-  /** Concurrent statements. */
+  /** Maximum number of concurrent statements. */
   connections?: number;
 };
 
 /**
- * Assembles a gateway: its database, providers, limits and background work.
- * @param write takes lines for the log
- * @returns the gateway, with a way to flush waiting batches at once
+ * Assembles a gateway from its database, providers, limits and background work.
+ * @param write writes a line to the log
+ * @returns the gateway, and a function that sends waiting batches immediately
  */
 export function assembleGateway(
   environment: GatewayEnvironment,

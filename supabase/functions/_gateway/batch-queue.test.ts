@@ -13,8 +13,8 @@ const unanswered = () => new GatewayError("service_unavailable", { cause: new Er
 const lateMs = 100;
 
 /**
- * Returns a queue whose statements are answered on command, each call with twice its number. Negative calls are never
- * batched.
+ * Returns a queue whose statements are answered on command. The answer to each call is twice its number. Negative calls
+ * are never batched.
  */
 function open(fails: (calls: readonly number[]) => Error | undefined = () => undefined) {
   const asked: (readonly number[])[] = [];
@@ -56,7 +56,7 @@ function open(fails: (calls: readonly number[]) => Error | undefined = () => und
     await turn();
     return answers;
   }
-  /** Starts a late batch, and a second one because the first is late. */
+  /** Starts a batch that runs late, and then a second batch. */
   async function occupy(): Promise<Promise<number>[]> {
     const late = await askTogether([1]);
     await sleep(lateMs);
@@ -88,7 +88,7 @@ describe("Batches", () => {
     expect(await Promise.all(answers)).toEqual([2, 6, 10, 8]);
   });
 
-  test("a second batch starts while the first is late, but a third batch waits", async () => {
+  test("a second batch starts if the first is slow, but a third batch waits", async () => {
     const { askTogether, occupy, asked, go } = open();
     const answers = await occupy();
     answers.push(...(await askTogether([3])));
@@ -152,7 +152,7 @@ describe("Batches", () => {
     expect(await statuses(answers)).toEqual([false]);
   });
 
-  test("a batch runs normally after earlier ones failed", async () => {
+  test("a batch runs normally after earlier batches failed", async () => {
     let isDown = true;
     const { askTogether, go } = open(() => (isDown ? unanswered() : undefined));
     const failed = [...(await askTogether([1])), ...(await askTogether([2])), ...(await askTogether([3]))];
@@ -167,7 +167,7 @@ describe("Batches", () => {
 });
 
 describe("Single calls", () => {
-  test("single calls are sent immediately, with at most four running", async () => {
+  test("single calls are sent immediately, at most four at a time", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([-1, -2, -3, -4, -5, 6]);
     expect(asked).toEqual([[-1], [-2], [-3], [-4], [6]]);
@@ -177,7 +177,7 @@ describe("Single calls", () => {
     expect(await Promise.all(answers)).toEqual([-2, -4, -6, -8, -10, 12]);
   });
 
-  test("single calls of a rolled-back batch do not block later batches", async () => {
+  test("retrying the calls of a rolled-back batch one by one does not block later batches", async () => {
     const { askTogether, asked, go } = open((calls) => (calls.length > 1 ? rolledBack() : undefined));
     const answers = await askTogether([1, 2, 3, 4, 5, 6]);
     await go();
@@ -206,7 +206,7 @@ describe("Waiting calls", () => {
     [504, 0],
     [505, 1],
   ] as const)(
-    "at most 500 single calls wait in addition to four running: of %i, %i are rejected",
+    "at most 500 single calls wait while four are running: of %i calls, %i are rejected",
     async ([count, rejected]) => {
       const { askTogether, go } = open();
       const answers = await askTogether(numbers(count).map((call) => -call));
@@ -221,7 +221,7 @@ describe("Waiting calls", () => {
     [-3, 1_500, true],
     [-3, 1_501, false],
   ] as const)(
-    "a call waits a limited time before being sent: call %i is sent after %i ms: %s",
+    "a waiting call is sent only within its time limit: call %i is sent after %i ms: %s",
     async ([call, waitedMs, isAsked]) => {
       const { askTogether, occupy, asked, go, clock } = open();
       await occupy();

@@ -3,19 +3,22 @@ import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /**
- * One running batch at a time makes the largest batches. If a batch takes longer than this, because of a lock or the
- * disk, a second batch may start.
+ * One running batch at a time makes the largest batches. A second batch may start only if the first takes longer than
+ * this, because of a lock or the disk.
  */
 const lateMs = 10;
 const maxBatchesUnderWay = 2;
-/** Single calls may wait longer for locks; batches need connections too. */
+/** Maximum number of running single calls. They may wait longer for locks, and batches need connections too. */
 const maxSinglesUnderWay = 4;
 
-/** Groups concurrent calls into batches, one statement each. */
+/** Groups concurrent calls into batches, with one statement for each batch. */
 export type BatchQueue<Call, Answer> = {
-  /** @throws GatewayError `service_unavailable` if too many calls wait or this one waited too long */
+  /**
+   * Queues a call and returns its answer.
+   * @throws GatewayError `service_unavailable` if too many calls are waiting or this call has waited too long
+   */
   ask: (call: Call) => Promise<Answer>;
-  /** Sends the calls being gathered. */
+  /** Sends the waiting calls immediately. */
   flush: () => void;
 };
 
@@ -27,8 +30,8 @@ type Waiting<Call, Answer> = {
 };
 
 /**
- * Queues calls. Those that arrive while a batch is running are sent together in the next one. Each call gets its own
- * answer. When Postgres rolls a batch back, its calls are retried one by one, so that only the bad call fails.
+ * Creates a queue that sends calls in batches. Calls that arrive while a batch is running are sent together in the next
+ * one. When Postgres rolls back a batch, its calls are retried one by one, so that only the bad call fails.
  * @param options.askMany returns the answers in the order of the calls
  * @param options.isSingle whether a call is never part of a batch
  * @param options.gather calls back when a batch that is not full should start
@@ -47,11 +50,11 @@ export function createBatchQueue<Call, Answer>(options: {
   const batched: Waiting<Call, Answer>[] = [];
   const singles: Waiting<Call, Answer>[] = [];
   let batchesUnderWay = 0;
-  /** The running batch that is not late. */
+  /** The running batch, unless it is late. */
   let promptBatch: object | undefined;
   let singlesUnderWay = 0;
   let isGathering = false;
-  /** Whether the waiting calls have been gathered: the next batch starts as soon as it may. */
+  /** Whether the next batch starts as soon as a running one allows it. */
   let isDue = false;
 
   function take(queue: Waiting<Call, Answer>[], count: number): Waiting<Call, Answer>[] {

@@ -3,7 +3,7 @@ import type { OpenRun } from "./runs/run.ts";
 import type { Asked, Surface } from "./surface.ts";
 import type { CallCounts, UsageLimits } from "./usage/usage.ts";
 
-/** An admitted call: its request and its run. */
+/** An admitted call, with its request and its run. */
 export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" | "requestId"> & {
   surface: Surface<Request>;
   asked: Request;
@@ -12,6 +12,6 @@ export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" |
   open: OpenRun;
   usageLimits: UsageLimits;
   inputEstimate: CallCounts;
-  /** When the whole call must have ended, by the gateway's clock. */
+  /** When the whole call must have ended, as a time of the gateway's clock. */
   deadline: number;
 };

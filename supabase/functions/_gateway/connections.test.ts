@@ -29,7 +29,7 @@ const error = (severity: string, code: string, text: string) =>
   message("E", `S${severity}\0V${severity}\0C${code}\0M${text}\0\0`);
 
 /**
- * Starts a server that speaks Postgres's protocol (PostgreSQL, Frontend/Backend Protocol) and lets `answer` respond to
+ * Starts a server that speaks Postgres's wire protocol (PostgreSQL, Frontend/Backend Protocol). `answer` responds to
  * each statement.
  */
 async function listen(answer: (socket: Socket, statement: { name: string }) => void): Promise<void> {
@@ -59,7 +59,7 @@ const failureOf = (work: Promise<unknown>) =>
     (failure: unknown) => failure,
   );
 
-// PgBouncer 1.18, send_pooler_error in src/proto.c: severity FATAL, SQLSTATE 08P01; then it closes the connection.
+// PgBouncer 1.18 sends FATAL with SQLSTATE 08P01 and then closes the connection (send_pooler_error in src/proto.c).
 test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot connect to server"])(
   "treats a statement as unanswered if a pooler ends it with “%s”, since it may have been committed",
   async (text) => {
@@ -70,7 +70,7 @@ test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot conne
   },
 );
 
-// PostgreSQL, quickdie() in src/backend/tcop/postgres.c: may be sent at any point.
+// Postgres may send this error at any point (quickdie() in src/backend/tcop/postgres.c).
 test("treats a statement interrupted by a crash of Postgres as unanswered", async () => {
   await listen((socket) =>
     socket.end(error("FATAL", "57P02", "terminating connection because of crash of another server process")),
@@ -78,13 +78,13 @@ test("treats a statement interrupted by a crash of Postgres as unanswered", asyn
   expect(isUnanswered(await failureOf(call()))).toBe(true);
 });
 
-// PostgreSQL, ProcessInterrupts() in src/backend/tcop/postgres.c: never between a commit and its answer.
-test("treats a statement interrupted by a shutdown of Postgres as undone", async () => {
+// Postgres never sends this error between a commit and its answer (ProcessInterrupts() in src/backend/tcop/postgres.c).
+test("treats a statement interrupted by a shutdown of Postgres as rolled back", async () => {
   await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
   expect(wasUndone(await failureOf(call()))).toBe(true);
 });
 
-test("treats a statement that Postgres rejects as undone", async () => {
+test("treats a statement that Postgres rejects as rolled back", async () => {
   await listen((socket) =>
     socket.write(Buffer.concat([error("ERROR", "57014", "canceling statement due to statement timeout"), ready])),
   );
@@ -97,7 +97,7 @@ test.each([
   ["26000", 'prepared statement "select ai.begin_runs($1)::text" does not exist'],
   ["42P05", 'prepared statement "select ai.begin_runs($1)::text" already exists'],
 ])(
-  "resends a statement unnamed if a pooler's server refuses it with %s, and sends later ones unnamed",
+  "if a pooler's server refuses a prepared statement with %s, resends it and all later statements unnamed",
   async (code, text) => {
     const names: string[] = [];
     await listen((socket, { name }) => {

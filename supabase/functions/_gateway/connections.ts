@@ -2,30 +2,38 @@ import pg from "pg";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
-/** Number of statements that may wait for a connection; further ones are refused. */
+/** Maximum number of statements that wait for a connection. More are refused. */
 const maxWaiting = 500;
 const connectTimeoutMs = 1_000;
-/** A new Postgres backend plans each statement again, so connections are kept for a while. */
+/** Idle connections are kept for a while, because each new Postgres backend must plan every statement again. */
 const idleConnectionMs = 60_000;
-/** Longer than the time for which the role's limits let a statement run. */
+/** Longer than any statement timeout of the gateway's database role. */
 const answerTimeoutMs = 12_000;
-/** invalid_sql_statement_name and duplicate_prepared_statement: nothing was executed (PostgreSQL, Appendix A). */
+/**
+ * invalid_sql_statement_name and duplicate_prepared_statement. The statement was not executed (PostgreSQL, Appendix A).
+ */
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
-/** With severity FATAL: protocol_violation, which a pooler sends for a lost server, and crash_shutdown (Appendix A). */
+/**
+ * protocol_violation, which a pooler sends when it has lost the server, and crash_shutdown (PostgreSQL, Appendix A).
+ * Both count only with severity FATAL.
+ */
 const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "57P02"]);
 
-/** How the gateway calls its database. */
+/** The gateway's connections to its database. */
 export type Connections = {
   /**
-   * Calls a function that takes JSON, in one round trip.
-   * @param limitMs how long its answer may take once it has a connection
+   * Calls a database function that takes JSON, in one round trip.
+   * @param limitMs time limit for the answer, not counting the wait for a connection
    * @throws GatewayError `service_unavailable` for every failure, with its cause
    */
   call: (name: string, argument: object, limitMs?: number) => Promise<string>;
   close: () => Promise<void>;
 };
 
-/** Connects on the first call. Each statement is its own transaction, so any pooler works. */
+/**
+ * Creates a connection pool that connects on the first call. Each statement is its own transaction, so any pooler
+ * works.
+ */
 export function createConnections({ url, connections = 8 }: { url: string; connections?: number }): Connections {
   const pool = new pg.Pool({
     connectionString: url,
@@ -34,19 +42,20 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
     idleTimeoutMillis: idleConnectionMs,
     application_name: "gatehouse-gateway",
   });
-  // A broken connection is replaced when one is needed; a statement running on it fails on its own.
+  // Ignores errors of idle connections. A broken connection is replaced when it is needed, and a running statement
+  // fails by itself.
   pool.on("error", () => {});
   pool.on("connect", (client) => void client.on("error", () => {}));
   let usesNames = true;
 
   /**
-   * Runs one statement. If its prepared statement is missing or already exists, a transaction pooler is in use, so this
-   * process stops naming statements.
+   * Runs one statement. If its prepared statement is missing or already exists, the connection goes through a
+   * transaction pooler, so this process stops naming statements.
    */
   async function query(client: pg.PoolClient, text: string, argument: string): Promise<string> {
     const isNamed = usesNames;
     try {
-      // The text is the name, so a name can never refer to another statement.
+      // Uses the text as the name, so that a name never refers to a different statement.
       const name = isNamed ? text : undefined;
       const { rows } = await client.query<[string | null]>({ name, text, values: [argument], rowMode: "array" });
       return rows[0]?.[0] ?? "";
@@ -58,7 +67,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   }
 
   /**
-   * Runs a statement. Closes the connection unless Postgres answered with a result or with an error that leaves the
+   * Runs a statement. Keeps its connection only if Postgres answered with a result or with an error that leaves the
    * session usable.
    */
   async function ask(text: string, argument: string, limitMs: number): Promise<string> {
@@ -97,8 +106,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
 }
 
 /**
- * Returns whether Postgres itself reported the error and so has rolled back the statement. If the server was lost, the
- * statement may have been committed.
+ * Returns whether Postgres itself reported the error and so has rolled back the statement. A lost server may have
+ * committed it.
  */
 export function wasUndone(error: unknown): boolean {
   const state = sqlState(error);

@@ -57,16 +57,16 @@ const begunRun = z.object({
   exempt: z.boolean(),
   reserved_usd: textSchema,
   reserved_credits: textSchema,
-  /** What the run reserved in the rate-limit window; null without a token limit. */
+  /** The tokens that the run reserved in the rate-limit window, or null without a token limit. */
   reserved_tokens: z.number().nullish(),
   /** The effective output limit of a chat: the client's, or our default capped at the model's limit. */
   output_limit: z.number().nullish(),
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
-  /** Null if the caller is not a key. */
+  /** Null if the caller does not use a key. */
   key_name: textSchema.nullish(),
-  /** Whether the key refuses calls with members that the provider would not receive. */
+  /** Whether the key refuses calls with members that would not reach the provider. */
   strict: z.boolean().optional(),
 });
 const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
@@ -87,26 +87,29 @@ export type Run = z.infer<typeof begunRun>;
 /** The answer of an earlier call with the same idempotency key, as JSON. */
 export type KeptAnswer = { kept: string };
 
-/** The result for an imported record: its outcome, or why it was refused. */
+/** The result for one imported record: its outcome, or the reason why it was refused. */
 export type StoredRecord = z.infer<typeof storedRecord>;
 
 /** The purpose of a model in the catalogue. */
 export type ModelKind = "chat" | "embedding" | "speech";
 
-/** The caller: its credential, the workspace it names, and its address. */
+/** A caller's credential, the workspace that it names, and its IP address. */
 export type Caller = { credential: Credential; workspace?: string; address?: string };
 
 /**
- * The argument of `ai.begin_run`. Values that nearly all calls share are left out: not streamed, no images, no audio,
- * and one choice.
+ * The argument of `ai.begin_run`. Members with their default value are left out: not streamed, no images, no audio, and
+ * one choice.
  */
 export type RunRequest = Caller & {
   request_id: string;
   feature: string;
   entity_id?: string;
-  /** The label to use if neither the call nor its key has one. */
+  /** The label to use if neither the key nor the call has one. */
   session_label?: string;
-  /** The last 17 characters of the run's id, if it begins. Chosen at random by the gateway. */
+  /**
+   * The last 17 characters for the run's id, chosen at random by the gateway. They identify a run whose begin was not
+   * answered.
+   */
   run_id_suffix?: string;
   idempotency_key?: string;
   fingerprint?: string;
@@ -117,18 +120,18 @@ export type RunRequest = Caller & {
   providers: string[];
   input_bytes: number;
   images?: number;
-  /** Maximum number of requests with a fee of their own; refused if a route has no price for them. */
+  /** Maximum number of requests with a separate fee. The run is refused if a route has no price for the fee. */
   fee_requests?: number;
   audio?: boolean;
-  /** Length of the audio in the input, rounded up; `input_bytes` includes neither audio nor images. */
+  /** Length of the audio in the input in seconds, rounded up. `input_bytes` includes neither audio nor images. */
   audio_seconds?: number;
-  /** The tier that the client names; refused if it has no price. */
+  /** The service tier that the client requests. The run is refused if the tier has no price. */
   service_tier?: string;
   output_limit: number;
-  /** Whether the client stated no output limit. */
+  /** Whether `output_limit` is our default because the client stated none. */
   output_limit_assumed?: boolean;
   choices?: number;
-  /** For the message of a refusal; not read by the database. */
+  /** The fields to name in a refusal for size. The database does not read them. */
   size_fields?: SizeFields;
 };
 
@@ -153,31 +156,35 @@ type RunStep = Pick<
 /** The argument of `ai.store_run_content`. */
 export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
 
-/** The gateway's database: each method is one statement and one round trip. */
+/** The gateway's database functions. Each method is one statement and one round trip. */
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
-   * Ends, at no cost, runs that began without the gateway receiving an answer, identified by the last characters of
-   * their ids.
-   * @param askedMsAgo time since the earliest of them was requested
+   * Ends runs that began although the gateway never received an answer, without a charge.
+   * @param tails the last characters of the runs' ids
+   * @param askedMsAgo milliseconds since the earliest of the runs was requested
    * @returns the suffixes of runs that are still undecided
    */
   releaseOrphanedRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
-  /** Reserves a further provider call of a run. @throws GatewayError if it is refused */
+  /**
+   * Reserves another provider call for a run.
+   * @throws GatewayError if the reservation is refused
+   */
   extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
   /** Stores the content of a run, if its workspace captures content. */
   storeRunContent: (content: RunContent) => Promise<void>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
   heartbeatRuns: (counts: readonly object[]) => Promise<void>;
   /**
+   * Checks a credential.
    * @returns the id of the credential's workspace
-   * @throws GatewayError unless the credential is currently valid, for the named workspace and for calls of the named
-   * kind, if any
+   * @throws GatewayError unless the credential is currently valid for the named workspace and for calls of the named
+   * kind, if the caller names them
    */
   checkCredential: (caller: Caller & { kind?: ModelKind }) => Promise<string>;
   /**
-   * Returns the models that a credential may use, or the named one, as JSON text with exact prices; and for each model,
-   * in the same order, the paths that serve it.
+   * Returns the models that a credential may use, or one named model, as JSON text with exact prices. Also returns the
+   * paths that serve each model, in the same order.
    */
   listModels: (
     request: Caller & {
@@ -186,21 +193,21 @@ export type GatewayDatabase = {
       paths: readonly { path: string; kind: ModelKind; providers: string[] }[];
     },
   ) => Promise<{ listing: string; endpoints: string[][] }>;
-  /** Returns a credential's description, limits, spend and what is left, as JSON text with exact amounts. */
+  /** Returns a credential's description, limits, spend and remaining budget, as JSON text with exact amounts. */
   describeCredential: (caller: Caller) => Promise<string>;
-  /** Like checkCredential, but only for calls of registered apps: imports and the usage report. */
+  /** Does the same as `checkCredential`, but accepts only registered apps. Used by the imports and the usage report. */
   checkAppCaller: (caller: Caller) => Promise<string>;
   /** Stores reported costs independently of each other. @returns one answer per record, in order */
   importCosts: (call: Caller & { records: readonly object[] }) => Promise<StoredRecord[]>;
   importInvoice: (call: Caller & { record: object }) => Promise<StoredRecord>;
-  /** Returns an app's usage in a window, as JSON text with exact amounts. */
+  /** Returns an app's usage in a time window, as JSON text with exact amounts. */
   reportUsage: (call: Caller & { from?: string; to?: string; notes_use: boolean }) => Promise<string>;
   close: () => Promise<void>;
 };
 
 /**
- * How long admission may take to answer, and how long a call may wait before it is sent. `ai.exceeds_caller_timeout`
- * rolls back sooner if it takes too long.
+ * Time limit for admission, and for the wait before a call is sent to the database. `ai.exceeds_caller_timeout` rolls
+ * back earlier if admission takes too long.
  */
 const beginTimeoutMs = 1_500;
 const maxBeginBatch = 32;
@@ -209,7 +216,7 @@ const maxWaitingBegins = 500;
 const longestRefusal = 4_096;
 
 /**
- * Connects as role `gateway` on first use.
+ * Creates the gateway's database, which connects as role `gateway` on first use.
  * @throws GatewayError `service_unavailable` from every method while the database is unavailable
  */
 export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
@@ -218,7 +225,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
   const begins = createBatchQueue<RunRequest, unknown>({
     askMany: async (requests) => JSON.parse(await call("ai.begin_runs", requests, beginTimeoutMs)),
     askOne: async (request) => JSON.parse(await call("ai.begin_run", request, beginTimeoutMs)),
-    // A call with an idempotency key waits for other calls with the same key.
+    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
     isSingle: ({ idempotency_key }) => idempotency_key !== undefined,
     maxBatch: maxBeginBatch,
     // Requests that arrive in the same turn of the event loop join the batch.
@@ -277,7 +284,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
     },
     async reportUsage(window) {
       const text = await call("ai.report_usage", window);
-      // A refusal is short; parsing a year of rows would take as long as writing it.
+      // Refusals are short. Longer results are reports, and parsing a year of rows would take as long as writing them.
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;
     },

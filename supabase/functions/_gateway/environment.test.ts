@@ -8,7 +8,7 @@ const local = {
 const hosted = { ...local, SUPABASE_URL: "https://project.supabase.co" };
 
 describe("Environment", () => {
-  test("reads the providers, the total limit and the database from the environment", () => {
+  test("reads the providers, the total time limit and the database from the environment", () => {
     const { providers, totalLimitMs } = readEnvironment({
       ...local,
       AI_PROVIDER_DEMO_BASE_URL: "http://127.0.0.1:1/v1",
@@ -18,14 +18,17 @@ describe("Environment", () => {
     expect(() => readEnvironment({ ...local, GATEWAY_DB_URL: "" })).toThrow("GATEWAY_DB_URL");
   });
 
-  test("allows private provider addresses for a local project only", () => {
+  test("allows private provider addresses only for a local project", () => {
     const provider = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:54328/v1" };
     expect(readEnvironment({ ...local, ...provider }).providers.size).toBe(1);
     expect(() => readEnvironment({ ...hosted, ...provider })).toThrow("AI_PROVIDER_X_ALLOW_PRIVATE");
   });
 });
 
-/** Forms: https://supabase.com/docs/guides/functions/secrets and supabase/server, docs/environment-variables.md. */
+/**
+ * The formats of the variables are documented in https://supabase.com/docs/guides/functions/secrets and in
+ * docs/environment-variables.md of supabase/server.
+ */
 describe("The project's API keys", () => {
   const older = {
     SUPABASE_SECRET_KEY: "sb_secret_single",

@@ -5,11 +5,11 @@ import { type Provider, readProviders } from "./providers/provider-settings.ts";
 import { readTelemetry } from "./telemetry/settings.ts";
 import type { TelemetrySettings } from "./telemetry/telemetry.ts";
 
-/** The functions' settings from their environment. */
+/** The settings that the edge functions read from their environment. */
 export type GatewayEnvironment = {
   databaseUrl: string;
   supabaseUrl: string;
-  /** The project's publishable key, for calls that Supabase's API gateway lets through with it. */
+  /** The project's publishable key, sent with calls that pass through Supabase's API gateway. */
   publishableKey?: string;
   trustedHops: number;
   /** The project's secret keys. Our own web server proves itself with any of them. */
@@ -26,7 +26,7 @@ const keyDictionary = z
     try {
       return JSON.parse(text);
     } catch {
-      // Doesn't use JSON.parse's message, because it quotes the text.
+      // The message of JSON.parse is not used, because it quotes the secret text.
       context.addIssue({ code: "custom", message: "Not JSON: expected an object of keys by their names" });
       return z.NEVER;
     }
@@ -49,8 +49,8 @@ const settings = z.object({
 });
 
 /**
- * Reads the settings of docs/settings.md, Edge functions.
- * @throws Error naming the setting that is missing or wrong
+ * Reads the settings that docs/settings.md lists under "Edge functions".
+ * @throws Error that names the missing or wrong setting
  */
 export function readEnvironment(env: Record<string, string | undefined>): GatewayEnvironment {
   const parsed = settings.safeParse(dropEmpty(env));
@@ -71,7 +71,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
   };
 }
 
-/** Returns the keys that are set, from the newest form to the oldest. */
+/** Returns the keys that are set, newest format first. */
 function given(dictionary: string[], ...older: (string | undefined)[]): string[] {
   return [...dictionary, ...older].flatMap((key) => key || []);
 }

@@ -9,24 +9,24 @@ import type { OpenRuns } from "./runs/open-runs.ts";
 import type { Settlements } from "./runs/settlements.ts";
 import type { Telemetry } from "./telemetry/ended-run.ts";
 
-/** What the gateway's handlers depend on. */
+/** The services that the gateway's handlers depend on. */
 export type Gateway = {
-  /** The URL of the gateway's own `/v1` for callers, without a trailing slash. */
+  /** The public URL of the gateway's `/v1`, without a trailing slash. */
   url: string;
   database: GatewayDatabase;
-  /** Used instead of `database.beginRun`: also releases runs whose begin was never answered. */
+  /** Begins a run. Unlike `database.beginRun`, also releases runs whose begin was not answered. */
   beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;
-  /** The routes set aside in this process. */
+  /** The routes that this process has set aside after failures. */
   cooldowns: Cooldowns;
   limits: TimeLimits;
   readBody: BodyReader;
   readCredential: CredentialReader;
-  /** Returns the caller's address, as far as trusted proxies state it. */
+  /** Returns the caller's IP address, if trusted proxies state it. */
   addressOf: (request: Request) => string | undefined;
   settlements: Settlements;
   openRuns: OpenRuns;
-  /** Milliseconds of a monotonic clock. */
+  /** Returns the time of a monotonic clock in milliseconds. */
   now: () => number;
   waitUntil: (work: Promise<unknown>) => void;
   /** Receives defects and outages, never the content of requests or answers. */

@@ -108,7 +108,7 @@ const messageEvents = [
   { type: "message_stop" },
 ];
 
-/** Generates a JSON value with some of its parts replaced. */
+/** Generates copies of a JSON value in which some parts are replaced. */
 function mutated(valid: unknown): fc.Arbitrary<unknown> {
   const other = fc.oneof(
     fc.jsonValue({ maxDepth: 2 }),
@@ -182,7 +182,7 @@ describe("Hostile provider streams", { timeout: 30_000 }, () => {
     ["a response stream with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
     ["a message stream", messageEvents, () => createMessagesReader({ usageLimits, assembly: createMessageAssembly() })],
   ];
-  test.for(readers)("reads any provider stream without throwing, such as %s", ([, valid, create]) => {
+  test.for(readers)("never throws while reading %s", ([, valid, create]) => {
     const written = fc.array(
       fc.oneof(
         ...valid.map((each) => ({

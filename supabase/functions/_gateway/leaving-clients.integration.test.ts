@@ -56,7 +56,7 @@ const wholeAnswers: Record<string, object> = {
   embeddings: { object: "list", model: "m", data: [{ object: "embedding", index: 0, embedding: [0] }], usage },
 };
 
-/** Provider calls that the gateway aborted. */
+/** Number of provider calls that the gateway aborted. */
 let abandoned = 0;
 
 async function writeSlowly(response: ServerResponse, piece: string): Promise<void> {
@@ -67,13 +67,13 @@ async function writeSlowly(response: ServerResponse, piece: string): Promise<voi
   if (response.destroyed) abandoned += 1;
 }
 
-/** A slow provider that cuts its answer if the request asks for that. */
+/** A slow provider that cuts off its answer if the request asks for a cut. */
 const provider = createServer(async (request, response) => {
   let text = "";
   for await (const piece of request) text += piece;
   const isCut = text.includes("cut");
   if (request.url?.includes("models/")) {
-    // Gemini's wire format: base64 of PCM in JSON.
+    // Gemini's format: PCM audio as base64 in JSON.
     response.writeHead(200, { "content-type": "application/json" });
     response.write('{"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"audio/L16;rate=24000","data":"');
     await writeSlowly(response, "AAAA".repeat(2_000));
@@ -177,7 +177,7 @@ function send({ port }: Host, { path: url, text, bytes }: { path: string; text: 
   return { socket, answer: () => answer };
 }
 
-/** A call, and the status of its answer for a client that stays. */
+/** A call, and the expected status if the client waits for the answer. */
 const chat = (content: string, fields: object = {}, status = 200): Asked => ({
   path: "/chat/completions",
   body: { model: "demo-chat", messages: [{ role: "user", content }], ...fields },
@@ -210,7 +210,7 @@ async function stay(host: Host, { path: url, body }: Asked): Promise<number> {
   return Number(/^HTTP\/1.1 (\d+)/.exec(answer())?.[1]);
 }
 
-/** Makes clients disconnect in every way, alternating with clients that stay. */
+/** Makes clients disconnect at various stages of a call, alternating with clients that wait for the answer. */
 async function callAndLeave(host: Host): Promise<void> {
   await serveAll(host);
   await Promise.all([
@@ -224,7 +224,9 @@ async function callAndLeave(host: Host): Promise<void> {
   expect(host.output()).not.toMatch(/uncaught|unhandled/i);
 }
 
-/** Repeats the calls until all are answered: a new process on a busy machine may not reach the database in time. */
+/**
+ * Repeats the calls until all are answered, because a new process on a busy machine may not reach the database in time.
+ */
 async function serveAll(host: Host): Promise<void> {
   const answered = () => Promise.all(calls.map((call) => stay(host, call)));
   await expect.poll(answered).toEqual(calls.map(({ status }) => status));
@@ -297,7 +299,7 @@ describe.for(plainHosts)(
       expect(host.output()).not.toMatch(/uncaught|unhandled/i);
     });
 
-    // Hosted detects a disconnect only on a write, and a call without streaming writes once.
+    // Hosted Supabase detects a disconnect only on a write, and a non-streamed call writes only once.
     if (options.loop === "hosted") {
       test("a non-streamed call is charged in full when its client disconnects", async () => {
         const requestId = `it-${randomUUID()}`;

@@ -27,7 +27,7 @@ import { speechSchema } from "./speech/request.ts";
 
 const label = z.string().regex(labelPattern);
 const workspace = z.string().optional();
-/** Headers that every call may send. */
+/** Headers that clients may send with every call. */
 const labels = { "x-request-id": label.optional() };
 const readHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": workspace });
 const callHeaders = readHeaders.extend({
@@ -47,7 +47,7 @@ const platformHeaders = {
   "x-platform-usage-source": "Where the token counts come from.",
 };
 
-/** Errors caused by admission, the idempotency key or a provider. */
+/** Errors that admission, the idempotency key or a provider may cause. */
 const ofCalls = [
   "invalid_json",
   "unsupported_parameter",
@@ -74,7 +74,7 @@ const text = { tag: "Text", method: "POST", credentials: anyCredential, headers:
 const event = ["text/event-stream"] as const;
 const importing = { tag: "Imports and usage", credentials: appCredential, headers: appHeaders } as const;
 
-/** Calls of the AI gateway, by path below its origin. */
+/** The operations of the AI gateway, by path below its base URL. */
 export const gatewayOperations: readonly Operation<ErrorCode>[] = [
   {
     ...text,

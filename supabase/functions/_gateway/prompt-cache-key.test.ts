@@ -3,7 +3,7 @@ import { tenantCacheKey } from "./prompt-cache-key.ts";
 
 const [one, other] = ["0b6b1a3e-0000-4000-8000-000000000000", "0b6b1a3e-0000-4000-8000-000000000001"];
 
-test("prefixes a prompt cache key with its workspace while both fit the provider's limit", () => {
+test("prefixes a prompt cache key with its workspace if both fit the provider's limit", () => {
   expect(tenantCacheKey(one, "k".repeat(27))).toBe(`${one}:${"k".repeat(27)}`);
   expect(tenantCacheKey(one, "k".repeat(28))).toMatch(new RegExp(`^${one}:[A-Za-z0-9_-]{27}$`));
 });

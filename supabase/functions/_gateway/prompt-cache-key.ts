@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 
-/** OpenAI's limit in characters. */
+/** OpenAI's limit for a prompt cache key, in characters. */
 const maxCharacters = 64;
 
 /**
- * Returns a prompt cache key for providers that is unique to the tenant, so that tenants never share a cache. A key
- * that is too long with its prefix is hashed, so that equal keys stay equal.
+ * Returns a prompt cache key that is unique to the workspace, so that tenants never share a provider's cache. If the
+ * key is too long with the prefix, a hash replaces it, so that equal keys stay equal.
  */
 export function tenantCacheKey(workspaceId: string, key: string): string {
   const named = `${workspaceId}:${key}`;

@@ -30,12 +30,15 @@ function gatewayFromEnvironment(share: Share): Gateway {
     write: (line) => console.log(line),
     ...share,
   });
-  // The isolate is about to end: send waiting batches now.
+  // The isolate is about to end, so waiting batches are sent now.
   globalThis.addEventListener("beforeunload", () => waitUntil(gateway.flush()));
   return gateway;
 }
 
-/** Logs one line per defect or outage: the kind of error and its location, never text from a caller or provider. */
+/**
+ * Logs one line for each defect or outage, with the kind and location of the error, but no text from a caller or
+ * provider.
+ */
 function report(error: unknown, requestId?: string): void {
   const { name, code, stack } = error instanceof Error ? (error as Error & { code?: string }) : { name: typeof error };
   const at = stack?.split("\n").find((line) => line.trimStart().startsWith("at "));

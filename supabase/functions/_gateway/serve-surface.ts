@@ -93,7 +93,7 @@ async function admit<Request extends Asked>(
   const refusal = strictModeRefusal(run, { asked, providers: gateway.providers });
   if (refusal) throw settleFailure(refusal, admitted);
   const answering = surface.answer(gateway, admitted);
-  // A client that disconnects must not stop the run from ending.
+  // Keeps the isolate alive until the run has ended, even if the client disconnects.
   gateway.waitUntil(answering.catch(() => {}));
   return answering;
 }
@@ -103,7 +103,7 @@ function timeInAll({ limits: { totalMs } }: Gateway, { stream }: Asked): number 
   return stream ? totalMs : Math.min(totalMs, firstByteWithinMs);
 }
 
-/** Returns what an idempotency key is bound to: the SHA-256 of path and raw body. */
+/** Returns the fingerprint of a request for its idempotency key: the SHA-256 of path and raw body. */
 async function fingerprintOf(path: string, body: Uint8Array): Promise<string> {
   const head = new TextEncoder().encode(`${path}\n`);
   const whole = new Uint8Array(head.length + body.length);

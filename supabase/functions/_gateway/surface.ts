@@ -9,82 +9,92 @@ import type { Provider } from "./providers/provider-settings.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
 import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
-/** The parts of any call that admission and metering need. */
+/** What admission and metering need to know about any call. */
 export type Asked = {
-  /** The model's name; absent for the catalogue's default model of the kind. */
+  /** The model's name. Absent for the catalogue's default model. */
   model?: string;
   stream: boolean;
-  /** The service tier that the client names. */
+  /** The service tier that the client requests. */
   serviceTier?: string;
-  /** Bytes of the body without its images and audio: no text has more tokens than bytes. */
+  /** Bytes of the body without images and audio. A text never has more tokens than bytes. */
   inputBytes: number;
   images: number;
-  /** Maximum number of requests with a fee of their own, such as web searches; absent if there are none. */
+  /** Maximum number of requests with a separate fee, such as web searches. Absent if there are none. */
   feeRequests?: number;
-  /** How often the model may read the conversation, because tools run at the provider; once if absent. */
+  /** How often the model may read the input because of tools that run at the provider. Absent if only once. */
   inputReads?: number;
   audio: boolean;
-  /** Seconds of audio in the input; absent if there is none. */
+  /** Seconds of audio in the input. Absent if there is none. */
   audioSeconds?: number;
-  /** Estimated counts of the input, used if no provider states them. */
+  /** Estimated token counts of the input, used if the provider states none. */
   inputEstimate: CallCounts;
   /** Maximum output tokens per choice. */
   outputLimit: number;
   /** Whether `outputLimit` is our default because the client stated none. */
   outputLimitAssumed?: boolean;
-  /** The fields that determine how many tokens the call counts. */
+  /** The fields to name in a refusal for size. */
   sizeFields: SizeFields;
   choices: number;
   voice?: string;
-  /** Members of the body outside the endpoint's schema: they pass to a provider whose kind lists them. */
+  /** Members of the body outside the endpoint's schema. They pass only to a provider whose kind lists them. */
   others?: Readonly<Record<string, unknown>>;
-  /** Members that are left out for a provider whose kind refuses them. */
+  /** Hints in the request, which are left out for a provider whose kind refuses them. */
   hints?: readonly (typeof tellingHints)[number][];
-  /** Names that are left out for every provider. */
+  /** Names of members and tools that no provider receives. */
   ignored?: readonly string[];
-  /** Returns whether an answer conforms to the requested schema; absent if there is none, or it can't be checked. */
+  /** Returns whether an answer conforms to the requested schema. Absent without a schema, or if it can't be checked. */
   keepsSchema?: AnswerCheck;
 };
 
-/** The field with the input, and the field in which the client stated an output limit. */
+/**
+ * The fields that determine the size of a call: the input field, and the field with the client's output limit, if any.
+ */
 export type SizeFields = { input: string; output?: string };
 
-/** An endpoint: how its calls are read, forwarded and answered. Admission and settlement are the same for all. */
+/**
+ * Defines how the calls of an endpoint are read, forwarded and answered. Admission and settlement are the same for all.
+ */
 export type Surface<Call extends Asked> = {
   feature: "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech" | "generate";
   kind: ModelKind;
-  /** The provider endpoint that the surface needs. */
+  /** The provider endpoint to which the surface forwards. */
   endpoint: Endpoint;
-  /** A header that may carry the credential in place of `Authorization`. */
+  /** A header that may carry the credential instead of `Authorization`. */
   keyHeader?: "x-api-key";
-  /** The format of errors; OpenAI's if absent. */
+  /** The format of errors. Defaults to OpenAI's. */
   errors?: ErrorShape;
   limitBytes: number;
-  /** Parses a body. @throws GatewayError naming the field or header */
+  /**
+   * Parses a body.
+   * @throws GatewayError that names the field or header
+   */
   read: (value: unknown, bodyBytes: number, headers: Headers) => Call;
-  /** Returns the agent's session that a body names. */
+  /** Returns the agent session that the body states. */
   session?: (call: Call) => string | undefined;
   request: (call: Call, to: ProviderTarget) => ProviderRequest;
   answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
-  /** Returns a stored answer as a stream's events; absent if the endpoint doesn't stream. */
+  /** Returns a stored answer as a stream. Absent if the endpoint doesn't stream. */
   replayStream?: (answer: unknown, call: Call) => string;
 };
 
-/** The target of a request, and the workspace it is made for. */
+/** The route of a request, and the workspace that makes the request. */
 export type ProviderTarget = {
   route: RunRoute;
   provider: Provider;
   workspaceId: string;
   voice?: string;
-  /** The model's context window in tokens; absent if the catalogue has none. */
+  /** The model's context window in tokens. Absent if the catalogue states none. */
   contextWindow?: number;
 };
 
-/** How a provider's JSON answers or events are read. */
+/** Defines how the answers and streams of a provider are read. */
 export type AnswerFormat<Call extends Asked> = {
-  /** @returns undefined if it isn't an answer of this kind */
+  /**
+   * Reads a whole answer.
+   * @returns undefined if the value isn't an answer of this surface
+   */
   readAnswer: (value: unknown, limits: UsageLimits) => WholeAnswer | undefined;
-  /** Returns the reader of a streamed answer; absent if the endpoint doesn't stream. */
+  /** Creates a reader for a streamed answer. Absent if the endpoint doesn't stream. */
   createReader?: (call: AdmittedCall<Call>) => StreamReader;
 };
 
@@ -92,12 +102,12 @@ export type AnswerFormat<Call extends Asked> = {
 export type WholeAnswer = {
   usage?: StatedUsage;
   servedTier?: string;
-  /** Matches the start of output strings in the answer's JSON; absent if the output isn't text. */
+  /** Matches the start of output strings in the answer's JSON. Absent if the output isn't text. */
   output?: RegExp;
   /** Whether the provider reports a failure. */
   failed?: boolean;
-  /** Whether the value was corrected in place, so that its text is outdated. */
+  /** Whether the value was changed in place, so that the original text is outdated. */
   corrected?: boolean;
-  /** Returns the output texts; a function, because they are rarely needed. */
+  /** Returns the output texts. A function, because they are rarely needed. */
   said?: () => SaidTexts;
 };

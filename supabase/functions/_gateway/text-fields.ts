@@ -2,17 +2,19 @@ import { z } from "zod";
 import { stringifyWithSource } from "./http/source-json.ts";
 import { isObject } from "./structured/canonical.ts";
 
-/** Output limits in tokens; `whole` is what most models write within the time of a non-streamed answer. */
+/**
+ * Output limits in tokens. `whole` is about what most models can write within the time limit of a non-streamed answer.
+ */
 export const outputLimits = { default: 2_048, whole: 8_192, max: 32_768 } as const;
 const maxSchemaCharacters = 100_000;
 
-/** Fields that chat completions and responses share. */
+/** Fields that chat completions and responses have in common. */
 export const modelName = z.string().min(1).max(128);
 export const outputLimit = z.number().int().min(1).max(outputLimits.max);
 export const probability = z.number().min(0).max(1);
 export const temperature = z.number().min(0).max(2);
 export const functionName = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
-/** `default` is Groq's (https://console.groq.com/docs/reasoning). */
+/** Includes `default`, which Groq accepts (https://console.groq.com/docs/reasoning). */
 export const reasoningEffort = z.enum(["none", "default", "minimal", "low", "medium", "high", "xhigh", "max"]);
 export const verbosity = z.enum(["low", "medium", "high"]);
 export const metadata = z.record(z.string().max(64), z.string().max(512));
@@ -21,20 +23,21 @@ export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be 
 export const imageDetail = z.enum(["auto", "low", "high", "original"]);
 
 const storedFileCure = "A stored file may be another tenant's: send its content.";
-/** A file stored at the provider. */
+/** Rejects a file that is stored at the provider. */
 export const storedFile = z.never({ error: storedFileCure }).optional();
 
 /**
- * A file in the request itself. A file stored at the provider, or at a URL, could be another tenant's or of any size.
+ * A file contained in the request. A file stored at the provider may belong to another tenant, and a file at a URL may
+ * have any size.
  */
 export const fileData = z.looseObject({
   file_id: storedFile,
   file_url: z.never({ error: "Send the file's content as file_data." }).optional(),
-  // OpenRouter fetches URLs: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
+  // Rejects URLs, because OpenRouter would fetch them: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
   file_data: z.string().regex(/^(data:|[\w+/=\s-]+$)/i, "must be base64 or a data URL"),
   filename: z.string().optional(),
 });
-/** A tool that `allowed_tools` names. */
+/** A tool to which `allowed_tools` refers. */
 export const namedTool = z.looseObject({ type: z.string() });
 
 const media = [
@@ -55,8 +58,8 @@ const media = [
 ];
 
 /**
- * Refuses media in a content part of another kind, as a `superRefine`. Such media would not be counted, yet vLLM reads
- * them; with a `uuid`, it even reads media that another tenant sent.
+ * Refuses media in a content part of another type, as a `superRefine`. The gateway would not count such media, but vLLM
+ * reads them. With a `uuid`, it even reads media that another tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;
@@ -72,7 +75,10 @@ export function countCharacters(text: string): number {
   return count;
 }
 
-/** An object that passes to the provider unchanged: zod would copy it, which loses its source. */
+/**
+ * An object that passes to the provider unchanged. A zod object schema would copy the object, and the copy would lose
+ * its source text.
+ */
 export const jsonObject = z
   .unknown()
   .refine(isObject, { message: "must be an object", abort: true })
@@ -85,9 +91,9 @@ export const jsonSchema = jsonObject.refine(
 );
 
 /**
- * Returns whether an argument of a chat template (`apply_chat_template` of github.com/huggingface/transformers) is one
- * of the template's own switches. Others aren't safe: `chat_template` is code that the server would run
- * (github.com/vllm-project/vllm/pull/25794), and `tokenize` blocks it.
+ * Returns whether an argument of a chat template (`apply_chat_template` of github.com/huggingface/transformers) is a
+ * switch that the template itself defines. Other arguments aren't safe. For example, the server would run the code in
+ * `chat_template` (github.com/vllm-project/vllm/pull/25794), and `tokenize` blocks the server.
  */
 const isTemplateSwitch = (name: string, value: unknown) =>
   !/^(chat_template|tokenize|tokenizer_kwargs|return_.*|padding|truncation|max_length)$/.test(name) &&
@@ -96,7 +102,8 @@ const isTemplateSwitch = (name: string, value: unknown) =>
     (typeof value === "string" && /^[\w.-]{0,64}$/.test(value)));
 
 /**
- * Removes everything except switches from `chat_template_kwargs`. @returns the other members, and the names left out
+ * Removes everything except template switches from `chat_template_kwargs`.
+ * @returns the other members, and the names that were left out
  */
 export function leaveOutTemplates(others: Record<string, unknown>): {
   others: Record<string, unknown>;

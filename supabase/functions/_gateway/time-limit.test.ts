@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("a limit expires once, never early, and soon after its time", () => {
+test("a time limit expires only once, never early, and soon after its time", () => {
   const fall = vi.fn();
   startTimeLimit(1_000, fall);
   vi.advanceTimersByTime(999);
@@ -20,7 +20,7 @@ test("a limit expires once, never early, and soon after its time", () => {
   expect(fall).toHaveBeenCalledOnce();
 });
 
-test("a restarted limit expires at its new time, however often it was restarted", () => {
+test("a restarted time limit expires at its new time, however often it was restarted", () => {
   const fall = vi.fn();
   const limit = startTimeLimit(100, fall);
   for (let turn = 0; turn < 50; turn++) {
@@ -47,7 +47,7 @@ test("a time limit that was ended early never fires and leaves no timer behind",
   expect(fall).not.toHaveBeenCalled();
 });
 
-test("a limit that expires may end other limits and set new ones", () => {
+test("a time limit that expires may end other limits and start new ones", () => {
   const told: string[] = [];
   const other = startTimeLimit(60, () => told.push("other"));
   startTimeLimit(50, () => {
@@ -61,7 +61,7 @@ test("a limit that expires may end other limits and set new ones", () => {
   expect(told).toEqual(["first", "second"]);
 });
 
-test("a limit whose callback throws does not stop other limits from expiring", () => {
+test("a time limit whose callback throws does not stop other limits from expiring", () => {
   const fall = vi.fn();
   startTimeLimit(50, () => {
     throw new Error("of this limit alone");

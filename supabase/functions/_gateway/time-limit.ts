@@ -2,12 +2,12 @@ import { createBag, type InBag } from "../_shared/bag.ts";
 
 /** A time limit that can be restarted or ended. */
 export type TimeLimit = {
-  /** Restarts the limit, in milliseconds from now; it never expires if infinite. */
+  /** Restarts the limit, which then expires in `limitMs` milliseconds, or never if that is infinite. */
   restart: (limitMs: number) => void;
   end: () => void;
 };
 
-/** How late a limit may expire, in milliseconds. */
+/** The maximum delay with which a limit expires, in milliseconds. */
 const precisionMs = 25;
 
 type Limit = { fallsAt: number; fall: () => void; watched?: InBag<Limit> };
@@ -15,9 +15,9 @@ const watched = createBag<Limit>();
 let looking = false;
 
 /**
- * Calls `fall` once if the limit expires before it is ended: never early, but a little late. All limits of an isolate
- * share one timer, because a call has several that rarely expire, and a timer for each takes as long as reading its
- * body.
+ * Starts a time limit. Calls `fall` once if the limit expires before it is ended, never early but up to 25 ms late. All
+ * limits of an isolate share one timer, because a call has several limits that rarely expire, and a timer for each
+ * takes as long as reading the call's body.
  */
 export function startTimeLimit(limitMs: number, fall: () => void): TimeLimit {
   const limit: Limit = { fallsAt: Number.POSITIVE_INFINITY, fall };
@@ -40,13 +40,13 @@ function look(): void {
   const now = performance.now();
   try {
     for (const limit of watched.items()) {
-      // A limit that expired earlier may have ended this one.
+      // An earlier callback in this loop may have ended the limit.
       if (limit.fallsAt > now || !limit.watched) continue;
       forget(limit);
       limit.fall();
     }
   } finally {
-    // If the callback of one limit throws, the other limits still expire on time.
+    // Sets the next timer even if a callback throws, so that the other limits still expire on time.
     looking = watched.size > 0;
     if (looking) setTimeout(look, precisionMs);
   }

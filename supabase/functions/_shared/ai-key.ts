@@ -1,19 +1,22 @@
 /**
- * The format of the gateway's credentials: prefix, 12 lookup characters, `_`, 32 random bytes in base64url, 6 checksum
- * characters.
+ * The prefixes of the gateway's credentials. A credential consists of a prefix, 12 lookup characters, `_`, 32 random
+ * bytes in base64url, and 6 checksum characters.
  */
 const prefixes = { key: "ttr_ai_", app_token: "ttr_app_" } as const;
 
-/** The kind of credential a text claims to be; the names match `ai.runs.credential_source`. */
+/** The kind that a credential's prefix states. The names match `ai.runs.credential_source`. */
 export type AiCredentialKind = keyof typeof prefixes;
 
-/** A new credential. `text` is shown once and never stored; `lookup` is not secret; the database stores `hash`. */
+/**
+ * A new credential. `text` is shown once and never stored. `lookup` is not secret. The database stores only `lookup`
+ * and `hash`.
+ */
 export type NewAiCredential = { text: string; lookup: string; hash: Uint8Array<ArrayBuffer> };
 
 const secretBytes = 32;
 const lookupLength = 12;
 const checksumLength = 6;
-/** 32 unambiguous characters, so that a random byte picks one without bias. */
+/** 32 characters that are easy to tell apart. A random byte selects each with the same probability. */
 const lookupAlphabet = "abcdefghijkmnpqrstuvwxyz23456789";
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const shape = /^(ttr_ai_|ttr_app_)[A-Za-z0-9]{12}_[A-Za-z0-9_-]{43}[0-9A-Za-z]{6}$/;
@@ -67,7 +70,8 @@ const crcOfByte = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns the CRC-32 (ISO 3309, as in zlib) of a text in base 62. It detects typing errors and has no security purpose.
+ * Returns the CRC-32 of a text (ISO 3309, as in zlib) in base 62. It detects typing errors and is not a security
+ * measure.
  */
 function checksum(text: string): string {
   let crc = 0xffffffff;

@@ -1,6 +1,6 @@
 import type { TokenCounts } from "./money.ts";
 
-/** Why a request to a provider failed: a closed list, so that no provider's text is stored. */
+/** The reasons why a request to a provider can fail. The list is closed, so that a provider's text is never stored. */
 export const attemptFailures = [
   "unreachable",
   "timeout",
@@ -23,23 +23,29 @@ export type AttemptFailure = (typeof attemptFailures)[number];
 
 /** One request to a provider, as stored in `ai.runs.attempts`. */
 export type Attempt = {
-  /** The position of the route. */
+  /** The position of the route in the run. */
   route: number;
   provider: string;
   /** The provider's name for the model. */
   model: string;
-  /** The HTTP status of its answer; absent if there was none. */
+  /** The HTTP status of the provider's answer. Absent without an answer. */
   status?: number;
-  /** Absent if it succeeded. `skipped`: not called, because the route is cooling down; `cancelled`: the client left. */
+  /**
+   * Absent if the request succeeded. `skipped` means that it was not sent because the route is cooling down, and
+   * `cancelled` that the client left.
+   */
   failure?: AttemptFailure;
-  /** The provider's id of the request, from its answer's headers. */
+  /** The provider's id for the request, from the headers of the answer. */
   upstream_request_id?: string;
   /** Whether the provider may charge for the request although its answer was not used. */
   may_have_charged?: true;
   latency_ms: number;
-  /** The request's charged usage, if the run is charged for several requests; the run's own counts are the sum. */
+  /**
+   * The usage charged for this request. Only set if the run is charged for several requests, whose sum the run's counts
+   * are.
+   */
   charged?: ChargedUse;
 };
 
-/** What a request to a provider is charged for, and what else determines its price. */
+/** The usage that is charged for a request to a provider, with the details that affect its price. */
 export type ChargedUse = TokenCounts & { served_tier?: string; stated_cost_usd?: string };

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createBag } from "./bag.ts";
 
-test("a bag contains each item as often as it was added and not removed", () => {
+test("a bag contains an item once for each time that it was added, until it is removed", () => {
   const bag = createBag<string>();
   const [first, second, third] = [bag.add("a"), bag.add("b"), bag.add("a")];
   expect(bag.items().sort()).toEqual(["a", "a", "b"]);
@@ -39,7 +39,7 @@ test("a bag contains the right items after any sequence of additions and removal
   expect(new Set(bag.items())).toEqual(new Set(there.keys()));
 });
 
-test("a removed item can be freed before a full garbage collection", async () => {
+test("a removed item can be freed without a full garbage collection", async () => {
   const file = path.join(import.meta.dirname, "bag.ts");
   // Each item takes about 8 KB, and at most four exist at a time. Items that survive young-generation collections move
   // to the old space.

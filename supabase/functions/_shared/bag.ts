@@ -12,9 +12,9 @@ export type Bag<Item> = {
 };
 
 /**
- * Creates a bag for items that are added and removed with every call, instead of a `Set` or a `Map`. V8 replaces the
- * table of those every few changes, and each old table points to the new one. Once a table is in the old generation,
- * every later table and its contents are kept until a full collection.
+ * Creates a bag for items that are added and removed with every call. A `Set` or a `Map` would keep memory: V8 replaces
+ * its table every few changes, and each old table points to the new one. As soon as one table is in the old generation,
+ * every later table and its items stay in memory until a full garbage collection.
  */
 export function createBag<Item>(): Bag<Item> {
   const entries: InBag<Item>[] = [];

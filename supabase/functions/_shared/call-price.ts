@@ -4,13 +4,16 @@ import { type PricedUsage, priceUsage, sumOfLines, type Tariff, type TokenCounts
 /** A route of a run, with its prices at the time the run began. */
 export type PricedRoute = Tariff & { position: number; trusts_stated_cost?: boolean };
 
-/** What determines the price of one provider call. */
+/** The details of a provider call that determine its price. */
 export type ChargedCall = { route: number; usage: TokenCounts; servedTier?: string; statedCostUsd?: string };
 
-/** The price of a call by its tariff; or the cost that the provider stated, if its route trusts that. */
+/**
+ * The price of a call: computed from the route's tariff, or the cost that the provider stated if the route trusts that
+ * cost.
+ */
 export type CallPrice = { route: PricedRoute; amount: Decimal } & (PricedUsage | { stated: true });
 
-/** The cost of a run: USD, and credits before any exemption. Exact decimals as text. */
+/** The cost of a run in USD and in credits, before any exemption. Both are exact decimals as text. */
 export type RunCost = { cost_usd: string; credits: string };
 
 /** Number of decimals with which the database stores USD amounts. */
@@ -39,7 +42,7 @@ export function priceCall(routes: readonly PricedRoute[], call: ChargedCall): Ca
   return { route, ...priced, amount: sumOfLines(priced.lines) };
 }
 
-/** Returns whether a call costs what its provider stated. */
+/** Returns whether a call costs the amount that its provider stated. */
 export function isStated(
   { trusts_stated_cost }: PricedRoute,
   call: Pick<ChargedCall, "statedCostUsd">,
@@ -47,7 +50,10 @@ export function isStated(
   return trusts_stated_cost === true && call.statedCostUsd !== undefined;
 }
 
-/** Returns the route of a call, or the first one. @throws RangeError for a run without a route */
+/**
+ * Returns the route of a call, or the first route if the call's is unknown.
+ * @throws RangeError for a run without a route
+ */
 export function routeOf<Route extends PricedRoute>(routes: readonly Route[], { route }: { route: number }): Route {
   const [first] = routes;
   if (!first) throw new RangeError("a run without a route");

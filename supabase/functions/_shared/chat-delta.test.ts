@@ -15,7 +15,7 @@ const called = (id: string, name: string, text: string, more: object = {}) => ({
 });
 
 describe("a streamed message", () => {
-  test("joins the deltas of a streamed message, in any member", () => {
+  test("joins the deltas of a streamed message in every member", () => {
     expect(
       merge(
         { role: "assistant", content: "" },
@@ -27,7 +27,8 @@ describe("a streamed message", () => {
     ).toEqual({ role: "assistant", content: "Hello", reasoning_content: "think", reasoning: "ab" });
   });
 
-  // https://openrouter.ai/docs/use-cases/reasoning-tokens: the details arrive in chunks, and go back as one sequence.
+  // The details arrive in pieces and are sent back as one sequence:
+  // https://openrouter.ai/docs/use-cases/reasoning-tokens
   test("joins OpenRouter's reasoning details by their index", () => {
     const detail = (more: object) => ({
       reasoning_details: [{ type: "reasoning.text", format: "v1", index: 0, ...more }],
@@ -37,7 +38,7 @@ describe("a streamed message", () => {
     });
   });
 
-  test("keeps the entries of lists without an index in order", () => {
+  test("keeps list entries without an index in order", () => {
     expect(merge({ annotations: [{ url: "a" }] }, { annotations: [{ url: "b" }] })).toMatchObject({
       annotations: [{ url: "a" }, { url: "b" }],
     });
@@ -50,7 +51,7 @@ describe("a streamed message", () => {
 });
 
 describe("streamed tool calls", () => {
-  test("completes streamed tool calls once all their pieces have arrived", () => {
+  test("completes streamed tool calls after all their pieces have arrived", () => {
     expect(
       calls(
         { index: 0, id: "a", type: "function", function: { name: "add", arguments: "" } },
@@ -68,7 +69,7 @@ describe("streamed tool calls", () => {
     ]);
   });
 
-  test("treats tool calls with different ids as separate, at one index or without an index", () => {
+  test("treats tool calls with different ids as separate, even at the same index or without an index", () => {
     const [a, b] = [called("a", "add", '{"a":1}'), called("b", "add", '{"a":2}')];
     expect(calls({ index: 0, ...a }, { index: 0, ...b })).toEqual([a, b]);
     expect(calls(a, b)).toEqual([a, b]);
@@ -88,7 +89,7 @@ describe("streamed tool calls", () => {
     ).toEqual([called("a", "add", "{}")]);
   });
 
-  test("merges tool call pieces in linear time, at any position", () => {
+  test("merges tool call pieces in linear time, even with huge indexes", () => {
     const began = performance.now();
     const many = Array.from({ length: 50_000 }, (_, index) => ({ index: 2 ** 40 - index, function: { name: "f" } }));
     expect(calls(...many)).toHaveLength(many.length);

@@ -1,12 +1,15 @@
 type Members = Record<string, unknown>;
 
-/** Only the last entries of a list can continue, so that a hostile stream doesn't cause a quadratic search. */
+/**
+ * The number of last entries of a list that can continue. The limit prevents a hostile stream from causing a quadratic
+ * search.
+ */
 const maxOpenEntries = 128;
 
-/** Members that are always sent whole, by some providers in every chunk. */
+/** Members that are always sent complete. Some providers repeat them in every chunk. */
 const sentWhole: ReadonlySet<string> = new Set(["id", "type", "role", "format", "signature", "thought_signature"]);
 
-/** Merges a streamed message's next delta into it, including members that OpenAI doesn't have. */
+/** Merges the next delta of a streamed message into it, including members that OpenAI doesn't define. */
 export function mergeDelta(message: Members, delta: Members): void {
   for (const [name, value] of Object.entries(delta)) {
     if (name === "__proto__" || value === null || value === undefined) continue;
@@ -17,7 +20,7 @@ export function mergeDelta(message: Members, delta: Members): void {
   }
 }
 
-/** Returns the message in its non-streamed form. */
+/** Returns a merged message in its non-streamed form. */
 export function wholeMessage(merged: Members): Members {
   const { content, tool_calls: calls, ...rest } = merged;
   const tool_calls = (Array.isArray(calls) ? calls.filter(isMembers) : [])
@@ -32,7 +35,9 @@ export function wholeMessage(merged: Members): Members {
   };
 }
 
-/** Returns the index that a tool call states, or 0. Converting an object to a number can throw. */
+/**
+ * Returns the index of a tool call, or 0 if it is not a number or text. Converting an object to a number can throw.
+ */
 function placeOf({ index }: Members): number {
   return typeof index === "number" || typeof index === "string" ? Number(index) || 0 : 0;
 }
@@ -59,7 +64,10 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
   return list;
 }
 
-/** Returns whether an entry of a list continues a known entry. The gateway has given each tool call its own index. */
+/**
+ * Returns whether an entry of a list continues a known entry. The gateway has already given each tool call an index of
+ * its own.
+ */
 function continues(known: Members, entry: Members): boolean {
   if (entry.id && known.id && entry.id !== known.id) return false;
   return entry.index === undefined ? Boolean(entry.id && known.id) : entry.index === known.index;
@@ -68,7 +76,7 @@ function continues(known: Members, entry: Members): boolean {
 function mergeText(name: string, before: unknown, value: unknown): unknown {
   if (typeof before !== "string" || typeof value !== "string" || name === "index") return value;
   if (sentWhole.has(name)) return value || before;
-  // A function's name arrives in pieces, or complete in every chunk.
+  // Some providers send a function's name in pieces, and others repeat it in every chunk.
   return name === "name" && before === value ? before : before + value;
 }
 

@@ -11,16 +11,16 @@ const keyPair = () => generateKeyPair("ES256");
 let server: Server;
 let supabaseUrl: string;
 let keys: { kid: string; pair: Awaited<ReturnType<typeof keyPair>> }[];
-/** The answer to use instead of the key set. */
+/** A response that replaces the key set, or null. */
 let keysFault: { status: number; body: string } | null;
-/** The identity backend's answer for the user. */
+/** The status with which the identity backend answers for the user. */
 let userStatus: number;
 let users: number;
 let verify: ClaimsVerifier;
 let verifications: { mock: { calls: unknown[] } };
 
 beforeEach(async () => {
-  // Fakes only the clock that jose uses to decide when to fetch the keys again.
+  // Fakes only `Date`, which jose uses to decide when to fetch the keys again.
   vi.useFakeTimers({ toFake: ["Date"] });
   keys = [{ kid: "first", pair: await keyPair() }];
   keysFault = null;
@@ -52,7 +52,10 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-/** @param expiresIn seconds */
+/**
+ * Returns a signed access token.
+ * @param expiresIn lifetime in seconds
+ */
 function tokenOf({ expiresIn = 3_600, email = "ada@example.test", by = keys[0] } = {}): Promise<string> {
   if (!by) throw new Error("There is no key.");
   const nowSeconds = Math.floor(Date.now() / 1_000);
@@ -67,7 +70,7 @@ function tokenOf({ expiresIn = 3_600, email = "ada@example.test", by = keys[0] }
 
 const statusOf = async (token: string) => (await verify(token, { identityHeaders })).status;
 
-test("verifies a token's signature once for all its uses", async () => {
+test("verifies the signature of a token only once", async () => {
   const token = await tokenOf();
   const first = await verify(token, { identityHeaders });
   expect(await verify(token, { identityHeaders })).toEqual(first);
@@ -84,7 +87,7 @@ test("refuses another payload under a known signature", async () => {
   expect(await statusOf(token)).toBe("valid");
 });
 
-test("refuses a known token from the second it expires", async () => {
+test("refuses a token from the second it expires, even if it was verified before", async () => {
   vi.setSystemTime(new Date("2026-03-01T00:00:00Z"));
   const token = await tokenOf({ expiresIn: 60 });
   expect(await statusOf(token)).toBe("valid");
@@ -94,7 +97,7 @@ test("refuses a known token from the second it expires", async () => {
   expect(await statusOf(token)).toBe("refused");
 });
 
-test("refuses a known token once its key is withdrawn", async () => {
+test("refuses a token verified before after its key is withdrawn", async () => {
   const token = await tokenOf();
   expect(await statusOf(token)).toBe("valid");
   keys = [{ kid: "second", pair: await keyPair() }];
@@ -102,7 +105,7 @@ test("refuses a known token once its key is withdrawn", async () => {
   expect(await statusOf(token)).toBe("refused");
 });
 
-test("fetches the key set again for an unknown key and forgets the old key's tokens", async () => {
+test("fetches the key set again for an unknown key, and forgets tokens signed by the old key", async () => {
   const token = await tokenOf();
   expect(await statusOf(token)).toBe("valid");
   keys = [{ kid: "second", pair: await keyPair() }];
@@ -134,7 +137,7 @@ describe("a token signed by a new key while the key set is unavailable", () => {
   });
 });
 
-test("refuses an unknown key's token without calling the identity backend", async () => {
+test("refuses a token with a wrong signature without calling the identity backend", async () => {
   const forged = await tokenOf({ by: { kid: "first", pair: await keyPair() } });
   expect([await statusOf(forged), users]).toEqual(["refused", 0]);
 });

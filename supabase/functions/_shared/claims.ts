@@ -11,17 +11,17 @@ import {
 } from "jose";
 import { z } from "zod";
 
-/** Time limits for one verification. */
+/** Time limits for the verification of one token. */
 const jwksTimeoutMs = 1_000;
 const getUserTimeoutMs = 2_500;
-/** How long verification goes straight to the identity backend after a failed JWKS fetch. */
+/** After a failed JWKS fetch, tokens are checked with the identity backend for this time. */
 const jwksRetryAfterMs = 5_000;
-/** How many verified tokens are remembered before the oldest is dropped. About 2 MB. */
+/** Maximum number of verified tokens to remember, about 2 MB. A new token replaces the oldest one. */
 export const maxRemembered = 1_000;
 
 /**
- * The header with which our web server proves to the Data API and the gateway that a browser presented the cookie of
- * its session's mobile approval. Only the database verifies it.
+ * The header with which our web server proves to the Data API and the gateway that the browser sent the cookie of the
+ * session's mobile approval. Only the database verifies the proof.
  */
 export const approvalProofHeader = "x-mfa-approval";
 
@@ -38,26 +38,26 @@ const claimsSchema = z.object({
   amr: z.array(z.object({ method: z.string(), timestamp: z.number() })).default([]),
 });
 
-/** The claims of a user's access token that are used here. */
+/** The claims of a user's access token that our code uses. */
 export type Claims = z.infer<typeof claimsSchema>;
 
 /**
- * The result of verifying an access token. `unavailable`: verification was not possible, so the token is neither valid
- * nor refused.
+ * The result of verifying an access token. `unavailable` means that verification was not possible, so the token is
+ * neither valid nor refused.
  */
 export type ClaimsResult = { status: "valid"; claims: Claims } | { status: "refused" } | { status: "unavailable" };
 
 export interface ClaimsVerifierOptions {
   /** The Supabase project's URL, without a trailing slash. */
   supabaseUrl: string;
-  /** The `fetch` used to ask the identity backend for a user. */
+  /** The `fetch` used for requests to the identity backend. */
   fetch?: typeof globalThis.fetch;
   /** Milliseconds since 1970. */
   now?: () => number;
 }
 
 export interface VerifyOptions {
-  /** Headers for a call to the identity backend on this visitor's behalf, if one is needed; without Authorization. */
+  /** Headers for a request to the identity backend on this visitor's behalf, without Authorization. */
   identityHeaders: Record<string, string>;
 }
 
@@ -117,19 +117,20 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
     const known = remembered.find(accessToken, keys);
     if (known) return known.exp > now() / 1000 ? { status: "valid", claims: known } : { status: "refused" };
     const result = await verifyLocally(accessToken, { jwks, issuer, now });
-    // The key is missing from the previous set, and a newer set was unavailable.
+    // The token's key is not in the current key set, and a newer set could not be fetched.
     if (result.status === "unavailable") return askBackend(accessToken, verifyOptions);
-    // If the set has changed in the meantime, it is unclear which set verified the token.
+    // If the key set changed during verification, it is unclear which set verified the token, so the token is not
+    // remembered.
     if (result.status === "valid" && keys === keySet.jwks) remembered.add(accessToken, { claims: result.claims, keys });
     return result;
   };
 }
 
 /**
- * Remembers tokens whose signature has been verified, so that a page's requests and later ones verify it only once.
- * Nothing can be stale: the whole token is compared, its expiry is checked on each use, and all tokens are forgotten
- * when the key set changes. The key set is fetched as often as without this memory. A token doesn't show whether its
- * session is still alive or what its account requires; the database is asked for that on each request.
+ * Remembers tokens whose signature has been verified, so that each signature is verified only once. The result can't be
+ * outdated, because the whole token is compared, its expiry is checked on each use, and all tokens are forgotten when
+ * the key set changes. The key set is fetched just as often. A token doesn't show whether its session is still active
+ * or what its account requires, so the database checks that on each request.
  */
 function rememberVerified() {
   let verifiedBy: object | undefined;
@@ -170,7 +171,9 @@ function isMissingKeySet(error: unknown): boolean {
   return !(error instanceof errors.JOSEError) || error.code === errors.JOSEError.code;
 }
 
-/** Reads a token's claims without verifying it; only for a token that the identity backend confirms afterwards. */
+/**
+ * Reads a token's claims without verifying the token. Only for a token that the identity backend confirms afterwards.
+ */
 function readClaims(accessToken: string, { issuer, nowSeconds }: { issuer: string; nowSeconds: number }) {
   try {
     const claims = claimsSchema.parse(decodeJwt(accessToken));
@@ -180,12 +183,17 @@ function readClaims(accessToken: string, { issuer, nowSeconds }: { issuer: strin
   }
 }
 
-/** Reads the claims of a token that the identity backend issued to us in this request. Not for any other token. */
+/**
+ * Reads the claims of a token that the identity backend issued to us in this request. Must not be used for other
+ * tokens.
+ */
 export function claimsOfIssued(accessToken: string): Claims {
   return claimsSchema.parse(decodeJwt(accessToken));
 }
 
-/** Returns when the token claims to expire, in seconds since the epoch; null if it isn't a token. */
+/**
+ * Returns the expiry time that an unverified token states, in seconds since 1970, or null if the text isn't a token.
+ */
 export function expiryOf(accessToken: string): number | null {
   try {
     return decodeJwt(accessToken).exp ?? null;

@@ -1,10 +1,10 @@
-/** An exact decimal: `units` × 10^-`scale`. Money never passes through a float. */
+/** An exact decimal: `units` × 10^-`scale`. Amounts of money are never converted to a float. */
 export type Decimal = { units: bigint; scale: number };
 
 const shape = /^(-?)(\d+)(?:\.(\d+))?$/;
 
 /**
- * Parses a decimal in the form in which Postgres writes `numeric`.
+ * Parses a decimal in the format of Postgres's `numeric`.
  * @throws RangeError for any other text
  */
 export function parseDecimal(text: string): Decimal {
@@ -23,7 +23,7 @@ export function add(one: Decimal, other: Decimal): Decimal {
   return { units: atScale(one, scale) + atScale(other, scale), scale };
 }
 
-/** Rounds to a number of decimals, ties to the even digit (IEEE 754 roundTiesToEven). */
+/** Rounds a value to a number of decimals, with ties to the even digit (IEEE 754 roundTiesToEven). */
 export function roundHalfEven(value: Decimal, scale: number): Decimal {
   if (value.scale <= scale) return { units: atScale(value, scale), scale };
   const divisor = 10n ** BigInt(value.scale - scale);

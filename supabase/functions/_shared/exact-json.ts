@@ -14,8 +14,8 @@ export class JsonNumber {
 }
 
 /**
- * `JSON.parse` in its current form: a reviver receives the source text of primitives (ECMAScript, JSON.parse source
- * text access). The compiler's library doesn't declare that yet.
+ * `JSON.parse` with a reviver that receives the source text of primitives (ECMAScript, JSON.parse source text access).
+ * TypeScript's library doesn't declare this yet.
  */
 const parse = JSON.parse as (
   text: string,
@@ -24,7 +24,7 @@ const parse = JSON.parse as (
 
 /**
  * Parses JSON with numbers as {@link JsonNumber}, so that amounts never pass through a float.
- * @param isExact decides by a member's name whether its number becomes one; defaults to all numbers
+ * @param isExact returns whether the number of a member with this name becomes a JsonNumber; defaults to all numbers
  * @throws SyntaxError
  */
 export function parseExactJson(text: string, isExact: (name: string) => boolean = () => true): unknown {

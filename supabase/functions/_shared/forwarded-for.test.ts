@@ -11,6 +11,6 @@ test.each([
   ["2001:db8::1:1234", "2001:db8::1:1234"],
   ["::ffff:192.0.2.1", "::ffff:192.0.2.1"],
   ["unknown", "unknown"],
-])("reads the forwarded-for entry %s as the address %s", (entry, address) => {
+])("reads the address in the X-Forwarded-For entry %s as %s", (entry, address) => {
   expect(withoutPort(entry)).toBe(address);
 });

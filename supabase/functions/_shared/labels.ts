@@ -6,8 +6,8 @@ export function isLabel(text: string): boolean {
 }
 
 /**
- * Accounts, services, runs and references as providers write them: 1–256 characters, without control characters or line
- * separators, and without white space at either end. ai.is_external_id has the same rule.
+ * Matches accounts, services, runs and references as providers spell them: 1–256 characters, without control characters
+ * or line separators, and without white space at either end. The database has the same rule in ai.is_external_id.
  */
 export const externalIdPattern = /^[^\s\p{Cc}\p{Cs}](?:[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{0,254}[^\s\p{Cc}\p{Cs}])?$/u;
 
@@ -15,10 +15,10 @@ export function isExternalId(text: string): boolean {
   return externalIdPattern.test(text);
 }
 
-/** The rule of {@link externalIdPattern}, in words for users. */
+/** The rule of {@link externalIdPattern}, as a message for users. */
 export const externalIdRule = "This takes 1 to 256 characters, without line breaks or white space at either end.";
 
-/** Returns a new request id for a call without one. */
+/** Returns a request id for a call that has none. */
 export function newRequestId(): string {
   return `req_${crypto.randomUUID().replaceAll("-", "")}`;
 }

@@ -10,7 +10,7 @@ describe("rounding", () => {
   });
 });
 
-/** Rounds units of 10^-from to 10^-to, half to even, with integers only. */
+/** Rounds an amount from one scale to another, half to even, using only integers. */
 function roundUnits(units: bigint, from: number, to: number): bigint {
   const divisor = 10n ** BigInt(from - to);
   const size = units < 0n ? -units : units;
@@ -23,7 +23,7 @@ function roundUnits(units: bigint, from: number, to: number): bigint {
 test("rounding agrees with integer arithmetic on any amount", () => {
   const amount = fc.oneof(
     fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
-    // Ties, which random values would rarely produce.
+    // Adds ties, which random values would rarely include.
     fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }).map((n) => n * 10_000_000_000n + 5_000_000_000n),
   );
   fc.assert(
@@ -51,7 +51,7 @@ describe("the tariff", () => {
     formatDecimal(usageCostUsd(tariff, counts, served));
 
   test.for([
-    // OpenAI bills cache writes at 1.25 times the input price; Anthropic bills one-hour cache writes at 2 times.
+    // OpenAI bills cache writes at 1.25 times the input price, and Anthropic bills one-hour cache writes at 2 times.
     {
       name: "cache writes",
       counts: { input_tokens: 8_000, cache_write_tokens: 7_900, output_tokens: 100 },
@@ -89,7 +89,7 @@ describe("the tariff", () => {
     expect(cost({ prices: [{ ...tier, ...more }] }, counts)).toBe(usd);
   });
 
-  test("charges the served tier at its own prices, or at a multiple of the default prices", () => {
+  test("charges the served tier its own prices, or a multiple of the default prices", () => {
     const counts = { input_tokens: 1_000, output_tokens: 100, fee_requests: 1 };
     const flex = { ...tier, service_tier: "flex", input: "1", output: "4", request_fee: "0.01" };
     const tariff = { prices: [{ ...tier, request_fee: "0.01" }, flex], tier_multipliers: { priority: 1.75 } };
@@ -137,7 +137,7 @@ describe("a multiplier", () => {
 describe("decimals", () => {
   const decimals = fc.record({ units: fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), scale: fc.nat(20) });
 
-  test("reads a formatted decimal back as the same amount", () => {
+  test("reads a decimal that it has formatted back as the same amount", () => {
     fc.assert(
       fc.property(decimals, (value) => {
         const again = parseDecimal(formatDecimal(value));
@@ -174,9 +174,12 @@ describe("unit prices", () => {
     [200_000, "flex", "1.25", "4"],
     [0, "priority", "4.375", "14"],
     [0, "constructor", "2.5", "8"],
-  ])("unit prices for %d input tokens at tier %s are %s and %s", ([inputTokens, servedTier, input, output]) => {
-    expect(unitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
-  });
+  ])(
+    "for %d input tokens at the tier %s, the unit prices are %s for input and %s for output",
+    ([inputTokens, servedTier, input, output]) => {
+      expect(unitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
+    },
+  );
 
   test("unit prices are undefined if the default tier has no price", () => {
     expect(unitPrices({ prices: [] }, { inputTokens: 1 })).toBeUndefined();

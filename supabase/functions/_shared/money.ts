@@ -2,10 +2,11 @@ import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven
 import { readDecimalText } from "./usd-amount.ts";
 
 /**
- * One tier of a route's prices as decimal text, as returned by `ai.begin_run`: USD per million tokens, and USD per fee.
+ * The prices of one tier of a route, as returned by `ai.begin_run`. They are decimals as text, in USD per million
+ * tokens or USD per fee.
  */
 export type PriceTier = {
-  /** Absent for the default tier. */
+  /** The name of the service tier. Absent for the default tier. */
   service_tier?: string;
   min_input_tokens: number;
   input: string;
@@ -19,37 +20,38 @@ export type PriceTier = {
   request_fee?: string;
 };
 
-/** A route's prices. */
+/** A route's prices, and the multipliers of tiers that have no prices of their own. */
 export type Tariff = { prices: readonly PriceTier[]; tier_multipliers?: Readonly<Record<string, number>> };
 
 /**
- * The usage of a provider call. `input_tokens` is the whole input: uncached, cache reads and writes, audio and images.
- * `output_tokens` is the whole output: text, reasoning and audio. The other tokens are parts of one of the two.
+ * The usage of a provider call. `input_tokens` is the whole input: uncached text, cache reads and writes, audio and
+ * images. `output_tokens` is the whole output: text, reasoning and audio. Each other token count is part of one of
+ * these.
  */
 export type TokenCounts = {
   input_tokens?: number;
-  /** Read from a cache. */
+  /** Tokens read from a cache. */
   cached_input_tokens?: number;
-  /** Written to a cache for its default time, usually 5 minutes. */
+  /** Tokens written to a cache for its default time, usually 5 minutes. */
   cache_write_tokens?: number;
-  /** Written to a cache for an hour. */
+  /** Tokens written to a cache for an hour. */
   cache_write_1h_tokens?: number;
   audio_input_tokens?: number;
   image_input_tokens?: number;
   output_tokens?: number;
   reasoning_tokens?: number;
   audio_output_tokens?: number;
-  /** Requests with a separate fee, such as web searches. */
+  /** Number of requests with a separate fee, such as web searches. */
   fee_requests?: number;
 };
 
 const perMillion: Decimal = { units: 1n, scale: 6 };
 const nothing: Decimal = { units: 0n, scale: 0 };
 const creditDecimals = 8;
-/** Providers' names for the tier of their list prices: OpenAI, Anthropic and Groq. */
+/** Names that OpenAI, Anthropic and Groq use for the tier with their list prices. */
 const listPriceTiers: ReadonlySet<string> = new Set(["auto", "default", "standard", "on_demand"]);
 
-/** What a call may be charged for, in the order of a price list. */
+/** The items that a call may be charged for, in the order of a price list. */
 export const priceItems = [
   "input",
   "cached_input",
@@ -63,22 +65,25 @@ export const priceItems = [
 ] as const;
 export type PriceItem = (typeof priceItems)[number];
 
-/** One class of tokens, or the fees, of a call: `count` × `unitPrice` = `amount`, exactly. */
+/** The charge for one class of tokens or for the fees of a call. `amount` is exactly `count` × `unitPrice`. */
 export type PriceLine = {
   item: PriceItem;
   count: number;
-  /** The item whose price applies. It differs from `item` if the tier has no price for that. */
+  /** The item whose price applies. Differs from `item` if the tier has no price for the item. */
   pricedAs: PriceItem;
-  /** USD per million tokens with the tier's multiplier, or USD per fee. */
+  /** USD per million tokens, including the tier's multiplier, or USD per fee. */
   unitPrice: Decimal;
-  /** USD. */
+  /** The charged amount in USD. */
   amount: Decimal;
 };
 
-/** The price lines of a call, and the tier and multiplier they use. */
+/** The price lines of a call, with the tier and the multiplier that apply. */
 export type PricedUsage = { tier: PriceTier; multiplier: Decimal; lines: PriceLine[] };
 
-/** Returns the exact cost of usage in USD: the sum of {@link priceUsage}'s lines. Settlement charges this amount. */
+/**
+ * Returns the exact cost of usage in USD, which is the sum of the lines that {@link priceUsage} returns. Settlement
+ * charges this amount.
+ */
 export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: string): Decimal {
   return sumOfLines(priceUsage(tariff, counts, servedTier).lines);
 }
@@ -88,8 +93,8 @@ export function sumOfLines(lines: readonly PriceLine[]): Decimal {
 }
 
 /**
- * Returns the tier that applies to usage, and a line for each class of tokens used.
- * @param servedTier the service tier named in the provider's answer; if it has no price, the default tier is charged
+ * Returns the tier that applies to usage, and a price line for each class of tokens and for fees.
+ * @param servedTier the service tier in the provider's answer; a tier without a price is charged as the default tier
  * @throws RangeError for a route without a price
  */
 export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: string): PricedUsage {
@@ -99,7 +104,7 @@ export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: str
   return { tier, multiplier, lines: priceLines(counts, { tier, multiplier }) };
 }
 
-/** Returns the count of each item in usage, without zeros. Parts of the input never exceed the input. */
+/** Returns the count of each item in usage that is not zero. Parts of the input never exceed the input. */
 export function usageItems(counts: TokenCounts): { item: PriceItem; count: number }[] {
   const output = counts.output_tokens ?? 0;
   let rest = counts.input_tokens ?? 0;
@@ -126,7 +131,7 @@ export function usageItems(counts: TokenCounts): { item: PriceItem; count: numbe
   return priceItems.map((item) => ({ item, count: used[item] })).filter(({ count }) => count !== 0);
 }
 
-/** Returns the lines of usage at the prices of one tier. */
+/** Returns the price lines of usage at the prices of one tier. */
 export function priceLines(
   counts: TokenCounts,
   { tier, multiplier }: Pick<PricedUsage, "tier" | "multiplier">,
@@ -141,7 +146,7 @@ export function priceLines(
   });
 }
 
-/** Fallbacks for prices that a tier doesn't have. Fees without a price are free. */
+/** The items whose prices apply if a tier has no price for an item. Fees without a price are free. */
 const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
   input: [],
   cached_input: ["input"],
@@ -155,8 +160,8 @@ const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
 };
 
 /**
- * Returns the prices for a served tier, by ascending `min_input_tokens`, and their multiplier. A tier without a price
- * is charged as the default tier.
+ * Returns the prices for a served tier in ascending order of `min_input_tokens`, and their multiplier. A tier without a
+ * price is charged as the default tier.
  */
 export function tierPrices(
   { prices, tier_multipliers = {} }: Tariff,
@@ -167,9 +172,9 @@ export function tierPrices(
   const ascending = (own.length > 0 ? own : of("default")).toSorted(
     (one, other) => one.min_input_tokens - other.min_input_tokens,
   );
-  // The provider names the tier, so it may match an inherited member such as `constructor`.
+  // The tier's name comes from the provider, so it may match an inherited member such as `constructor`.
   const multiplier = own.length === 0 && Object.hasOwn(tier_multipliers, servedTier) ? tier_multipliers[servedTier] : 1;
-  // JavaScript writes small numbers with an exponent.
+  // JavaScript formats small numbers with an exponent, which parseDecimal rejects.
   return { prices: ascending, multiplier: parseDecimal(readDecimalText(String(multiplier)) ?? "1") };
 }
 
@@ -178,7 +183,10 @@ export function unitPrice(price: string, multiplier: Decimal): string {
   return formatDecimal(multiply(parseDecimal(price), multiplier));
 }
 
-/** Returns the text prices of a call, in USD per million tokens, as exact decimal text; undefined without a price. */
+/**
+ * Returns a call's prices for text, in USD per million tokens, as exact decimal text. Returns undefined if the default
+ * tier has no price.
+ */
 export function unitPrices(
   tariff: Tariff,
   { inputTokens, servedTier }: { inputTokens: number; servedTier?: string },
@@ -195,7 +203,7 @@ export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: st
   );
 }
 
-/** Returns an amount in credits, rounded half to even, at the rate returned by `ai.begin_run`. */
+/** Converts an amount to credits at the rate returned by `ai.begin_run`, rounded half to even. */
 export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal {
   return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
 }

@@ -1,26 +1,26 @@
 import type { z } from "zod";
 
-/** How a caller of an operation may authenticate; OpenAPI calls these security schemes. */
+/** A way to authenticate an operation, called a security scheme in OpenAPI. */
 export type Credential = "session" | "bearer" | "appSession" | "app" | "workspaceKey" | "appToken" | "userToken";
 
 /** A successful answer of an operation. */
 export interface Answer {
   status: 200 | 201 | 204 | 303;
   description: string;
-  /** Schema of its JSON; absent without a body. */
+  /** The schema of the JSON body. Absent without a body. */
   schema?: z.ZodType;
-  /** Other content types, if the body isn't JSON. */
+  /** The content types of a body that isn't JSON. */
   contentTypes?: readonly string[];
-  /** Headers specific to this answer. */
+  /** Headers that only this answer has. */
   headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * An API operation as described in its OpenAPI document. The code parses and answers with the same schemas; `npm run
- * openapi` generates the documents from them.
+ * An API operation, as its OpenAPI document describes it. `npm run openapi` generates the documents from the same
+ * schemas with which the code parses requests and writes answers.
  */
 export interface Operation<Code extends string = string> {
-  /** The operation's id: unique in its document, in camelCase. */
+  /** The operation's id in camelCase, which is unique in its document. */
   id: string;
   method: "GET" | "POST" | "PATCH" | "DELETE";
   /** The path, with parameters in braces. */
@@ -28,17 +28,17 @@ export interface Operation<Code extends string = string> {
   tag: string;
   /** What the operation does, in a few words. */
   summary: string;
-  /** What else a caller needs to know, in plain text. */
+  /** Further information for callers, in plain text. */
   description?: string;
-  /** Any one credential is sufficient; empty if no authentication is required. */
+  /** The accepted credentials, of which a call needs one. Empty if no authentication is required. */
   credentials: readonly Credential[];
-  /** Examples of path parameters; ids need none. */
+  /** Examples of path parameters. Ids need no example. */
   pathExamples?: Readonly<Record<string, string>>;
   query?: z.ZodObject;
   headers?: z.ZodObject;
   /** The request body, with a valid example. */
   body?: { schema: z.ZodType; example: unknown; optional?: boolean };
   answers: readonly [Answer, ...Answer[]];
-  /** Error codes specific to this operation; the error codes of its whole area are added. */
+  /** Error codes that only this operation has. The document adds those of the whole API area. */
   problems: readonly Code[];
 }

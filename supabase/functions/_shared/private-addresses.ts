@@ -22,7 +22,7 @@ for (const [network, prefix] of [
 }
 for (const [network, prefix] of [
   ["::", 96],
-  // In these networks, IPv4 addresses are translated or tunnelled, as in 64:ff9b::/96 and 2002::/16.
+  // IPv6 networks that contain translated or tunnelled IPv4 addresses, as do 64:ff9b::/96 and 2002::/16.
   ["::ffff:0:0:0", 96],
   ["2001::", 32],
   ["64:ff9b::", 96],
@@ -36,10 +36,12 @@ for (const [network, prefix] of [
   privateNetworks.addSubnet(network, prefix, "ipv6");
 }
 
-/** Names that no public name server resolves, or that mean this machine. */
+/** Matches names that no public name server resolves or that refer to the local machine. */
 const privateName = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|home\.arpa)\.?$|^[^.]+\.?$/;
 
-/** Returns whether an IP address, without brackets, is private, loopback, link-local or a metadata service. */
+/**
+ * Returns whether an IP address is private, loopback, link-local or a metadata service. The address has no brackets.
+ */
 export function isPrivateAddress(address: string): boolean {
   const family = isIP(address);
   return family !== 0 && privateNetworks.check(address, family === 4 ? "ipv4" : "ipv6");

@@ -7,10 +7,10 @@ import { utcDay, utcTime } from "./utc-time.ts";
 const label = z.string().regex(labelPattern, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
 const externalId = z.string().regex(externalIdPattern, { error: externalIdRule });
 
-/** The rule for amounts, in words for users. */
+/** The rule for amounts, as a message for users. */
 const amountRule = "An amount is a number of 0 or more, with at most 12 decimals and 15 significant digits.";
 
-/** Turns the text of a JSON number into an exact USD amount. */
+/** Converts the text of a JSON number to an exact USD amount. */
 const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text }, context) => {
   const exact = readUsdAmount(text);
   if (exact !== null) return exact;
@@ -20,7 +20,7 @@ const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text
 const usd = z.literal("USD", { error: "Amounts are in USD." }).optional();
 const midnight = /T00:00:00(\.0+)?Z$/;
 
-/** A cost reported by a provider (docs/costs.md, Importing), from a body that parseExactJson read. */
+/** A cost reported by a provider (docs/costs.md, Importing). The body must have been parsed with parseExactJson. */
 export const providerCost = z
   .strictObject({
     provider: label,
@@ -45,7 +45,7 @@ export const providerCost = z
 /** Maximum number of records in a batch. */
 const maxBatchRecords = 100;
 
-/** Independent records: an error in one record does not affect the other records. */
+/** A batch of independent records. An error in one record does not affect the others. */
 export const providerCostBatch = z.strictObject({
   records: z.array(z.unknown()).min(1).max(maxBatchRecords),
 });
@@ -53,9 +53,9 @@ export const providerCostBatch = z.strictObject({
 const invoiceFields = z.strictObject({
   provider: label,
   reference: externalId,
-  /** The amount of a credit note is positive, and is subtracted. */
+  /** A credit note has a positive amount, which is subtracted. */
   kind: z.enum(["invoice", "credit_note"]).optional(),
-  /** The reference of the invoice that this one corrects. */
+  /** The reference of the earlier invoice that this invoice corrects. */
   replaces: externalId.optional(),
   issuedOn: utcDay,
   reviewedAt: utcTime,
@@ -72,7 +72,7 @@ function endsAfterStart({ periodStart, periodEnd }: Period): boolean {
 }
 const periodRule = { path: ["periodEnd"], error: "The period ends before it starts." };
 
-/** A reviewed invoice (docs/costs.md, Importing), from a body that parseExactJson read. */
+/** A reviewed invoice (docs/costs.md, Importing). The body must have been parsed with parseExactJson. */
 export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule);
 
 const invoiceOfApp = invoiceFields.extend({ appId: z.uuid({ error: "This names no app." }) });

@@ -43,7 +43,7 @@ test.for([
   ["1.5e-3", "0.0015"],
   ["0.13080438340307526", "0.13080438340307526"],
   ["-2E2", "-200"],
-  // Zero in IEEE 754 decimal128.
+  // Forms of zero in IEEE 754 decimal128.
   ["0E-6176", "0"],
   ["0.00e+999", "0"],
 ] as const)("reads %s as the decimal %s", ([text, decimal]) => {

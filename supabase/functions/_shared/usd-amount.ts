@@ -20,9 +20,9 @@ export function readDecimalText(text: string): string | null {
 }
 
 /**
- * Returns the exact decimal of a JSON number's text, without an exponent or unnecessary zeros. Digits are counted by
- * value: 1.50 has one decimal and two significant digits.
- * @returns null if it is negative, or has more digits than an amount may have (12 before the point, like the column)
+ * Returns the exact decimal of a JSON number as text, without an exponent or unnecessary zeros. Trailing zeros don't
+ * count: 1.50 has one decimal and two significant digits.
+ * @returns null if the number is negative or has more digits than an amount may have
  */
 export function readUsdAmount(text: string): string | null {
   const [, sign, whole, fraction = "", exponent = "0"] = shape.exec(text) ?? [];
@@ -31,7 +31,7 @@ export function readUsdAmount(text: string): string | null {
   const significant = digits.replace(/0+$/, "");
   if (significant === "") return "0";
   if (sign || significant.length > amountLimits.significantDigits) return null;
-  // The value is `significant` × 10^-decimals.
+  // The value is `significant` × 10^-`decimals`.
   const decimals = fraction.length - Number(exponent) - (digits.length - significant.length);
   if (decimals > amountLimits.decimals || significant.length - decimals > amountLimits.wholeDigits) return null;
   if (decimals <= 0) return significant + "0".repeat(-decimals);

@@ -1,37 +1,37 @@
 import { z } from "zod";
 
-/** RFC 3339 in UTC with `Z`, to the microsecond, which is the database's precision. */
+/** Matches RFC 3339 times in UTC with `Z`, to the microsecond, which is the database's precision. */
 const exact = /^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$/;
 
 export const utcTime = z.iso
   .datetime({ error: "Enter a UTC time, such as 2026-01-31T12:00:00Z." })
   .regex(exact, { error: "Enter a UTC time with Z, to the microsecond at most." });
 
-/** Further RFC 3339 forms that databases read: real-world offsets, and a reasonable number of digits. */
+/** Matches other RFC 3339 times that the database can read, with real offsets and at most nine decimals. */
 const readable = /^(?!0000)\d{4}-[^.]*(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):\d{2})$/;
 
-/** A point in time with any offset, in a form that the database reads. */
+/** A time with any offset, in a format that the database can read. */
 export const offsetTime = z.iso.datetime({ offset: true }).refine((text) => readable.test(text));
 
 export const utcDay = z.iso
   .date({ error: "Enter a day, such as 2026-01-31." })
   .regex(/^(?!0000)/, { error: "Enter a day, such as 2026-01-31." });
 
-/** An edge of a range: a point in time, or a day for its midnight in UTC. */
+/** One end of a range: a time, or a day, which stands for its midnight in UTC. */
 const utcEdge = z.union([utcTime, utcDay.transform((day) => `${day}T00:00:00Z`)], {
   error: "Enter a day or a UTC time, such as 2026-01-31 or 2026-01-31T12:00:00Z.",
 });
 
-/** A half-open time window. */
+/** A half-open time range. */
 export const utcWindow = z.object({ from: utcEdge.optional(), to: utcEdge.optional() });
 
-/** A point in time from the database, written in UTC with `Z` for answers. */
+/** A time from the database, formatted in UTC with `Z`. */
 export const utcText = z.coerce
   .date()
   .transform((time) => time.toISOString())
   .pipe(z.iso.datetime());
 
-/** A point in time to the microsecond, for values that lists are ordered by. */
+/** A time with microseconds, for values by which lists are ordered. */
 export const exactUtcText = offsetTime
   .transform((text) => (/(Z|[+-]00:00)$/.test(text) ? text.replace(/[+-]00:00$/, "Z") : new Date(text).toISOString()))
   .pipe(z.iso.datetime());

@@ -5,7 +5,7 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 import { leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
 import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
 
-/** Prices of the demo's speech model in supabase/seed.sql: USD per million tokens of text and of audio. */
+/** The prices of the demo's speech model in supabase/seed.sql, in USD per million tokens of text and of audio. */
 const prices = { input: 0.5, audio: 10 };
 const markup = 1.2;
 const sampleRate = 24_000;
@@ -34,10 +34,11 @@ async function speak(
   return { requestId, response, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
 }
 
-/** Creates a model that is routed to one of the demo's failures. */
+/** Creates a speech model whose route fails in one of the demo's ways. */
 async function speechModel(behaviour: string): Promise<string> {
   const id = `speech-${behaviour}-${randomUUID()}`;
-  // In one statement, so that the doctor, which may check the stack at any time, never sees an incomplete model.
+  // Inserts everything in one statement, because the doctor may check the stack at any time and must not see an
+  // incomplete model.
   await tenant.db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by, voices) values ($1, 'speech', $1, 'test', '{Kore}')
@@ -53,7 +54,7 @@ async function speechModel(behaviour: string): Promise<string> {
 }
 
 describe("speech", () => {
-  test("speech is a WAV file for download, with the run's details in headers", async () => {
+  test("speech is a downloadable WAV file, with the run's details in headers", async () => {
     const { headers, bytes, requestId } = await speak({ input: "Hello there, this is a test.", voice: "Kore" });
     expect(headers.get("content-type")).toBe("audio/wav");
     expect(headers.get("content-disposition")).toBe('attachment; filename="speech.wav"');
@@ -73,7 +74,7 @@ describe("speech", () => {
     expect(headers.get("x-platform-usage-source")).toBe("provider");
   });
 
-  test("speech has the same samples as raw PCM, differs with another voice, and works with the standard client", async () => {
+  test("speech has the same samples in WAV and raw PCM, differs between voices, and works with the standard client", async () => {
     const ask = async (response_format: "wav" | "pcm", voice: string) => {
       const answer = await tenant.client.audio.speech.create({
         model: "demo-speech",
@@ -104,7 +105,7 @@ describe("speech", () => {
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([status, { code, param }]);
   });
 
-  test("names the endpoint that lists voices if a speech model lacks the requested voice", async () => {
+  test("names the endpoint that lists voices if a speech model does not have the requested voice", async () => {
     const { bytes } = await speak({ input: "a", voice: "unknown" });
     const { message } = JSON.parse(bytes.toString()).error;
     expect(message).toBe("The model does not have this voice. GET /v1/models lists the voices of each model.");
@@ -136,7 +137,7 @@ describe("speech", () => {
     ["demo-cut", 502],
     ["demo-garbage", 502],
     ["demo-reset", 502],
-  ] as const)("charges nothing for speech whose provider fails (%s) and answers %i", async ([behaviour, status]) => {
+  ] as const)("charges nothing for speech if the provider fails (%s), and answers %i", async ([behaviour, status]) => {
     const { requestId, response } = await speak({ input: "Hello", model: await speechModel(behaviour) });
     expect(response.status).toBe(status);
     const { run, charged } = await tenant.accountOf(requestId);

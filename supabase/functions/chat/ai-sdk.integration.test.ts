@@ -35,7 +35,7 @@ describe("the AI SDK", () => {
     expect(usage.outputTokens).toBeGreaterThan(0);
   });
 
-  test("the AI SDK streams text and receives our last event among its chunks", async () => {
+  test("the AI SDK streams text and accepts our last event among its chunks", async () => {
     const { textStream, text, usage, finishReason } = streamText({ model: chat(), prompt: "hello there" });
     let streamed = "";
     let pieces = 0;
@@ -49,7 +49,7 @@ describe("the AI SDK", () => {
     expect((await usage).outputTokens).toBeGreaterThan(0);
   });
 
-  test("the AI SDK generates objects in both ways that it offers", async () => {
+  test("the AI SDK generates objects with generateObject and with generateText", async () => {
     const { object } = await generateObject({ model: chat(), schema: sum, prompt: "add" });
     expect(object).toEqual({ sum: expect.any(Number), parts: expect.any(Array) });
     const { output } = await generateText({ model: chat(), output: Output.object({ schema: sum }), prompt: "add" });
@@ -73,7 +73,7 @@ describe("the AI SDK", () => {
     expect((await generateText({ ...settings, messages })).text).toContain("and again");
   });
 
-  test("the AI SDK sends images, and enables our tools through body fields", async () => {
+  test("the AI SDK sends images and enables our server tools through body fields", async () => {
     const image = { type: "file" as const, mediaType: "image/png", data: Buffer.alloc(600) };
     const seen = await generateText({
       model: chat(),
@@ -96,7 +96,7 @@ describe("the AI SDK", () => {
     expect(embeddings).toHaveLength(2);
   });
 
-  test("the AI SDK reports errors as with other providers, and retries nothing that may have been charged", async () => {
+  test("the AI SDK reports our errors like those of other providers, and retries nothing that may have been charged", async () => {
     const failure = (model: string) =>
       generateText({ model: chat(model), prompt: "x", maxRetries: 0 }).catch((error: unknown) => error);
     const notFound = await failure("no-such-model");
@@ -106,7 +106,7 @@ describe("the AI SDK", () => {
     expect(await failure("demo-error-500")).toMatchObject({ statusCode: 502 });
   });
 
-  test("the AI SDK reports a stream that breaks", async () => {
+  test("the AI SDK reports a stream that breaks off", async () => {
     const { fullStream } = streamText({ model: chat("demo-cut"), prompt: "[[words=20 pace=2]]", onError: () => {} });
     const types: string[] = [];
     for await (const { type } of fullStream) types.push(type);

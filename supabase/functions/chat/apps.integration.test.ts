@@ -19,7 +19,7 @@ const exempt = {
   platform: { billed_credits: 0, provider_cost_usd: expect.any(Number), usage_source: "provider" },
 };
 
-describe("the demo's external app", () => {
+describe("an external app with a key", () => {
   test("an external app calls with the key that is bound to it", async () => {
     const client = clientOf(appKey);
     expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
@@ -38,7 +38,7 @@ describe("the demo's external app", () => {
       accessToken = (body as { accessToken: string }).accessToken;
     });
 
-    test("an app's token calls for its user in the named workspace, speech included", async () => {
+    test("an app's token can make calls for its user in the named workspace, including speech", async () => {
       const client = clientOf(accessToken, { "X-Platform-Workspace-Id": workspaceId.toUpperCase() });
       expect((await client.models.list()).data.map(({ id }) => id)).toContain("demo-chat");
       expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
@@ -46,7 +46,7 @@ describe("the demo's external app", () => {
       expect(await client.get("/key")).toMatchObject({ source: "app_token", workspaceId, exempt: true });
     });
 
-    test("refuses an app's token without a workspace header and with another workspace's", async () => {
+    test("refuses an app's token without a workspace header or with the header of another workspace", async () => {
       await expect(clientOf(accessToken).chat.completions.create(hello)).rejects.toMatchObject({
         status: 400,
         code: "workspace_header_required",

@@ -79,7 +79,7 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
     ["X-Platform-Operation", "a/b"],
     ["X-Platform-Entity-Id", "x".repeat(129)],
     ["idempotency-key", "x".repeat(256)],
-  ] as const)("answers 400 and names the invalid header %s: %s", async ([name, value]) => {
+  ] as const)("answers 400 and names the header that is invalid: %s: %s", async ([name, value]) => {
     const { status, error } = await post(JSON.stringify(hello), { [name]: value });
     expect([status, error.param]).toEqual([400, name]);
   });
@@ -88,7 +88,7 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
     for (const workspace of ["0b6b1a3e-0000-4000-8000-000000000000", "nonsense"]) {
       const { status, error } = await post(JSON.stringify(hello), { "X-Platform-Workspace-Id": workspace });
       expect([status, error.code]).toEqual([403, "workspace_mismatch"]);
-      // The caller is checked before the contents.
+      // The caller and the workspace are checked before the body and the other headers.
       const worse = await post("{", { "X-Platform-Workspace-Id": workspace, "X-Platform-Operation": "a/b" });
       expect([worse.status, worse.error.code]).toEqual([403, "workspace_mismatch"]);
     }
@@ -114,7 +114,8 @@ describe("the last credits of a balance", () => {
     expect(new Set(refused)).toEqual(new Set([402]));
     const reserved = "select max(reserved_credits)::text as one from ai.runs where workspace_id = $1";
     const [{ one }] = (await poor.db.query(reserved, [poor.workspaceId])) as [{ one: string }];
-    // The balance never became negative, whether the reservations were held concurrently or settled for less.
+    // More calls may be admitted than fit into the balance together, since settled calls cost less than they reserved.
+    // The balance must never become negative.
     const { balance } = await poor.books();
     expect(Number(balance)).toBeGreaterThanOrEqual(0);
     expect(admitted).toBeGreaterThanOrEqual(Math.floor(4 / Number(one)));
@@ -131,9 +132,12 @@ function schemaOf(characters: number): object {
   return { type: "json_schema", json_schema: { name: "s", schema } };
 }
 
-/** Posts on its own connection and returns the answer. Sends the body in chunks unless its length is announced. */
+/**
+ * Posts a body on a separate connection and returns the answer. Sends the body in chunks unless its length is
+ * announced.
+ */
 async function postOnce(body: string, announced: boolean): Promise<{ status?: number; text: string }> {
-  // A kept-alive connection is read to its end, so that the answer isn't lost to bytes still being sent.
+  // A kept-alive connection is read to its end, so that the answer isn't lost while bytes are still being sent.
   const agent = new Agent({ keepAlive: true });
   const call = request(new URL(`${tenant.client.baseURL}/chat/completions`), {
     method: "POST",
@@ -154,7 +158,7 @@ async function postOnce(body: string, announced: boolean): Promise<{ status?: nu
       });
       response.once("end", () => resolve({ status: response.statusCode, text }));
     });
-    // Sending the rest of the body fails, because the connection is closed.
+    // Ignores an error after the answer, because sending the rest of the body to a closed connection fails.
     call.on("error", (error) => answered || reject(error));
   });
   for (let at = 0; at < body.length && !answered; at += 65_536) {

@@ -21,14 +21,14 @@ afterAll(async () => {
 const newId = () => `fault-${randomUUID()}`;
 const recovery = { timeout: 40_000, interval: 250 };
 
-/** Ends a service of the stack the way a crash does; the stack restarts it. */
+/** Ends a service of the stack as a crash does. The stack restarts it. */
 function crash(name: string): void {
   const service = readStack().services.find((each) => each.name === name);
   if (!service) throw new Error(`no service ${name}`);
   process.kill(service.pid, "SIGKILL");
 }
 
-/** Starts a stream of this many words, 50 ms apart, and reads its first events. */
+/** Starts a stream with the given number of words, 50 ms apart, and reads its first events. */
 async function startStream(requestId: string, words: number, headers: Record<string, string> = {}) {
   const stream = await tenant.client.chat.completions.create(
     { model: "demo-chat", stream: true, messages: [{ role: "user", content: `[[words=${words} pace=50]]` }] },
@@ -59,14 +59,14 @@ async function expectBooksAgree(): Promise<void> {
 }
 
 describe("a crash", () => {
-  test("a crash of the functions breaks a running stream, and the server's schedule closes its run once", async () => {
+  test("a crash of the functions breaks off a running stream, and the server's schedule closes its run once", async () => {
     const requestId = newId();
     const key = { "idempotency-key": newId() };
     const stream = await startStream(requestId, 400, key);
     crash("functions");
     await expect(stream.rest()).rejects.toThrow();
 
-    // Simulates 45 seconds without a heartbeat. The web server still sweeps, although nothing calls the gateway.
+    // Simulates 45 seconds without a heartbeat. The web server sweeps runs even if nothing calls the gateway.
     const ofRequest = "select created_at::text, id as run_id from ai.runs where workspace_id = $1 and request_id = $2";
     await abandon(tenant.db, await tenant.db.query(ofRequest, [tenant.workspaceId, requestId]));
     const ended = "select id from ai.runs where request_id = $1 and status <> 'running'";
@@ -76,14 +76,14 @@ describe("a crash", () => {
     expect([charged, truth.length, truth[0]?.aborted]).toEqual(["0.00000000", 1, true]);
     await expectBooksAgree();
 
-    // A retry with the same idempotency key costs nothing more.
+    // A retry with the same idempotency key is refused, so it costs nothing.
     await expect.poll(statusOfCall, recovery).toBe(200);
     await expect(startStream(requestId, 400, key)).rejects.toMatchObject({ status: 409, code: "idempotency_key_used" });
     expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
   });
 
   test("a running stream completes despite a crash of Postgres, and its run is settled when Postgres is back", async () => {
-    // The functions may still be recovering from their own crash.
+    // The functions may still be restarting after the crash in the test above.
     await expect.poll(statusOfCall, recovery).toBe(200);
     const requestId = newId();
     const stream = await startStream(requestId, 40);

@@ -45,7 +45,7 @@ async function collect(requestId: string, body: OpenAI.ChatCompletionCreateParam
 
 describe("a non-streamed chat", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length"])(
-    "meters a non-streamed chat to the last digit: %s",
+    "charges a non-streamed chat exactly, to the last digit: %s",
     async (model) => {
       const requestId = newId();
       const answer = await tenant.client.chat.completions.create(chatOf(model), {
@@ -80,9 +80,9 @@ describe("a non-streamed chat", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("a non-streamed chat falls back to the next route and says so", async () => {
+  test("a non-streamed chat falls back to the next route and lists the failed attempt among its steps", async () => {
     const requestId = newId();
-    // In a separate process, where other tests haven't set the first route aside.
+    // Uses a separate process, because other tests may have set the first route aside in this one.
     const gateway = await openGateway();
     const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
     const answer = await client.chat.completions.create(chatOf("demo-fallback"));
@@ -98,7 +98,7 @@ describe("a non-streamed chat", () => {
     expectTruth(account);
   });
 
-  test("labels a run by the request's headers", async () => {
+  test("labels a run with the values of the request's headers", async () => {
     const requestId = newId();
     await tenant.client.chat.completions.create(chatOf("demo-chat"), {
       headers: { "x-request-id": requestId, "X-Platform-Operation": "notes.summary", "X-Platform-Entity-Id": "note:7" },
@@ -106,7 +106,7 @@ describe("a non-streamed chat", () => {
     expect((await tenant.accountOf(requestId)).run).toMatchObject({ feature: "notes.summary", entity_id: "note:7" });
   });
 
-  test("gives a run the label of its key, and refuses another label", async () => {
+  test("gives a run the label of its key, and refuses a request with another label", async () => {
     const labelled = await createGatewayTenant();
     await labelled.db.query("update ai.keys set entity_id = 'customer:7' where id = $1", [labelled.keyId]);
     const call = (requestId: string, headers: Record<string, string>) =>
@@ -131,7 +131,7 @@ describe("a non-streamed chat", () => {
 
 describe("a streamed chat", () => {
   test.for(["demo-chat", "demo-cached", "demo-reasoning", "demo-length", "demo-usage-twice", "demo-usage-cumulative"])(
-    "meters a streamed chat to the last digit: %s",
+    "charges a streamed chat exactly, to the last digit: %s",
     async (model) => {
       const requestId = newId();
       const { chunks, text, platform, failure } = await collect(requestId, chatOf(model));
@@ -142,9 +142,9 @@ describe("a streamed chat", () => {
       expectTruth(account);
       expect(platform?.billed_credits).toBe(Number(account.run.billed_credits));
       expect(platform?.steps).toMatchObject([{ step: 1, type: "model", name: model, status: "succeeded" }]);
-      // The provider's call was read to its end, not cut.
+      // The provider's answer was read to its end.
       expect(account.truth).toMatchObject([{ aborted: false, status: 200 }]);
-      // The documented idiom reads the first choice of every chunk.
+      // OpenAI's documentation reads the first choice of every chunk.
       expect(chunks.every(({ choices }) => choices[0]?.delta)).toBe(true);
     },
   );
@@ -153,7 +153,7 @@ describe("a streamed chat", () => {
     [false, [{ index: 0, delta: {}, finish_reason: null }]],
     [true, []],
   ] as const)(
-    "a streamed chat states its usage once, in the last chunk, whether requested or not: %s",
+    "a streamed chat states its usage only in the last chunk, whether or not the client requested it: %s",
     async ([usageAsked, choices]) => {
       const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), usageAsked);
       expect(chunks.filter(({ usage }) => usage)).toEqual([chunks.at(-1)]);
@@ -166,7 +166,7 @@ describe("a streamed chat", () => {
     },
   );
 
-  test("a streamed chat works with the client's own helper", async () => {
+  test("a streamed chat works with the OpenAI client's stream helper", async () => {
     const { model, messages } = chatOf("demo-chat");
     const stream = tenant.client.chat.completions.stream({ model, messages });
     const answer = await stream.finalChatCompletion();
@@ -184,7 +184,7 @@ describe("a streamed chat", () => {
   });
 
   test.for(["demo-cut", "demo-error-midway"])(
-    "a stream of %s ends in one error and is charged an estimate of what it used",
+    "a stream of %s ends in one error and is charged an estimate of the tokens it used",
     async (model) => {
       const requestId = newId();
       const { failure, text, platform } = await collect(requestId, chatOf(model, "[[words=20 pace=5]]"));
@@ -215,7 +215,7 @@ describe("a streamed chat", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("cancels and meters the streams of 50 clients that leave", async () => {
+  test("cancels and charges the streams of 50 clients that leave", async () => {
     const leave = async () => {
       const requestId = newId();
       const stream = await tenant.client.chat.completions.create(
@@ -252,8 +252,8 @@ describe("a streamed chat", () => {
   });
 });
 
-describe("the books", () => {
-  test("the books of all tests above agree to the last digit", async () => {
+describe("the ledger", () => {
+  test("the balance and the ledger after all tests above agree to the last digit", async () => {
     const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
     await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
     const { granted, balance, ledger, runs, reserved } = await tenant.books();

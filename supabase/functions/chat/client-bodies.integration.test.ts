@@ -164,7 +164,7 @@ describe("a response", () => {
     ]);
   });
 
-  test("a response may call a custom tool of a namespace defined in an item, streamed or not", async () => {
+  test("a response may call a custom tool that an input item defines in a namespace, streamed or not", async () => {
     const run = { type: "custom" as const, name: "run", format: { type: "text" as const } };
     const input: OpenAI.Responses.ResponseInput = [
       {
@@ -205,7 +205,7 @@ describe("a response", () => {
   });
 });
 
-describe("OpenAI's other endpoints", () => {
+describe("OpenAI endpoints that the gateway does not serve", () => {
   const ofClient: Record<string, (client: OpenAI) => PromiseLike<unknown>> = {
     completions: ({ completions }) => completions.create({ model: "demo-chat", prompt: "hi" }),
     moderations: ({ moderations }) => moderations.create({ input: "hi" }),

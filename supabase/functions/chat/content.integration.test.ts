@@ -21,7 +21,7 @@ const chat = (content: string, fields: object = {}) => ({
   ...fields,
 });
 
-/** Posts a request and returns the raw answer, unlike standard clients. */
+/** Posts a request and returns the raw answer, which standard clients don't show. */
 async function post(tenant: GatewayTenant, call: { path?: string; body: object; key: string; requestId?: string }) {
   const { path = "/chat/completions", body, key, requestId = newId() } = call;
   const response = await fetch(tenant.client.baseURL + path, {
@@ -53,7 +53,7 @@ const chunksOf = (text: string) =>
     return data ? [JSON.parse(data)] : [];
   });
 
-describe("the content that a workspace captures", () => {
+describe("the content that the gateway captures for a workspace", () => {
   test("captures the prompt and the answer, unchanged", async () => {
     const call = { body: chat("remember me"), key: newId() };
     const { text, requestId } = await post(keeping, call);
@@ -100,7 +100,7 @@ describe("a repeated call", () => {
     ["embeddings", "/embeddings", { model: "demo-embedding", input: "again" }],
   ];
   test.for(bodies)(
-    "answers %s repeated with its idempotency key from the store, without a second provider call or charge",
+    "answers %s from the store if it is repeated with its idempotency key, without a second provider call or charge",
     async ([, path, body]) => {
       const key = newId();
       const first = await post(keeping, { path, body, key });
@@ -119,7 +119,7 @@ describe("a repeated call", () => {
     },
   );
 
-  test("a repeated call with streaming gets one chunk with all content, and its completion", async () => {
+  test("a repeated streaming call gets all content in one chunk, and then the last event", async () => {
     const key = newId();
     const body = chat("again and again", { stream: true, stream_options: { include_usage: true }, n: 2 });
     const first = await post(keeping, { body, key });
@@ -144,7 +144,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(keeping, second.requestId)).toBe(0);
   });
 
-  test("a repeated call works with the client's own helpers, including function calls", async () => {
+  test("a repeated call works with the OpenAI client's helpers, including function calls", async () => {
     const tools = [{ type: "function" as const, function: { name: "weather", parameters: { type: "object" } } }];
     const idempotent = () => ({ headers: { "idempotency-key": key } });
     const key = newId();
@@ -170,7 +170,7 @@ describe("a repeated call", () => {
     await expect.poll(() => respond("call weather", called)).toMatchObject({ output });
   });
 
-  test("a repeated call gets 409 with the run and its usage, and advice not to retry, if no answer is stored", async () => {
+  test("a repeated call without a stored answer gets 409 with the run and its usage, and advice not to retry", async () => {
     const call = { body: chat("once"), key: newId() };
     const first = await post(plain, call);
     const { run } = await plain.accountOf(first.requestId);
@@ -186,7 +186,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(plain, second.requestId)).toBe(0);
   });
 
-  test("an idempotency key with another body or path gets 422 and no details of the first call", async () => {
+  test("an idempotency key reused with another body or path gets 422 and no details of the first call", async () => {
     const key = newId();
     await keeping.accountOf((await post(keeping, { body: chat("one"), key })).requestId);
     for (const other of [
@@ -199,7 +199,7 @@ describe("a repeated call", () => {
     }
   });
 
-  test("a call sent 50 times concurrently makes one provider call and one charge; each gets 409 or the answer", async () => {
+  test("50 concurrent calls with one idempotency key cause one provider call and one charge; each gets 409 or the answer", async () => {
     const call = { body: chat("[[first=150]] together"), key: newId() };
     const answers = await Promise.all(Array.from({ length: 50 }, () => post(keeping, call)));
     const called = await Promise.all(answers.map(({ requestId }) => providerCalls(keeping, requestId)));

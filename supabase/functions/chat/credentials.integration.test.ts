@@ -30,7 +30,7 @@ function clientOf(apiKey: string, headers: Record<string, string> = workspace): 
   return tenant.client.withOptions({ apiKey, defaultHeaders: headers });
 }
 
-/** Reads a stream to its end, and calls `act` after its second event. @returns its text */
+/** Reads a stream to its end and calls `act` after the second event. @returns the text of the stream */
 async function readWhile(client: OpenAI, headers: Record<string, string>, act: () => Promise<unknown>) {
   const stream = await client.chat.completions.create(
     { model: "demo-chat", stream: true, messages: [{ role: "user", content: "[[words=20 pace=20]]" }] },
@@ -134,7 +134,7 @@ describe("credentials are read from the Authorization header only", () => {
 describe("credentials of other APIs are refused", () => {
   const { supabase } = readStack();
 
-  test("refuses a satellite's sessions, handoffs and refresh tokens, and the project's own keys", async () => {
+  test("refuses satellite sessions, handoffs and refresh tokens, and the Supabase project's own keys", async () => {
     const scopes = ["profile", "workspaces:read", "workspaces:write"];
     const satellite = await createApp({ scopes });
     const { appSession, centralSession } = await handOver(member, satellite);
@@ -178,7 +178,7 @@ describe("credentials of other APIs are refused", () => {
   });
 });
 
-test("takes the same time to refuse any well-formed credential", async () => {
+test("takes equally long to refuse any well-formed credential", async () => {
   const spare = await createGatewayTenant();
   const dead = await createGatewayTenant();
   const { token: revokedToken } = await createAppToken(tenant, member);
@@ -237,7 +237,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("no body field or label changes which tenant a run belongs to", async () => {
+  test("no body field or label can change which tenant a run belongs to", async () => {
     const other = await createGatewayTenant();
     const requestId = randomUUID();
     await tenant.client.chat.completions.create(
@@ -255,7 +255,7 @@ describe("tenants", () => {
     await other.close();
   });
 
-  test("answers the header of another tenant's workspace like that of a workspace that doesn't exist", async () => {
+  test("answers a header that names another tenant's workspace exactly like one that names no existing workspace", async () => {
     const other = await createGatewayTenant();
     for (const [key, code] of [
       [tenant.key, "workspace_mismatch"],

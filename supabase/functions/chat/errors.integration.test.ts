@@ -64,17 +64,20 @@ describe("errors", () => {
     await stranger.close();
   });
 
-  test.for(["demo-reset", "demo-cut"])("calls the provider once for %s on a reused connection", async (model) => {
-    for (let n = 0; n < 3; n++) {
-      await tenant.client.chat.completions.create(chatOf("demo-chat"));
-      const requestId = newId();
-      const headers = { "x-request-id": requestId };
-      const call = tenant.client.chat.completions.create(chatOf(model), { headers });
-      await expect(call).rejects.toMatchObject({ status: 502 });
-      await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
-      expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
-    }
-  });
+  test.for(["demo-reset", "demo-cut"])(
+    "calls the provider only once for %s, even on a reused connection",
+    async (model) => {
+      for (let n = 0; n < 3; n++) {
+        await tenant.client.chat.completions.create(chatOf("demo-chat"));
+        const requestId = newId();
+        const headers = { "x-request-id": requestId };
+        const call = tenant.client.chat.completions.create(chatOf(model), { headers });
+        await expect(call).rejects.toMatchObject({ status: 502 });
+        await expect(call.catch((error) => error.headers.get("x-should-retry"))).resolves.toBe("false");
+        expect((await tenant.accountOf(requestId)).truth).toHaveLength(1);
+      }
+    },
+  );
 
   test("answers every invalid key with the same error", async () => {
     const { text: unknown } = await createAiKey();
@@ -92,7 +95,7 @@ describe("errors", () => {
     expect(answers[1]).toEqual(answers[0]);
   });
 
-  test("names the wrong field of the body only for a valid key", async () => {
+  test("names the invalid field of a body only to callers with a valid key", async () => {
     const bad = { ...chatOf("demo-chat"), max_completion_tokens: 0 };
     const stranger = await createGatewayTenant();
     await stranger.db.query("update ai.keys set revoked_at = now() where id = $1", [stranger.keyId]);
@@ -130,7 +133,7 @@ describe("errors", () => {
     await limited.close();
   });
 
-  test("says that an idempotency key is in use, and calls the provider once", async () => {
+  test("concurrent calls with one idempotency key call the provider once, and the others learn that the key is in use", async () => {
     const requestId = newId();
     const headers = { "x-request-id": requestId, "idempotency-key": newId() };
     const calls = await Promise.allSettled(

@@ -47,7 +47,10 @@ const whole = (content: string, choice: object = {}) => ({
   }),
 });
 
-/** Sends a call, reads the answer to its end, and returns the settled run. */
+/**
+ * Makes a call for which the provider gives the answer `given`, reads the answer to its end, and returns the settled
+ * run.
+ */
 async function runOf(fields: object, given: typeof answer) {
   answer = given;
   const requestId = `it-${randomUUID()}`;
@@ -62,7 +65,7 @@ async function runOf(fields: object, given: typeof answer) {
   return (await tenant.accountOf(requestId)).run;
 }
 
-test("estimates a short answer without usage equally if it is whole, streamed, or with log probabilities", async () => {
+test("estimates the same usage for a short answer whether it is whole, streamed, or has log probabilities", async () => {
   const entry = { token: "Hello", logprob: -0.01, bytes: [72, 101, 108, 108, 111], top_logprobs: [] };
   const logprobs = { content: Array(50).fill(entry), refusal: null };
   const runs = [
@@ -82,7 +85,7 @@ test("estimates a short answer without usage equally if it is whole, streamed, o
   expect(new Set(runs.map(({ cost_usd }) => cost_usd)).size).toBe(1);
 });
 
-test("charges what was delivered if an upstream ignores the limit and states no usage", async () => {
+test("charges all delivered output if a provider ignores the output limit and states no usage", async () => {
   const words = Array.from({ length: 3_000 }, () => "words ");
   const run = await runOf({ stream: true, max_tokens: 10 }, stream(...words));
   expect(run).toMatchObject({ status: "succeeded", output_tokens: 4_500 });
@@ -92,7 +95,7 @@ test("charges what was delivered if an upstream ignores the limit and states no 
 });
 
 // 150 tokens of audio, 20 of text and 20 of output, as Gemini counts them: https://ai.google.dev/gemini-api/docs/audio
-test("charges an audio recording within a factor of two of its cost, and reserves within a factor of ten", async () => {
+test("charges a recording within a factor of two of its real cost, and reserves within a factor of ten", async () => {
   const cost = 0.0062;
   const header = Buffer.from(wavHeader(153_556));
   header.writeUInt32LE(16_000, 24);

@@ -7,7 +7,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 
 type Body = { messages: { role: string; content: unknown }[]; stream?: boolean };
 
-/** What the provider does with the next call. */
+/** How the provider handles the next call. */
 let answer: (body: Body, response: ServerResponse) => void;
 const provider = createServer(async (request, response) => {
   let text = "";
@@ -57,7 +57,10 @@ type Outcome = {
   error?: { status: number; code: string; message: string };
 };
 
-/** @throws the error that ends a stream */
+/**
+ * Reads an answer, streamed or not, to its end.
+ * @throws the error that ends a stream
+ */
 async function readToEnd(value: unknown): Promise<unknown> {
   const isStream = typeof value === "object" && value !== null && Symbol.asyncIterator in value;
   if (isStream) for await (const _ of value as AsyncIterable<unknown>);
@@ -81,7 +84,7 @@ async function ask(
   return { ...outcome, account: await tenant.accountOf(requestId) };
 }
 
-/** Requests a streamed response. Returns the types of its events, or the error that ends it, and its run. */
+/** Requests a streamed response. Returns its run, and the types of its events or the error that ends it. */
 async function askResponse(platform: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", input: "x", stream: true, platform };
@@ -103,7 +106,7 @@ describe("a provider that misbehaves", () => {
     [33, 32],
     [5_000, 32],
   ])(
-    "if the provider makes %i concurrent tool calls, runs and traces %i of them and answers all",
+    "if a provider makes %i tool calls in one step, runs and traces only %i of them and answers all",
     async ([called = 0, traced = 0]) => {
       let results = 0;
       answer = ({ messages }, response) => {
@@ -194,14 +197,14 @@ describe("a provider that misbehaves", () => {
         `${event({ ...word, usage })}data: [DONE]\n\n`,
         (response) => response.end(),
       ],
-    ])("charges the usage of a stream sent instead of a whole answer: one %s", async ([, events, finish]) => {
+    ])("charges the stated usage of a stream sent instead of a whole answer: one %s", async ([, events, finish]) => {
       answer = (_, response) => void finish(begin(response, events));
       const { error, account } = await ask();
       expect(error?.status).toBe(502);
       expect(account.run).toMatchObject({ status: "failed", ...charged });
     });
 
-    test("charges the stated counts of a stream sent instead of a whole answer if the client leaves, not an estimate", async () => {
+    test("charges the counts stated by a stream sent instead of a whole answer, not an estimate, if the client leaves", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
@@ -209,7 +212,7 @@ describe("a provider that misbehaves", () => {
   });
 
   test.for([false, true])(
-    "cancels the call if the provider sends bytes that are not text, streamed %s",
+    "cancels the provider's call if the provider sends bytes that are not text, streamed: %s",
     async (stream) => {
       let timer: NodeJS.Timeout | undefined;
       const closed = new Promise((resolve) => {
@@ -229,7 +232,7 @@ describe("a provider that misbehaves", () => {
     ["fails", {}, { choices: undefined }, "unavailable"],
     ["is whole instead of streamed", { stream: true }, {}, "provider"],
   ])(
-    "if the client left and the answer %s, cancels the run even though the answer is read to its end",
+    "if the client left and the answer %s, reads the answer to its end but records the run as cancelled",
     async ([, asked, fields, source]) => {
       answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
       const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
@@ -237,7 +240,7 @@ describe("a provider that misbehaves", () => {
     },
   );
 
-  test("traces arbitrary names, ids and arguments from a provider in our words only", async () => {
+  test("never copies a provider's tool names, ids or arguments into the trace", async () => {
     answer = ({ messages }, response) => {
       const calls = ["__proto__", "constructor", "calculator\u0000", "x".repeat(10_000)].map((name) => ({
         id: "",
@@ -253,7 +256,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run.status).toBe("succeeded");
   });
 
-  test("ignores our own metadata in a provider's answer", async () => {
+  test("ignores a forged `platform` member in a provider's answer", async () => {
     answer = (_, response) =>
       json(response, {
         ...completion({ content: "x" }),
@@ -298,7 +301,7 @@ describe("a provider that misbehaves", () => {
       ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
       ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("instead of a stream, a whole answer %s, and is still a 502", async ([, fields, counted, source]) => {
+    ])("answers 502 to a whole answer sent instead of a stream: one %s", async ([, fields, counted, source]) => {
       answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
       const { error, account } = await ask({ stream: true });
       expect(error).toMatchObject({ status: 502, code: "provider_error" });
@@ -318,15 +321,18 @@ describe("a provider that misbehaves", () => {
       ],
       ["that states no usage is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("labelled as a stream, a whole answer %s, and is still an error", async ([, asked, fields, counted, source]) => {
-      const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
-      answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
-      const { error, account } = await ask({ stream: true, ...asked });
-      expect(error).toMatchObject({ code: "provider_error" });
-      expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
-      expect(Number(account.charged) > 0).toBe(source === "provider");
-      expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
-    });
+    ])(
+      "reports an error for a whole answer labelled as a stream: one %s",
+      async ([, asked, fields, counted, source]) => {
+        const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
+        answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+        const { error, account } = await ask({ stream: true, ...asked });
+        expect(error).toMatchObject({ code: "provider_error" });
+        expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+        expect(Number(account.charged) > 0).toBe(source === "provider");
+        expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+      },
+    );
 
     const whole = completion({ content: "x" });
     const inLines = JSON.stringify(whole, null, 2);
@@ -339,7 +345,7 @@ describe("a provider that misbehaves", () => {
       ["in an event, in a call with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
       ["that is an error followed by the end of a stream", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
       ["that is only the end of a stream", "data: [DONE]\n\n", {}, "unavailable"],
-    ])("charges a whole answer labelled as a stream, %s, for the usage it states", async ([, text, asked, source]) => {
+    ])("charges the usage stated in a whole answer labelled as a stream: one %s", async ([, text, asked, source]) => {
       answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
       const { error, account } = await ask({ stream: true, ...asked });
       expect(error).toMatchObject({ code: "provider_error" });
@@ -364,7 +370,7 @@ describe("a provider that misbehaves", () => {
       },
     );
 
-    test("charges a whole answer sent instead of a stream, and the streamed steps before it", async () => {
+    test("charges a whole answer sent instead of a stream, including the streamed steps before it", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
       answer = ({ messages }, response) => {
@@ -393,7 +399,7 @@ describe("a provider that misbehaves", () => {
       { platform: { tools: ["calculator"] } },
     ],
     ["that states no usage is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])("instead of a whole answer, a stream %s, and is still a 502", async (row) => {
+  ])("answers 502 to a stream sent instead of a whole answer: one %s", async (row) => {
     const [, fields, counted, source, asked] = row;
     const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
     answer = (_, response) =>
@@ -435,7 +441,7 @@ describe("a provider that misbehaves", () => {
       `data: ${JSON.stringify({ type: "response.created", response: { output: [] } })}\n\ndata: [DONE]\n\n`,
       "unavailable",
     ],
-  ])("charges a streamed response that is %s for the usage it states", async ([, text, source]) => {
+  ])("charges the usage stated in a malformed streamed response: %s", async ([, text, source]) => {
     answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
     const { ended, run } = await askResponse();
     expect(ended).toMatchObject({ code: "provider_error" });
@@ -446,7 +452,7 @@ describe("a provider that misbehaves", () => {
     ["a stream after a blank line", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a stream after many spaces", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
-  ])("charges %s, sent instead of a whole answer, for the usage it states", async ([, first, rest]) => {
+  ])("charges the stated usage of %s, sent instead of the requested answer", async ([, first, rest]) => {
     answer = (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(first);
       setTimeout(() => response.end(rest), 50);
@@ -456,7 +462,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("cancels the call if the provider sends endless blanks before an answer", async () => {
+  test("cancels the provider's call if the provider sends endless whitespace before an answer", async () => {
     const blanks = Buffer.alloc(1024 * 1024, "\n");
     const closed = new Promise((resolve) => {
       answer = (_, response) => {
@@ -481,7 +487,7 @@ describe("a provider that misbehaves", () => {
       ["that states usage and has a `platform` member", { platform: {} }, "provider"],
       ["that states no usage", { usage: undefined }, "unavailable"],
     ])(
-      "charges the stated usage of an extremely deeply nested answer %s, and answers 502",
+      "for an extremely deeply nested answer %s, answers 502 and charges any stated usage",
       async ([, fields, source]) => {
         const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
         answer = (_, response) =>
@@ -535,7 +541,7 @@ describe("a provider that misbehaves", () => {
     ["its own error with status 200", (response) => json(response, { error: { message: "secret" } })],
     ["nothing", (response) => response.writeHead(200).end()],
     ["an error in its own words", (response) => response.writeHead(500).end('{"error":{"message":"secret"}}')],
-  ])("answers with a 502 in our words if the provider sends %s", async ([, send]) => {
+  ])("answers 502 with our own error message if the provider sends %s", async ([, send]) => {
     answer = (_, response) => void send(response);
     const { error, account } = await ask();
     expect(error).toMatchObject({ status: 502, code: "provider_error" });

@@ -17,7 +17,10 @@ afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
 });
 
-/** Sends all but the last byte of a body. @returns the answer, if there is one */
+/**
+ * Sends all but the last byte of a body.
+ * @returns the answer, if the gateway gives one
+ */
 async function stall(key: string): Promise<{ answered: Promise<string> }> {
   const url = new URL(`${tenant.client.baseURL}/chat/completions`);
   const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -48,14 +51,14 @@ const ask = ({ client }: GatewayTenant, padding = 0) =>
   });
 
 describe("large bodies that never end", () => {
-  test("endless bodies from unknown callers are not waited for and block no one", async () => {
+  test("endless bodies from unknown callers get 401 immediately and block no other caller", async () => {
     const { text: key } = await createAiKey();
     const stalled = await Promise.all(Array.from({ length: 6 }, () => stall(key)));
     for (const { answered } of stalled) expect(await answered).toContain(" 401 ");
     await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
   });
 
-  test("endless bodies from one tenant block no other tenant", async () => {
+  test("endless bodies from one tenant don't block other tenants", async () => {
     await Promise.all(Array.from({ length: 4 }, () => stall(tenant.key)));
     await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
     await expect(ask(other, 1_000)).resolves.toMatchObject({ object: "chat.completion" });
@@ -64,7 +67,10 @@ describe("large bodies that never end", () => {
 });
 
 describe("a body that is refused before its end", () => {
-  /** Posts chunks without a stated length, on its own connection. @returns the status line */
+  /**
+   * Posts chunks without a Content-Length on a separate connection.
+   * @returns the status line of the answer
+   */
   async function post(key: string, chunks: number): Promise<string> {
     const url = new URL(`${tenant.client.baseURL}/chat/completions`);
     const socket = connect({ host: url.hostname, port: Number(url.port) }).on("error", () => {});
@@ -88,10 +94,10 @@ describe("a body that is refused before its end", () => {
     ["a stranger's", 3, 4, " 401 "],
     ["a tenant's body that is too large", 1, 65, " 413 "],
   ] as const)(
-    "answers a body refused before its end, and its remaining bytes affect no other call: %s",
+    "the remaining bytes of a body refused before its end affect no other call: %s",
     async ([whose, posts, chunks, status]) => {
       const key = whose === "a stranger's" ? (await createAiKey()).text : tenant.key;
-      // A running call would break off if the process ended.
+      // This stream would break off if the process ended during the test.
       const stream = await tenant.client.chat.completions.create({
         model: "demo-chat",
         messages: [{ role: "user", content: "[[words=8]] [[pace=100]]" }],
@@ -107,7 +113,7 @@ describe("a body that is refused before its end", () => {
   );
 });
 
-test("answers a large body of very many values with 401 for an unknown caller and 400 for a tenant", async () => {
+test("answers a large body with very many values with 401 for an unknown caller and 400 for a tenant", async () => {
   const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;
   const post = async (key: string) => {
     const answer = await fetch(`${tenant.client.baseURL}/chat/completions`, {

@@ -5,13 +5,13 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 import { createMember } from "../../tests/gateway-callers.ts";
 
 /**
- * A model that never answers, so its calls hold their reservation until they are abandoned. Its name is as long as
- * demo-chat.
+ * A call to a model that never answers, so that it holds its reservation until it is abandoned. The model's name is as
+ * long as demo-chat, so both reserve the same amount.
  */
 const unanswered = { model: "demo-hang", messages: [{ role: "user" as const, content: "hello" }] };
 const answered = { ...unanswered, model: "demo-chat" };
 
-/** Returns what one of the concurrent calls reserves from a budget, as an exact decimal. */
+/** Returns the amount that each of the concurrent calls reserves, as an exact decimal. */
 async function heldByOne(tenant: GatewayTenant): Promise<string> {
   const { platform } = (await tenant.client.chat.completions.create(answered)) as unknown as {
     platform: { run_id: string };
@@ -22,7 +22,7 @@ async function heldByOne(tenant: GatewayTenant): Promise<string> {
 }
 
 /**
- * Makes concurrent calls, waits until all except the admitted ones are refused, and abandons the admitted ones.
+ * Makes concurrent calls, waits until all except `admitted` ones are refused, and then abandons the admitted calls.
  * @returns the refusals
  */
 async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number }): Promise<Set<string>> {
@@ -43,8 +43,10 @@ async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number })
   return new Set(refusals);
 }
 
-describe("200 concurrent calls at the edge of a budget", () => {
-  /** Sets a budget that covers five calls, or is one digit short for the fifth, and tests it. */
+describe("200 concurrent calls when the budget is nearly used up", () => {
+  /**
+   * Sets a budget that covers five calls, or lacks the last digit of the fifth call's cost, and makes concurrent calls.
+   */
   async function tryBudget(
     tenant: GatewayTenant,
     { scope, subject, lacking, clients }: { scope: string; subject: string; lacking: string; clients: OpenAI[] },
@@ -78,7 +80,7 @@ describe("200 concurrent calls at the edge of a budget", () => {
     await tenant.close();
   });
 
-  test("admits four of 200 concurrent calls if the app's budget is one digit short for the fifth", async () => {
+  test("admits four of 200 concurrent calls if the app's budget lacks the last digit of the fifth call's cost", async () => {
     const tenant = await createGatewayTenant();
     const app = await createApp({
       kind: "external",
@@ -90,7 +92,7 @@ describe("200 concurrent calls at the edge of a budget", () => {
     await tenant.close();
   });
 
-  test("admits five of 200 concurrent calls across a workspace's credentials if its budget covers five", async () => {
+  test("admits five of 200 concurrent calls made with different credentials if the workspace's budget covers five", async () => {
     const tenant = await createGatewayTenant();
     const { accessToken } = await createMember(tenant);
     const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
@@ -106,7 +108,8 @@ const told = (headers: Headers) =>
 const seconds = expect.stringMatching(/^([1-9]|[1-9][0-9]|1[01][0-9]|120)s$/);
 
 /**
- * Opens rate-limit windows a minute ahead, which apply to this minute and the next, so that none resets during a test.
+ * Opens rate-limit windows that begin a minute ahead. They also apply to the current minute, so none resets during a
+ * test.
  */
 async function openWindows({ db, keyId, workspaceId }: GatewayTenant): Promise<void> {
   await db.query(
@@ -125,7 +128,7 @@ describe("rate limits", () => {
   });
   afterAll(() => tenant.close());
 
-  test("states the rate limit with less left in each answer, and refuses a third call if two are allowed", async () => {
+  test("states the rate limit with less left in every answer, and refuses the third call if two are allowed", async () => {
     await tenant.db.query("update ai.keys set requests_per_minute = 2, tokens_per_minute = 100000 where id = $1", [
       tenant.keyId,
     ]);
@@ -198,7 +201,7 @@ describe("token limits", () => {
   };
   const call = (changes: object = {}) => tenant.client.chat.completions.create({ ...answered, ...changes });
 
-  test("admits a call without an output limit even if the token limit is below the default output", async () => {
+  test("admits a call without an output limit even if the token limit is below the default output limit", async () => {
     await limitKey({ tokens: 2_000 });
     const { data, response } = await call().withResponse();
     const left = 2_000 - (data.usage?.total_tokens ?? 0);
@@ -220,7 +223,7 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(10_000 - used);
   });
 
-  test("counts what streams, tool calls, failed calls and abandoned calls used against the token limit", async () => {
+  test("counts the tokens that streams, tool calls, failed calls and abandoned calls used against the token limit", async () => {
     await limitKey({ tokens: 10_000 });
     for await (const _ of await tenant.client.chat.completions.create({ ...answered, stream: true }));
     const prompt = [{ role: "user", content: 'call calculator with {"expression":"6*7"}' }];
@@ -268,7 +271,7 @@ describe("token limits", () => {
     ).rejects.toMatchObject({ status: 400, param: "input" });
   });
 
-  test("states the workspace's token limits in the headers when the key's request limit refuses a call", async () => {
+  test("states the workspace's token limits in the headers even if the key's request limit refuses a call", async () => {
     await limitKey({ requests: 1 });
     await tenant.db.query("insert into ai.workspace_policies (workspace_id, tokens_per_minute) values ($1, 5000)", [
       tenant.workspaceId,

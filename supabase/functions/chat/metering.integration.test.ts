@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const newId = () => `it-${randomUUID()}`;
 
-/** The bodies of the same call on each surface. */
+/** The body of the same call on each endpoint. */
 const bodies = {
   "/chat/completions": (model: string, prompt: string) => ({ model, messages: [{ role: "user", content: prompt }] }),
   "/responses": (model: string, input: string) => ({ model, input }),
@@ -36,14 +36,14 @@ function post({ path, model, stream, prompt = "hello there" }: Asked, requestId:
   });
 }
 
-/** Sends a call, reads its answer to the end, and returns the records of the call. */
+/** Makes a call, reads the answer to its end, and returns the call's run, charge and provider records. */
 async function account(asked: Asked): Promise<Account> {
   const requestId = newId();
   await (await post(asked, requestId)).text();
   return tenant.accountOf(requestId);
 }
 
-/** Disconnects once the stream contains the given text. */
+/** Makes a streamed call and disconnects as soon as the stream contains the given text. */
 async function leaveAt(asked: Asked, until: string): Promise<Account> {
   const requestId = newId();
   const leaving = new AbortController();
@@ -57,7 +57,7 @@ async function leaveAt(asked: Asked, until: string): Promise<Account> {
   return tenant.accountOf(requestId);
 }
 
-/** Expects an estimate to be charged within its reservation. */
+/** Expects that an estimate is charged and stays within its reservation. */
 function expectGuess({ run, charged }: Account): void {
   expect(Number(charged)).toBeGreaterThan(0);
   expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
@@ -78,7 +78,7 @@ describe.for(ways)("metering on $path, streamed $stream", ({ path, stream }) => 
   );
 
   test.for(["demo-no-usage", "demo-zero-usage"])(
-    "estimates a call whose provider reports no usage, or zeros for content: %s",
+    "charges an estimate if the provider reports no usage, or zeros for a call with content: %s",
     async (model) => {
       const metered = await account({ path, stream, model });
       expect(metered.run).toMatchObject({ status: "succeeded", usage_source: "provider_partial" });
@@ -91,7 +91,7 @@ describe.for(ways)("metering on $path, streamed $stream", ({ path, stream }) => 
     async (model) => {
       const metered = await account({ path, stream, model, prompt: "[[words=20 pace=5]]" });
       expect(metered.run).toMatchObject({ status: "failed", error_code: "provider_error" });
-      // An incomplete non-streamed answer produced nothing.
+      // A non-streamed answer that is cut off has no usable output, so it is free.
       expect(metered.run.usage_source).toBe(stream ? "estimated_partial" : "unavailable");
       if (stream) expectGuess(metered);
       else expect(metered.charged).toBe("0.00000000");
@@ -124,12 +124,12 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
       expect(metered.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
       expectGuess(metered);
       expect(metered.truth).toMatchObject([{ aborted: true }]);
-      // About as much as had been written, allowing for output in transit.
+      // The estimate is close to what the provider had written, allowing for output in transit.
       expect(Math.abs(metered.run.output_tokens - (metered.truth[0]?.usage.output ?? 0))).toBeLessThanOrEqual(4);
     },
   );
 
-  test("charges a stream whose client leaves at its end by the usage in transit or by an estimate", async () => {
+  test("charges a stream whose client leaves near its end by the provider's usage or an estimate", async () => {
     const metered = await leaveAt(paced, last);
     const { status, usage_source } = metered.run;
     // If the client leaves after the usage has arrived but before the stream ends, the run is cancelled but metered
@@ -141,7 +141,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
     else expectGuess(metered);
   });
 
-  test("charges the input if the client leaves before a stream's first byte", async () => {
+  test("charges only the input if the client leaves before a stream's first byte", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = post({ ...paced, prompt: "[[first=5000]]" }, requestId, leaving.signal);
@@ -154,7 +154,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
   });
 });
 
-test("charges a stream with growing usage by the last count if the client leaves", async () => {
+test("charges an abandoned stream with growing usage by the last count", async () => {
   const prompt = "[[words=100 pace=80]]";
   const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
   const { run, truth, charged } = await leaveAt(asked, "word3");
@@ -167,13 +167,13 @@ test("charges a stream with growing usage by the last count if the client leaves
   expect(charged).toBe(run.billed_credits);
 });
 
-describe("a client that leaves although the provider bills the whole answer", () => {
+describe("a client that leaves when the provider bills the whole answer", () => {
   test.for([
     [true, "[[words=12 pace=100]]"],
     [true, "[[first=1500]]"],
     [false, "[[first=1500]]"],
   ] as const)(
-    "charges an abandoned call to the last digit if the provider bills all of it: streamed %s, %s",
+    "charges an abandoned call exactly if the provider bills all of it: streamed %s, %s",
     async ([stream, content]) => {
       const requestId = newId();
       const leaving = new AbortController();
@@ -196,7 +196,7 @@ describe("a client that leaves although the provider bills the whole answer", ()
   );
 });
 
-test("the books of all tests above agree to the last digit", async () => {
+test("the balance and the ledger after all tests above agree to the last digit", async () => {
   const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
   await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
   const { granted, balance, ledger, runs, reserved } = await tenant.books();

@@ -9,7 +9,7 @@ import { type InProcessGateway, openGateway } from "../../tests/gateway-in-proce
 
 type Body = { messages: { role: string; content: unknown; tool_call_id?: string }[] };
 
-/** What the provider does with the next call. */
+/** How the provider handles the next call. */
 let answer: (response: ServerResponse, body: Body) => void;
 const provider = createServer(async (request, response) => {
   let text = "";
@@ -73,7 +73,7 @@ async function stream(fields: object = {}) {
 }
 
 const charged = { status: "succeeded", usage_source: "provider", input_tokens: 1000, output_tokens: 100 };
-// A run that completed without a final usage total.
+// A run that succeeded without final usage.
 const guessed = { status: "succeeded", usage_source: "provider_partial" };
 
 // https://github.com/ollama/ollama/issues/15457, https://github.com/NousResearch/hermes-agent/issues/62940
@@ -144,7 +144,7 @@ test.for<[string, string]>([
   ["a comment and an id", ": waiting\nid: 7\n\n"],
   ["a status message", 'data: {"type":"status","message":"Searching"}\n\n'],
   ["search results", 'data: {"search_results":[],"citations":["https://example.org"]}\n\n'],
-])("a stream with %s, at any position, continues and is charged by its usage", async ([, other]) => {
+])("a stream with %s at any position continues and is charged the usage it states", async ([, other]) => {
   answer = (response) =>
     inEvents(response).end([other, begun, other, said("there"), other, finish(), counted, done].join(""));
   const { error, text, run } = await stream();
@@ -152,7 +152,7 @@ test.for<[string, string]>([
   expect(run).toMatchObject(charged);
 });
 
-describe("a stream without [DONE] and usage", () => {
+describe("a stream without [DONE] or usage", () => {
   const ends: [string, (response: ServerResponse, events: string) => void][] = [
     ["ends", (response, events) => void response.end(events)],
     [
@@ -180,7 +180,7 @@ describe("a stream without [DONE] and usage", () => {
     expect(Number(paid)).toBeGreaterThan(0);
   });
 
-  test.for(ends)("a stream without [DONE] and usage fails if it %s before a finish reason", async ([, end]) => {
+  test.for(ends)("a stream without [DONE] or usage fails if it %s before a finish reason", async ([, end]) => {
     for (const reason of [null, "", "null"]) {
       answer = (response) => end(inEvents(response), begun + finish(reason));
       const { error, run } = await stream();
@@ -214,7 +214,7 @@ describe("a stream without [DONE] and usage", () => {
 });
 
 // https://github.com/ggml-org/llama.cpp/issues/20198, https://github.com/huggingface/text-generation-inference/issues/2136
-describe("arguments that are an object", () => {
+describe("tool arguments that are an object", () => {
   const call = {
     index: 0,
     id: "a",
@@ -244,7 +244,7 @@ describe("arguments that are an object", () => {
     },
   );
 
-  test.for([false, true])("server tools understand arguments that are an object, streamed: %s", async (streams) => {
+  test.for([false, true])("server tools accept arguments that are an object, streamed: %s", async (streams) => {
     let result: unknown;
     answer = (response, { messages }) => {
       result = messages.find(({ role }) => role === "tool")?.content;
@@ -292,7 +292,7 @@ describe("an answer in a content coding that was not requested", () => {
     ["does not match its stated coding", "gzip", Buffer.from(completion)],
     ["is in an unknown coding", "compress", gzipSync(completion)],
     ["is larger than any answer once it is decoded", "gzip", gzipSync(`${" ".repeat(33 * 1024 * 1024)}${completion}`)],
-  ])("an encoded answer that %s is a failure that may have been charged", async ([, coding, bytes]) => {
+  ])("an encoded answer that %s is reported as a failure that may have been charged", async ([, coding, bytes]) => {
     const { error, run } = await askIn(coding, bytes);
     expect(error).toMatchObject({ status: 502, code: "provider_error" });
     expect(error.headers.get("x-should-retry")).toBe("false");
@@ -311,7 +311,7 @@ describe("an answer in a content coding that was not requested", () => {
       .clientOf(tenant.key)
       .chat.completions.create({ model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true })) {
       text += choices[0]?.delta.content ?? "";
-      // Once this text has arrived, the provider sends the rest.
+      // The provider sends the rest only after this text has arrived.
       if (text === "hi") gzip.end(said("there") + finish() + counted + done);
     }
     expect(text).toBe("hithere");

@@ -29,7 +29,7 @@ describe("the standard client", () => {
     expect(_request_id).toMatch(/^req_[0-9a-f]{32}$/);
   });
 
-  test("the standard client sends images by URL and as data, at their cost", async () => {
+  test("the standard client sends images by URL and as data, and is charged for both", async () => {
     const url = `data:image/png;base64,${Buffer.alloc(30_000).toString("base64")}`;
     const requestId = newId();
     const answer = await tenant.client.chat.completions.create(
@@ -45,7 +45,7 @@ describe("the standard client", () => {
     expect(run.input_tokens).toBe(truth[0]?.usage.input);
   });
 
-  test("the standard client runs its own functions with its helper", async () => {
+  test("the standard client runs local functions through its helper for tools", async () => {
     const cities: string[] = [];
     const runner = tenant.client.chat.completions.runTools({
       ...chat('call weather with {"city":"Rome"}'),
@@ -125,7 +125,7 @@ describe("the standard client", () => {
   });
 });
 
-describe("each of the client's errors", () => {
+describe("errors in the standard client", () => {
   const failure = async (work: Promise<unknown>) => {
     const error = await work.then(
       () => undefined,
@@ -177,7 +177,7 @@ describe("each of the client's errors", () => {
     }
   });
 
-  test("the client's own retries repeat no error that must not be retried", async () => {
+  test("the standard client's automatic retries never repeat a call that must not be retried", async () => {
     const retrying = tenant.client.withOptions({ maxRetries: 2 });
     for (const model of ["demo-reset", "demo-cut"]) {
       const requestId = newId();

@@ -46,7 +46,7 @@ function ask(path: string, body?: object, headers: Record<string, string> = {}):
   });
 }
 
-/** Returns the data of every event, which must be JSON except for the last. */
+/** Returns the data of all events except the last one. Each must be JSON. */
 async function eventsOf(response: Response): Promise<unknown[]> {
   const data = [...(await response.text()).matchAll(/^data: (.*)$/gm)].map(([, text = ""]) => text);
   expect(data.at(-1)).toBe("[DONE]");
@@ -105,7 +105,7 @@ describe("OpenAI's published schema", () => {
     expect(faultOf("error", await (await ask(path, body)).json())).toBeUndefined();
   });
 
-  test("OpenAI's schema rejects an answer that lacks a field, has a wrong type or an unknown event", () => {
+  test("the check against OpenAI's schema rejects a missing field, a wrong type and an unknown event", () => {
     expect(faultOf("chat", { id: "x", object: "chat.completion", created: 1, model: "m" })).toMatch(/^no chat/);
     expect(faultOf("event", { type: "response.output_text.delta", delta: 1 })).toMatch(/^no event/);
     expect(faultOf("event", { type: "response.invented" })).toMatch(/^no event is of type/);

@@ -31,7 +31,7 @@ const chat = (content = "hello", more: object = {}): OpenAI.ChatCompletionCreate
   ...more,
 });
 
-/** Expects that nothing is reserved and that charges equal the cost of the runs. */
+/** Expects that nothing is reserved and that all charges equal the cost of the runs. */
 async function expectBooksAgree(): Promise<void> {
   const { balance, ledger, runs, granted, reserved } = await tenant.books();
   expect([reserved, balance]).toEqual(["0.00000000", ledger]);
@@ -69,7 +69,7 @@ describe("an outage of Postgres", () => {
     expect(await tenant.db.query("select id from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("an outage during admission is answered with 503, and releases the reservation and idempotency key afterwards", async () => {
+  test("an outage during admission causes a 503, and the reservation and idempotency key are released afterwards", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     gateway.line.cutAt("begin_run", "before its answer");
     await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });
@@ -85,7 +85,7 @@ describe("an outage of Postgres", () => {
     expect(await providerCalls(tenant, again["x-request-id"])).toBe(1);
   });
 
-  test("waiting too long for row locks is answered with 503 and begins no run; the retry is served", async () => {
+  test("a call that waits too long for row locks gets 503 without a run, and its retry is served", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     await client.chat.completions.create(chat());
     await gateway.settled();
@@ -109,7 +109,7 @@ describe("an outage of Postgres", () => {
   });
 
   test.for([false, true])(
-    "an outage between begin and settle doesn't affect the answer, and the run is settled later: streamed %s",
+    "an outage between the start of a run and its settlement doesn't affect the answer, and the run is settled later: streamed %s",
     async (streamed) => {
       const requestId = randomUUID();
       const headers = { "x-request-id": requestId };
@@ -132,7 +132,7 @@ describe("an outage of Postgres", () => {
     },
   );
 
-  test("an outage that lasts until the sweeper closes the run delays the real charge, which is made once", async () => {
+  test("after an outage that lasts until the sweeper has closed the run, the real charge is made only once", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("begin_runs", "after its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
@@ -146,7 +146,7 @@ describe("an outage of Postgres", () => {
     expect(Number(charged)).toBeGreaterThan(0);
   });
 
-  test("an outage before a settlement is confirmed leads to one more try and only one charge", async () => {
+  test("an outage before a settlement is confirmed causes one retry and only one charge", async () => {
     const requestId = randomUUID();
     gateway.line.cutAt("settle_runs", "before its answer");
     await client.chat.completions.create(chat("[[words=3]]"), { headers: { "x-request-id": requestId } });
@@ -162,7 +162,7 @@ describe("an outage of Postgres", () => {
   });
 });
 
-test("an unavailable identity backend means 503 for sessions until it is back, and doesn't affect keys", async () => {
+test("while the identity backend is unavailable, sessions get 503 and keys keep working", async () => {
   const { accessToken } = await createMember(tenant);
   const alone = await openGateway({ SUPABASE_URL: "http://127.0.0.1:9" });
   const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };

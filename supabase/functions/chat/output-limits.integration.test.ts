@@ -31,7 +31,10 @@ afterAll(async () => {
 
 const messages = [{ role: "user" as const, content: "hello" }];
 
-/** Each way to state an output limit. A provider that answers chats is enough to check what a response sends. */
+/**
+ * The fields that state an output limit. The provider answers only chats, which is enough to check the request for a
+ * response.
+ */
 const surfaces = [
   {
     field: "max_completion_tokens",
@@ -47,7 +50,7 @@ const surfaces = [
   },
 ];
 
-describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ field, ask }) => {
+describe.for(surfaces)("a model's output limit of 1,500 tokens, with the field $field", ({ field, ask }) => {
   test("refuses an output limit of 1,501 if the model allows 1,500, and names the limit and the field", async () => {
     await expect(ask({ [field]: 1_501 })).rejects.toMatchObject({
       status: 400,
@@ -63,14 +66,14 @@ describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ 
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 
-  test("lowers our default output limit to the model's if none is stated, also for the provider", async () => {
+  test("lowers the default output limit to the model's, also in the provider's request", async () => {
     await ask({}).catch(() => {});
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 });
 
-// Codex and the Agents SDKs state no limit, and end their turn with an error if an answer reaches one.
-test("the output limit defaults to the model's for streamed responses, 8,192 for whole ones, and 2,048 for chats", async () => {
+// Codex and the Agents SDKs state no limit, and fail if an answer reaches one.
+test("without a stated limit, a streamed response has the model's output limit, a whole response 8,192 tokens, and a chat 2,048", async () => {
   const roomy = await createPricedModel(tenant, { providers: ["first"] });
   await tenant.db.query("update ai.models set output_limit = 9000 where id = $1", [roomy]);
   const client = gateway.clientOf(tenant.key);

@@ -47,9 +47,9 @@ begin
 end
 $$;
 comment on function private.decide_qr_challenge(jsonb) is
-  'Decides a challenge as the phone: { id, secretHash, claims, approve, device } → approved, rejected, not_found, '
-  'forbidden (not the requesting account, or the requesting session itself), mfa_required, expired or conflict '
-  '(decided already).';
+  'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device } → approved, '
+  'rejected, not_found, forbidden (not the requesting account, or the requesting session itself), mfa_required, '
+  'expired or conflict (decided already).';
 
 create or replace function private.read_qr_request(request jsonb) returns jsonb
   language sql
@@ -75,9 +75,9 @@ as $$
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
 comment on function private.read_qr_request(jsonb) is
-  'Returns a QR challenge as a phone shows it before deciding: { id, secretHash, userId, sessionId } → { outcome: '
-  'known, id, status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or forbidden (not '
-  'the requesting account, or the requesting session itself).';
+  'Returns a QR challenge for the phone to show before its owner decides: { id, secretHash, userId, sessionId } → { '
+  'outcome: known, id, status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or '
+  'forbidden (not the requesting account, or the requesting session itself).';
 
 -- Definer for the same reason as decide_qr_challenge.
 create or replace function private.claim_qr_challenge(claim jsonb) returns text
@@ -118,9 +118,9 @@ begin
 end
 $$;
 comment on function private.claim_qr_challenge(jsonb) is
-  'Claims an approved challenge for its requesting session: { id, secretHash, claims } → claimed for one caller, which'
-  ' has 30 s, otherwise the public state, mfa_required or not_found. Rejects the challenge permanently if the approver'
-  ' has been signed out or no longer satisfies the account''s policy.';
+  'Claims an approved challenge for the session that requested it: { id, secretHash, claims } → claimed for only one '
+  'caller, who has 30 s to complete it, and otherwise the challenge''s public state, mfa_required or not_found. '
+  'Rejects the challenge permanently if the approver has signed out or no longer satisfies the account''s policy.';
 
 create or replace function private.release_qr_challenge(challenge_id uuid) returns void
   language sql
@@ -133,7 +133,7 @@ as $$
   where c.id = challenge_id and c.kind = 'qr' and c.status = 'consuming'
 $$;
 comment on function private.release_qr_challenge(uuid) is
-  'Returns a challenge to approved, for the caller that claimed it and knows that nothing was minted.';
+  'Resets a claimed challenge to approved. Only for the caller that claimed it, and only if no session was minted.';
 
 -- Definer: sessions and their proofs are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.complete_qr_challenge(completion jsonb) returns text
@@ -169,8 +169,8 @@ begin
     return 'rejected';
   end if;
 
-  -- This is not a new sign-in: the session is as old as the approver's own sign-in, for boundaries and for step-up, in
-  -- every token that the backend issues for it from now on.
+  -- Dates the session to the approver's own sign-in, because it is not a new sign-in for boundaries and step-up. Every
+  -- token that the backend issues for the session contains this time.
   signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
   perform private.set_session_sign_in_time(minted, signed_in_at);
   update private.login_challenges c
@@ -182,5 +182,6 @@ begin
 end
 $$;
 comment on function private.complete_qr_challenge(jsonb) is
-  'Completes a claim with the session minted for it: { id, claims, mintedSessionId } → consumed, and the session has '
-  'the approver''s sign-in time; otherwise expired or rejected, and the session must not reach the browser.';
+  'Completes a claim with the session that was minted for it: { id, claims, mintedSessionId } → consumed, expired or '
+  'rejected. A consumed challenge gives the session the approver''s sign-in time. Otherwise the session must not reach'
+  ' the browser.';

@@ -17,7 +17,8 @@ as $$
     )
 $$;
 comment on function ai.may_connect_agents(uuid, uuid) is
-  'Whether a member''s coding agents get keys for a workspace. Checked when a key is made and at each of its calls.';
+  'Returns whether a member''s coding agents may have keys for a workspace. Called when a key is created and on each '
+  'call with it.';
 
 create or replace function ai.request_agent_access(member_id uuid, workspace uuid, tool text, host text, email jsonb)
   returns text
@@ -59,8 +60,8 @@ begin
 end
 $$;
 comment on function ai.request_agent_access(uuid, uuid, text, text, jsonb) is
-  'Opens a member''s request, unless it is open already, and queues one email { subject, text } for each of up to 20 key '
-  'managers. A request that is repeated within 24 hours sends none.';
+  'Opens a member''s request for access, unless one is open or approved. Queues one email { subject, text } for each '
+  'of up to 20 key managers, but none within 24 hours of the last emails about the same member.';
 
 -- Definer: the service role cannot read a member's permissions.
 create or replace function ai.list_agent_access(member_id uuid, workspace uuid) returns jsonb
@@ -94,11 +95,11 @@ begin
 end
 $$;
 comment on function ai.list_agent_access(uuid, uuid) is
-  'Returns the members of a workspace who request to connect coding agents or were approved, for a member with '
+  'Returns the members of a workspace who requested to connect coding agents or were approved, if the caller has '
   'manage_ai_keys: { outcome: listed, members: [{ userId, name, state: open | approved, tool, host, requestedAt, '
   'answeredAt }] } with open requests first, or { outcome: not_allowed }.';
 
--- Definer: the service role writes no answers.
+-- Definer: the service role has no grant to answer requests.
 create or replace function ai.answer_agent_access(
   member_id uuid, workspace uuid, requester_id uuid, requested_at timestamptz, answer text
 ) returns jsonb
@@ -113,7 +114,7 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  -- Deleting an account locks its workspaces before these rows.
+  -- Locks the workspace first, because deleting an account locks its workspaces before these rows.
   perform from public.workspaces w where w.id = workspace for key share;
   update ai.agent_access a
   set
@@ -137,6 +138,6 @@ begin
 end
 $$;
 comment on function ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text) is
-  'Answers the open request that a member made at a time (approve or decline), or withdraws its approval (withdraw), which '
-  'ends the keys of that member''s agents. Outcomes: done, answered (somebody else was faster, or a later request replaced '
-  'it), not_allowed.';
+  'Approves or declines the open request that a member made at requested_at, or withdraws an approval, which ends the '
+  'keys of that member''s agents. Outcomes: done, answered (another manager answered first, or a later request '
+  'replaced this one), not_allowed.';

@@ -1,5 +1,5 @@
--- Coding agents connected with the `gatehouse` command: each gets short-lived keys for one workspace through one login
--- of one member.
+-- Connections of coding agents, made with the `gatehouse` command. Each connection gets short-lived keys for one
+-- workspace through one login of one member.
 
 create or replace function ai.agent_name(tool text) returns text
   language sql
@@ -9,7 +9,7 @@ create or replace function ai.agent_name(tool text) returns text
 as $$
   select case tool when 'claude' then 'Claude Code' when 'codex' then 'Codex' else 'opencode' end
 $$;
-comment on function ai.agent_name(text) is 'Returns the name of a coding agent for people.';
+comment on function ai.agent_name(text) is 'Returns a coding agent''s display name.';
 
 create or replace function ai.find_agent_login(
   token_hash bytea, out refused text, out user_id uuid, out login_id uuid, out ends_at timestamptz
@@ -30,7 +30,8 @@ begin
 end
 $$;
 comment on function ai.find_agent_login(bytea) is
-  'Returns the member and the login behind an access token with the scope studio:keys; refused as private.find_app_caller.';
+  'Returns the member and the login of an access token with the scope studio:keys, or the refusal of '
+  'private.find_app_caller.';
 
 create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
   language sql
@@ -89,8 +90,8 @@ begin
 end
 $$;
 comment on function private.list_agents(bytea, uuid) is
-  'Returns the connections of a login in a workspace, and whether its member may make more: { access: approved | open | '
-  'declined | withdrawn | none, connections }, or { refused: … | not_found }.';
+  'Returns the connections of a login in a workspace, and whether its member may create more: { access: approved | '
+  'open | declined | withdrawn | none, connections }, or { refused: … | not_found }.';
 
 -- Definer for the same reason as private.list_agents.
 create or replace function private.connect_agent(
@@ -109,7 +110,7 @@ begin
   if caller.refused is not null then
     return jsonb_build_object('refused', caller.refused);
   end if;
-  -- Serializes a member's calls: of two, the second finds the connection of the first.
+  -- Serializes a member's calls, so that a second call finds the connection of the first.
   perform private.lock_app_credentials(caller.user_id);
   perform
   from private.user_workspaces(caller.user_id) u
@@ -127,7 +128,7 @@ begin
       caller.user_id, connect_agent.workspace_id, connect_agent.tool, connect_agent.host, connect_agent.email
     ));
   end if;
-  -- The next login of the same member, agent and host continues the connection of one that has ended.
+  -- A new login of the same member, agent and host continues the connection of a login that has ended.
   update ai.agent_connections c
   set login_id = caller.login_id
   where c.id = (
@@ -153,8 +154,9 @@ begin
 end
 $$;
 comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
-  'Connects a coding agent to a workspace once, { state: connected, connection }, or opens the member''s request for it '
-  'with an email to key managers, { state: requested }. Or { refused: … | not_found | forbidden (no use_ai_studio) }.';
+  'Connects a coding agent to a workspace: { state: connected, connection }. A repeated call returns the same '
+  'connection. If the member needs an approval, opens a request with an email to key managers instead: { state: '
+  'requested }. Refusals: { refused: … | not_found | forbidden (no use_ai_studio) }.';
 
 -- Definer for the same reason as private.list_agents.
 create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
@@ -183,4 +185,5 @@ begin
 end
 $$;
 comment on function private.disconnect_agent(bytea, uuid, uuid) is
-  'Revokes a connection of the token''s login with its keys: {}, or { refused: … | not_found }. Idempotent.';
+  'Revokes a connection of the token''s login, and the connection''s keys. Returns {} or { refused: … | not_found }. '
+  'Idempotent.';

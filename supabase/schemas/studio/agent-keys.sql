@@ -1,4 +1,4 @@
--- Keys of connected coding agents: whether they work, their renewal, and what ends them.
+-- Creates, checks and revokes the keys of connected coding agents.
 
 create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
   language sql
@@ -15,7 +15,7 @@ as $$
     and 'studio:keys' = any (private.openid_scopes(a.id, g.scopes))
 $$;
 comment on function ai.agent_login_end(uuid) is
-  'Returns when a login''s right to keys ends; null if it has ended. Does not check the login''s proof.';
+  'Returns until when a login may have keys, or null if it no longer may. Does not check the login''s MFA proof.';
 
 create or replace function ai.agent_key_status(connection_id uuid) returns text
   language plpgsql
@@ -36,8 +36,8 @@ begin
 end
 $$;
 comment on function ai.agent_key_status(uuid) is
-  'Whether the keys of a connection work: good; over (revoked, login ended, member left or lost the right); mfa_required or '
-  'unavailable as private.proof_status.';
+  'Returns whether the keys of a connection work: good; over (the connection was revoked, its login has ended, or its '
+  'member has left or lost the permission); mfa_required or unavailable as in private.proof_status.';
 
 -- Definer for the same reason as private.list_agents.
 create or replace function private.issue_agent_key(
@@ -59,9 +59,9 @@ begin
   if caller.refused is not null then
     return jsonb_build_object('refused', caller.refused);
   end if;
-  -- The key will refer to the workspace, and an account's deletion locks that before its keys.
+  -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
   perform from public.workspaces w where w.id = issue_agent_key.workspace_id and w.deleted_at is null for key share;
-  -- A revocation waits for this key and revokes it, or is waited for.
+  -- Locks the connection, so that a concurrent revocation either comes first or revokes this key too.
   select * into connection
   from ai.agent_connections c
   where c.id = issue_agent_key.connection_id
@@ -81,7 +81,7 @@ begin
   select * into previous
   from ai.keys k
   where k.connection_id = connection.id and k.replaced_by is null;
-  -- Keys that were replaced a moment ago still work, so a loop of renewals stops here.
+  -- Counts replaced keys that still work, so that a loop of renewals ends here.
   if (select count(*) >= 20 from ai.keys k where k.connection_id = connection.id and k.expires_at > now())
     or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
     return jsonb_build_object('outcome', 'too_many');
@@ -94,7 +94,7 @@ begin
     ),
     issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => previous.lineage_id, connection_id => connection.id
   );
-  -- Programs that read the old key a moment ago finish with it.
+  -- Programs that have already read the old key can use it for another 15 minutes.
   update ai.keys k
   set replaced_by = made.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
   where k.id = previous.id;
@@ -102,9 +102,9 @@ begin
 end
 $$;
 comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
-  'Makes the next key of a connection, for 8 hours or until its login ends. The previous key works for 15 more minutes. '
-  'Outcomes: issued (with expiresAt), revoked, not_allowed, not_approved, too_many (20 live keys of the connection, or 200 of '
-  'the workspace). Or { refused: … | not_found }.';
+  'Creates the next key of a connection, which works for 8 hours or until its login ends. The previous key works for '
+  '15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, not_approved, too_many (20 live keys of '
+  'the connection, or 200 of the workspace). Or { refused: … | not_found }.';
 
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql
@@ -116,7 +116,7 @@ declare
   ended ai.agent_connections;
   key ai.keys;
 begin
-  -- As in private.issue_agent_key: the workspace, the connection, its keys.
+  -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys.
   perform
   from public.workspaces w
   where w.id = (select c.workspace_id from ai.agent_connections c where c.id = end_connection.connection_id)
@@ -134,7 +134,8 @@ begin
     perform set_config('gatehouse.actor_id', actor::text, true);
     perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
   end if;
-  -- A manager's revocation also ends what a request was approved for; members disconnect their own agents freely.
+  -- A revocation by a key manager also withdraws the member's approval. A member who disconnects their own agent keeps
+  -- it.
   update ai.agent_access a
   set state = 'withdrawn', answered_at = now(), answered_by = actor
   where a.workspace_id = ended.workspace_id
@@ -145,8 +146,8 @@ begin
 end
 $$;
 comment on function ai.end_connection(uuid, uuid) is
-  'Revokes a connection with its keys. Somebody else than its member also withdraws the member''s approval. False if it was '
-  'revoked before.';
+  'Revokes a connection and its keys. If the actor is not the connection''s member, also withdraws the member''s '
+  'approval. Returns false if the connection was already revoked.';
 
 -- Definer: the identity backend deletes accounts, and holds no grant here.
 create or replace function ai.revoke_keys_of_connection() returns trigger
@@ -163,9 +164,10 @@ begin
 end
 $$;
 comment on function ai.revoke_keys_of_connection() is
-  'Revokes the keys of a connection that is deleted with its member''s account, and takes the computer''s name off them.';
+  'Revokes the keys of a connection that is deleted with its member''s account, and removes the computer''s name from '
+  'them.';
 
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();
 comment on trigger revoke_keys_of_connection on ai.agent_connections is
-  'Without its connection, a key of an agent would be an ordinary one.';
+  'Without its connection, an agent''s key would become an ordinary key.';

@@ -1,5 +1,5 @@
--- Budget alerts. A sweep records which thresholds were crossed, and the server writes the emails. Each crossing is
--- recorded, and its emails queued, in one statement, so that a crash neither repeats nor loses one.
+-- Budget alerts. A sweep records which thresholds were crossed, and the server writes the emails. One statement queues
+-- the emails and marks the crossing as emailed, so that a crash neither repeats nor loses an email.
 
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_budget_alerts(most integer default 100) returns jsonb
@@ -9,8 +9,8 @@ create or replace function ai.sweep_budget_alerts(most integer default 100) retu
   set search_path = ''
 as $$
 begin
-  -- One sweep at a time, and each reads the budgets after the previous one has finished, so that it sees a limit just
-  -- raised.
+  -- Runs one sweep at a time. Each sweep reads the budgets after the previous one has finished, so that it sees limits
+  -- that were raised meanwhile.
   if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0)) then
     return '[]';
   end if;
@@ -45,9 +45,9 @@ begin
 end
 $$;
 comment on function ai.sweep_budget_alerts(integer) is
-  'Records which thresholds budgets have crossed and returns the crossings not emailed yet, oldest first. One sweep '
-  'runs at a time; concurrent ones return none. refusing: not all is spent, but calls are refused. The amounts spent, '
-  'held and left are null if the workspace hides provider cost.';
+  'Records which thresholds budgets have crossed, and returns the crossings that are not emailed yet, oldest first. '
+  'One sweep runs at a time; a concurrent one returns an empty list. refusing: calls are refused although not '
+  'everything is spent. The amounts spent, held and left are null if the workspace hides provider cost.';
 
 -- Definer: the service role cannot write alerts, or read the identity backend's addresses.
 create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
@@ -68,7 +68,7 @@ as $$
       and a.posted_at is null
     returning a.scope, a.workspace_id
   ), kept as (
-    -- No attempt is in progress, so it is due immediately.
+    -- No caller sends this email directly, so it is due immediately.
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
     from posted p
@@ -78,8 +78,9 @@ as $$
   select count(*)::integer from kept
 $$;
 comment on function ai.queue_budget_alert_mails(jsonb, text, text) is
-  'Queues the emails about a crossing, one per recipient, and marks it as emailed, in one statement, so that only one '
-  'of many callers does. Returns the number of emails; 0 if it was emailed already or no longer applies.';
+  'Queues the emails about a crossing, one per recipient, and marks the crossing as emailed in the same statement, so '
+  'that concurrent callers queue them only once. Returns the number of emails; 0 if they were already queued or the '
+  'crossing no longer applies.';
 
 create or replace function ai.record_budget_alerts() returns void
   language sql
@@ -97,7 +98,8 @@ as $$
   -- A budget of zero blocks all calls on purpose, so it needs no warning.
   where b.limit_usd > 0
     and (b.spent_usd * 2 >= b.limit_usd or b.refused_at >= date_trunc('month', now(), 'UTC') or k.threshold > 0)
-    -- For an hour after its end, a month can still be warned about, if no call has begun the next one in its row.
+    -- A month can still be warned about in the hour after its end, unless a call of the next month has already reset
+    -- the row.
     and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
     and case
       when k.month = b.period_start then x.threshold > k.threshold or b.limit_usd <> k.limit_usd
@@ -116,7 +118,7 @@ as $$
     crossed_at = case when a.month < excluded.month or a.threshold < excluded.threshold then now() else a.crossed_at end,
     posted_at = case
       when a.month < excluded.month or a.threshold < excluded.threshold then null
-      -- The warning about to be sent no longer applies.
+      -- Marks the pending warning as emailed, because it no longer applies.
       when a.limit_usd < excluded.limit_usd and a.threshold > excluded.threshold then coalesce(a.posted_at, now())
       else a.posted_at
     end
@@ -124,8 +126,8 @@ as $$
     or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
 $$;
 comment on function ai.record_budget_alerts() is
-  'Records the highest threshold that each budget has crossed since the last time. Reads ai.budgets without a lock. A '
-  'threshold is crossed once a month, and again if the limit has been raised above it in between.';
+  'Records the highest threshold that each budget has newly crossed. Reads ai.budgets without a lock. A threshold is '
+  'crossed once a month, and again if the limit was raised in between so that the spend fell below it.';
 
 create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
   language sql
@@ -149,8 +151,8 @@ as $$
     and x.threshold <= a.threshold
 $$;
 comment on function ai.reset_budget_alert(text, uuid, uuid) is
-  'Called after a budget was raised: rearms thresholds above the current spend. Without this the sweep would notice by'
-  ' itself, unless they were crossed again before it ran.';
+  'Rearms the thresholds above the current spend after a budget is raised. The sweep also notices a raise, but not if '
+  'the thresholds are crossed again before it runs.';
 
 create or replace function ai.budget_threshold(budget ai.budgets) returns smallint
   language sql
@@ -166,8 +168,9 @@ as $$
   end::smallint
 $$;
 comment on function ai.budget_threshold(ai.budgets) is
-  'Returns the highest of 50, 80 and 100 percent of its limit that a budget has spent, exactly; 0 below them. Also 100'
-  ' if it refuses calls: their maximum cost no longer fits shortly before all is spent.';
+  'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, compared exactly, or 0. Also '
+  'returns 100 if the budget refuses calls, because their maximum cost no longer fits shortly before everything is '
+  'spent.';
 
 create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
   language sql
@@ -177,7 +180,8 @@ create or replace function ai.budget_refuses_calls(budget ai.budgets) returns bo
 as $$
   select coalesce(
     budget.refused_at >= date_trunc('month', now(), 'UTC')
-      -- Until a call of the month was admitted, the amount held is the previous month's, and will be released.
+      -- Until the first call of the month is admitted, the amount held belongs to the previous month and will be
+      -- released.
       and budget.period_start = date_trunc('month', now() at time zone 'UTC')::date
       and budget.limit_usd > 0
       and (budget.spent_usd + budget.reserved_usd) * 5 >= budget.limit_usd * 4,
@@ -186,8 +190,7 @@ as $$
 $$;
 comment on function ai.budget_refuses_calls(ai.budgets) is
   'Returns whether a budget is effectively used up: a call of this UTC month did not fit, and at least 80 percent of '
-  'it is spent or held. Below that, the refused call was simply too large: one absurdly large request to a fresh '
-  'budget indicates nothing about others.';
+  'the limit is spent or held. Below 80 percent, the refused call was simply too large, and other calls may still fit.';
 
 create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
   language sql
@@ -234,5 +237,5 @@ as $$
     and (u.banned_until is null or u.banned_until <= now())
 $$;
 comment on function ai.budget_recipients(text, uuid) is
-  'Returns who is warned about a budget: those who can change it. Owners and members with manage_ai_policy, and for a '
-  'key''s budget members with manage_ai_keys.';
+  'Returns who is warned about a budget: owners, members with manage_ai_policy and, for a key''s budget, members with '
+  'manage_ai_keys.';

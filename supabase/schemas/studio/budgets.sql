@@ -84,10 +84,10 @@ $$;
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
   'Returns a page of a workspace''s budgets and what they have used in the current UTC month, for a member with '
   'use_ai_studio: { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. '
-  'Those of keys are for members with manage_ai_keys or manage_ai_policy. Ordered by scope, then labels by text and '
-  'others by the creation of their subject; after is the position of the last one on the previous page. Amounts are '
-  'exact text, null without a limit or if hidden. usedUp: all of it is spent, or it refuses calls according to '
-  'ai.budget_refuses_calls. enforced: whether it can refuse calls.';
+  'Budgets of keys require manage_ai_keys or manage_ai_policy. Budgets are sorted by scope; labels by their text, the '
+  'others by when their subject was created. after is the position of the last budget on the previous page. Amounts '
+  'are exact text, null without a limit or if hidden. usedUp: everything is spent, or calls are refused according to '
+  'ai.budget_refuses_calls. enforced: whether the budget can refuse calls.';
 
 -- Definer for the same reason as ai.read_budgets; and the service role cannot write budgets.
 create or replace function ai.change_budget(
@@ -135,10 +135,10 @@ begin
 end
 $$;
 comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy, for a key manage_ai_keys. Scope label '
-  'takes the label itself and derives its subject. read_limit_usd is the limit that the member saw: if it differs now,'
-  ' nothing changes. Outcomes: changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each '
-  'change is logged.';
+  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy or, for a key, manage_ai_keys. The '
+  'scope label takes the label''s text and derives the subject from it. read_limit_usd is the limit that the member '
+  'saw: if it differs now, nothing changes. Outcomes: changed, unchanged, changed_meanwhile (with limitUsd), '
+  'not_allowed, not_found. Each change is logged.';
 
 create or replace function ai.set_budget(
   scope text, subject uuid, workspace uuid, limit_usd numeric, label text default null
@@ -159,7 +159,7 @@ begin
   update ai.budgets b
   set
     limit_usd = set_budget.limit_usd,
-    -- What did not fit before a raise may fit now.
+    -- After a raise, a call that was refused before may fit.
     refused_at = case when set_budget.limit_usd <= b.limit_usd then b.refused_at end
   where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
   if found then
@@ -183,9 +183,9 @@ begin
 end
 $$;
 comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes it. A new '
-  'one begins with what the month''s settled runs have cost; runs in progress at that time count in no budget. Callers'
-  ' hold ai.lock_policy.';
+  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes the budget. '
+  'A new budget begins with the cost of the month''s settled runs. Runs in progress at that time count in no budget. '
+  'Callers hold ai.lock_policy.';
 
 create or replace function ai.budget_subjects(workspace uuid, with_keys boolean)
   returns table (scope text, subject_id uuid, live boolean, since timestamptz, label text)
@@ -231,8 +231,9 @@ as $$
   ) as s (label)
 $$;
 comment on function ai.budget_subjects(uuid, boolean) is
-  'Returns what can have a budget in a workspace: itself, its external apps, key lineages and members, and labels with a '
-  'budget or a live key. live: whether it can still make calls; since: when it was created, which never changes.';
+  'Returns everything in a workspace that can have a budget: the workspace itself, its external apps, key lineages and'
+  ' members, and labels with a budget or a live key. live: whether the subject can still make calls; since: when it '
+  'was created, which never changes.';
 
 create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
   language sql
@@ -266,5 +267,5 @@ as $$
   )
 $$;
 comment on function ai.budget_summary(ai.budgets, boolean) is
-  'Returns the limit and the amount spent in the current UTC month, as exact text; the latter only if members can see '
-  'provider cost.';
+  'Returns a budget''s limit and its spend in the current UTC month, as exact text. The spend is null if members '
+  'can''t see provider cost.';

@@ -1,5 +1,5 @@
--- Warnings about credits. A sweep records which balances became low or empty, and the server writes the emails. Each
--- crossing is recorded, and its emails queued, in one statement, so that a crash neither repeats nor loses one.
+-- Warnings about credits. A sweep records which balances became low or empty, and the server writes the emails. One
+-- statement queues the emails and marks the crossing, so that a crash neither repeats nor loses an email.
 
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb
@@ -72,7 +72,7 @@ as $$
     update ai.credit_alerts k
     set
       posted_at = now(),
-      -- Credits were added between the sweep and this call.
+      -- Computes the level again, because credits may have been added since the sweep.
       level = least(k.level, ai.credit_level(a, k.threshold))
     from ai.credit_accounts a
     where a.id = k.account_id
@@ -92,8 +92,9 @@ as $$
   select count(*)::integer from kept
 $$;
 comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
-  'Queues an email about a crossing to each recipient and marks the crossing, in one statement, so that only one caller does. '
-  'Returns the number of emails; 0 if they are already queued or credits were added since.';
+  'Queues an email about a crossing to each recipient and marks the crossing in the same statement, so that concurrent'
+  ' callers queue the emails only once. Returns the number of emails; 0 if they are already queued or credits were '
+  'added since the sweep.';
 
 create or replace function ai.record_credit_alerts() returns void
   language sql
@@ -135,8 +136,8 @@ as $$
   where excluded.level > k.level or excluded.threshold <> k.threshold
 $$;
 comment on function ai.record_credit_alerts() is
-  'Records the level that each balance has reached. Reads ai.credit_accounts without a lock. A level is reached once until '
-  'credits are added, or until the plan''s threshold falls below the balance.';
+  'Records the level that each balance has reached. Reads ai.credit_accounts without a lock. A level is recorded again'
+  ' only after credits are added, or after the plan''s threshold falls below the balance.';
 
 create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
   language sql
@@ -149,7 +150,7 @@ as $$
   where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
 $$;
 comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'Called after a top-up: rearms the warnings of levels that the balance is above again.';
+  'Rearms the warnings for the levels that a top-up has raised the balance above.';
 
 create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
   language sql
@@ -166,9 +167,9 @@ as $$
   end::ai.credit_level
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'Returns empty if nothing is left, or if less than the threshold (1,000 if that is 0) is available and a call was '
-  'refused in the last hour. Above the threshold, only a very large call is refused. Returns low if the balance is '
-  'below the threshold.';
+  'Returns empty if nothing is left, or if a call was refused in the last hour while less than the threshold (1,000 if'
+  ' the threshold is 0) was available. Above the threshold, only a very large call is refused. Returns low if the '
+  'balance is below the threshold.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric
   language sql
@@ -202,8 +203,8 @@ as $$
   order by w.owner_id, p.initial_credits desc, p.id
 $$;
 comment on function ai.paying_plans(uuid[], uuid[]) is
-  'Returns the plans that workspaces and members pay for; no row if none charges the account. For a member who pays in'
-  ' several workspaces, the plan with the most initial credits.';
+  'Returns the plan under which each workspace or member pays; no row if no plan charges the account. For a member who'
+  ' pays in several workspaces, returns the plan with the most initial credits.';
 
 create or replace function ai.paying_plan(payer text, owner_id uuid) returns setof ai.plans
   language sql
@@ -251,7 +252,7 @@ as $$
     select a from ai.credit_accounts a
     where case p.payer when 'workspace' then a.workspace_id = w.id else a.user_id = member_id end
     union all
-    -- The first call opens the account.
+    -- The account does not exist before its first call, so this shows the initial credits.
     select jsonb_populate_record(null::ai.credit_accounts, jsonb_build_object('balance', p.initial_credits, 'reserved', 0))
     where not exists (
       select from ai.credit_accounts a
@@ -271,5 +272,5 @@ as $$
     and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
 $$;
 comment on function ai.read_credit_notice(uuid, uuid) is
-  'Returns whether the balance for a member''s calls in a workspace is low or empty: { level, available }; null otherwise, or '
-  'without use_ai_studio.';
+  'Returns { level, available } if the balance for a member''s calls in a workspace is low or empty. Returns null '
+  'otherwise, or without use_ai_studio.';

@@ -52,7 +52,7 @@ begin
             and l.created_at >= asked.window_from
             and l.created_at < asked.window_to
             and l.id < last_id
-            -- A member's balance pays in each of their free workspaces: only this one's runs belong here.
+            -- A member's balance pays in all of their free workspaces, but only runs of this workspace are listed here.
             and (
               a.workspace_id is not null
               or l.run_id is null
@@ -117,9 +117,9 @@ begin
 end
 $$;
 comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean) is
-  'Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and what was used in '
-  'the window, which is what runs were billed and what was deducted without one. By default the last 30 days. An '
-  'export, which is read page by page, requests no totals and no balances.';
+  'Returns the credits that a member with use_ai_studio can see: the balances, a page of the ledger, and the credits '
+  'used in the window, by default the last 30 days. Used credits are those billed for runs and those deducted without '
+  'a run. An export, which is read page by page, requests neither totals nor balances.';
 
 create or replace function ai.credit_accounts_of(member_id uuid, workspace uuid) returns setof ai.credit_accounts
   language sql
@@ -134,7 +134,8 @@ as $$
   where w.id = workspace
 $$;
 comment on function ai.credit_accounts_of(uuid, uuid) is
-  'Returns the accounts that a member can see in a workspace: its own, and the member''s if it is free.';
+  'Returns the accounts that a member can see in a workspace: the workspace''s account and, in a free workspace, the '
+  'member''s own.';
 
 create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz)
   returns numeric
@@ -162,4 +163,5 @@ as $$
   group by 1
 $$;
 comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
-  'Returns credits that were deducted without a run, as positive numbers. What a run was billed is in the run.';
+  'Returns credits that were deducted without a run, as positive numbers. Credits billed for a run are stored in the '
+  'run.';

@@ -14,7 +14,7 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  -- Serializes a member's requests: each counts the emails of earlier ones.
+  -- Serializes a member's requests, because each counts the emails of earlier ones.
   perform pg_advisory_xact_lock(hashtextextended('ai.request_key_approval ' || member_id, 0));
   -- Approving and declining lock the workspace too.
   perform from public.workspaces w where w.id = workspace and w.deleted_at is null for no key update;
@@ -73,8 +73,8 @@ begin
 end
 $$;
 comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
-  'Withdraws the open request made at a time. Changes nothing if it was answered or replaced. Returns ai.key_approval_state or '
-  '{ outcome: not_allowed }.';
+  'Withdraws the open request that was made at requested_at. Changes nothing if it was answered or replaced. Returns '
+  'ai.key_approval_state or { outcome: not_allowed }.';
 
 -- Definer: the service role cannot read a member's permissions.
 create or replace function ai.read_key_approval(member_id uuid, workspace uuid) returns jsonb
@@ -133,8 +133,8 @@ as $$
     )
 $$;
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
-  'Returns whether a new request is emailed to infrastructure admins: not if it repeats a withdrawn one, and at most five times '
-  'per member in 24 hours. The queue lists every request.';
+  'Returns whether a new request is emailed to infrastructure admins: not if it repeats a withdrawn request, and at '
+  'most five times per member in 24 hours. The queue lists every request.';
 
 create or replace function ai.can_be_emailed(account auth.users) returns boolean
   language sql

@@ -1,4 +1,4 @@
--- Who may make ttr_ai_ keys, and how they are stored; for the studio, coding agents and the seed.
+-- Permission to create ttr_ai_ keys, and their storage, for the studio, coding agents and the seed.
 
 create or replace function ai.store_key(
   member_id uuid,
@@ -41,8 +41,8 @@ begin
 end
 $$;
 comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key that ai.key_issue_permission allows, and logs it unless it continues a lineage. connection_id is the '
-  'coding agent that it is for.';
+  'Stores a new key that ai.key_issue_permission allows, and logs it unless it continues a lineage. connection_id is '
+  'the coding agent''s connection, if the key is for one.';
 
 create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
   language sql
@@ -55,11 +55,11 @@ as $$
   where k.workspace_id = workspace
     and k.revoked_at is null
     and (k.expires_at is null or k.expires_at > now())
-    -- A member's agent could otherwise fill the workspace with the keys that its renewals replace.
+    -- Replaced keys of agents don't count. Otherwise renewals by one member's agent could use up the workspace's limit.
     and (k.connection_id is null or k.replaced_by is null)
 $$;
 comment on function ai.has_too_many_keys(uuid) is
-  'Whether a workspace has 200 live keys, and gets no further one. Of a coding agent''s keys the latest counts.';
+  'Returns whether a workspace has reached its limit of 200 live keys. Only the latest key of a coding agent counts.';
 
 create or replace function ai.text_list(list jsonb) returns text[]
   language sql
@@ -83,14 +83,14 @@ begin
     and not (for_agent and ai.may_connect_agents(member_id, workspace)) then
     return 'not_allowed';
   end if;
-  -- Held until the key is stored: an approval taken away at the same moment comes before or after it, not between.
+  -- Locks the approval until the key is stored, so that it can't be withdrawn in between.
   perform from ai.key_approvals a where a.workspace_id = workspace for key share;
   return case when found then 'allowed' else 'not_approved' end;
 end
 $$;
 comment on function ai.key_issue_permission(uuid, uuid, boolean) is
-  'allowed, not_allowed (no manage_ai_keys, nor for_agent an approved request) or not_approved (no standing approval of a '
-  'platform admin).';
+  'Returns allowed; not_allowed (the member has neither manage_ai_keys nor, for an agent, an approved request); or '
+  'not_approved (no platform admin has approved the workspace).';
 
 create or replace function ai.create_key(
   workspace_id uuid,
@@ -142,5 +142,6 @@ begin
 end
 $$;
 comment on function ai.create_key is
-  'Stores a new key and returns its id. The caller made the text and shows it once: only its lookup part and SHA-256 '
-  'come here. Whether this caller may create one was decided before, so no role of the API may run it.';
+  'Stores a new key and returns its id. The caller generated the text and shows it once; only its lookup part and '
+  'SHA-256 are passed here. No API role may call this function, because it does not check whether the caller may '
+  'create a key.';

@@ -1,4 +1,4 @@
--- What members can see of a key: its limits, its use and what it spent this month, never its secret.
+-- Details of a key for members: its limits, its use and its spend this month, but never its secret.
 
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
   language sql
@@ -12,7 +12,7 @@ as $$
     workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
   ) c on c.lineage_id = k.lineage_id
 $$;
-comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns what may be shown of keys of one workspace, newest first.';
+comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns the details of a workspace''s keys, newest first.';
 
 create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
   language sql
@@ -70,9 +70,9 @@ as $$
   )
 $$;
 comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns what may be shown of a key, never its secret, which is stored only as a hash. Amounts are exact text. '
-  'Spending is for the current UTC month, including the keys that it replaced. An agent''s key was last used when any key of '
-  'the agent was.';
+  'Returns the details of a key without its secret, which is stored only as a hash. Amounts are exact text. Spend is '
+  'for the current UTC month and includes the keys that this one replaced. For an agent''s key, the last use is that '
+  'of any of the agent''s keys.';
 
 create or replace function ai.agent_of_key(key ai.keys) returns jsonb
   language sql
@@ -85,8 +85,8 @@ as $$
   where c.id = (key).connection_id
 $$;
 comment on function ai.agent_of_key(ai.keys) is
-  'Returns the coding agent that renews a key: { tool, host, endsAt }, where endsAt is when its login ends and null once it '
-  'has ended; null for other keys.';
+  'Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is when the agent''s login ends, or null'
+  ' if it has ended. Returns null for other keys.';
 
 create or replace function ai.cost_visible(workspace uuid) returns boolean
   language sql

@@ -22,7 +22,7 @@ begin
       select k
       from ai.keys k
       where k.workspace_id = workspace
-        -- Of a coding agent's keys the latest stands for its connection.
+        -- Lists only the latest key of a coding agent's connection.
         and (k.connection_id is null or k.replaced_by is null)
         and (k.created_at, k.id) < (
           coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
@@ -123,9 +123,9 @@ begin
   if verdict <> 'allowed' then
     return jsonb_build_object('outcome', verdict);
   end if;
-  -- The new key will refer to the workspace, which an account deletion locks before its keys.
+  -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
   perform from public.workspaces w where w.id = workspace for key share;
-  -- One rotation of a key at a time; the second finds it replaced.
+  -- Serializes rotations of a key, so that the second finds it replaced.
   select * into old from ai.keys k where k.id = rotate_key.key_id and k.workspace_id = workspace for update;
   if not found then
     return jsonb_build_object('outcome', 'not_found');
@@ -164,9 +164,9 @@ begin
 end
 $$;
 comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
-  'Puts a new key in another''s place with every limit, binding and spent amount, which belong to the lineage; the old '
-  'one lives on for the overlap. Outcomes: issued (with key), not_allowed, not_approved, not_found, not_active, agent_key '
-  '(a coding agent renews it).';
+  'Replaces a key with a new one. The new key keeps every limit, binding and spent amount, which belong to the '
+  'lineage. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, '
+  'not_found, not_active, agent_key (a coding agent renews it).';
 
 -- Definer for the same reason as ai.issue_key.
 create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
@@ -200,5 +200,5 @@ begin
 end
 $$;
 comment on function ai.revoke_key(uuid, uuid, uuid) is
-  'Revokes a key, or the connection of the coding agent that it is for. Idempotent. Needs manage_ai_keys and no approval. '
-  'Outcomes: revoked, not_allowed, not_found.';
+  'Revokes a key or, for a coding agent''s key, the agent''s connection. Idempotent. Requires manage_ai_keys, but no '
+  'approval. Outcomes: revoked, not_allowed, not_found.';

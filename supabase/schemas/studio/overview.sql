@@ -10,7 +10,7 @@ create or replace function ai.read_overview(
   security definer
   set search_path = ''
   set timezone = 'UTC'
-  -- Planned once per connection.
+  -- Plans this query only once per connection.
   set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -111,10 +111,12 @@ begin
 end
 $$;
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
-  'Returns what a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and'
-  ' rows by day (key: the number of days since the start of the range), model, feature, key (its lineage), app, member'
-  ' or label (empty: none, *: the others), largest first, days newest first. series: by model, daily usage of the six '
-  'largest and of all others together (null). Credits deducted without a run are separate, by day in deductions.';
+  'Returns what a workspace used in a range, for a member with use_ai_studio: totals, totals of the previous range, '
+  'and rows by day, model, feature, key, app, member or label. Rows are sorted by size, days newest first. The key of '
+  'a row is, for days, the number of days since the start of the range; for keys, the lineage; for labels, empty for '
+  'runs without a label and * for the remaining labels. With rows by model, series contains the daily usage of the six'
+  ' largest models and of all others together (null). Credits deducted without a run are separate, by day in '
+  'deductions.';
 
 -- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.usage_by_key(
@@ -134,7 +136,7 @@ as $$
     ),
     g.cost_usd, g.billed_credits, g.requests
   from (
-    -- The row without a key has the whole range.
+    -- The row with a null key covers the whole range.
     select
       u.key, sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
       sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
@@ -148,7 +150,7 @@ as $$
   ) g
   cross join lateral ai.latency_quantiles(g.latency_marks) as l
   cross join lateral ai.latency_quantiles(g.first_token_marks) as f
-  -- By label, only the sums of the whole range.
+  -- For labels, only the row of the whole range is taken from here.
   where g.key is null or grouped_by <> 'label'
   union all
   select
@@ -163,8 +165,8 @@ as $$
   group by b.label
 $$;
 comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'Returns a range''s sums and quantiles by ai.usage_key or label; the row with a null key has the whole range. Amounts in '
-  'sums are exact text. Labels have no quantiles.';
+  'Returns a range''s sums and quantiles by ai.usage_key, or by label. The row with a null key covers the whole range.'
+  ' Amounts in sums are exact text. Labels have no quantiles.';
 
 -- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.model_usage_by_day(
@@ -204,7 +206,7 @@ as $$
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
   'Returns the key under which a part of usage is listed. A day''s key is its offset from the start of the range, so '
-  'that two ranges can be compared; several days may share one.';
+  'that two ranges can be compared. Several days may share a key.';
 
 -- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
@@ -214,7 +216,7 @@ create or replace function ai.latency_quantiles(marks numeric) returns table (p5
   parallel safe
 as $$
   with d as materialized (
-    -- As bytes, because finding the nth character of a text means counting them.
+    -- A byte at a position can be read directly, while a character of a text is found only by counting.
     select lpad(marks::text, 12 * 81, '0')::bytea as digits
   )
   select
@@ -238,5 +240,5 @@ as $$
   ) b
 $$;
 comment on function ai.latency_quantiles(numeric) is
-  'Returns the durations in ms that 50% and 95% of runs did not exceed, from a sum of ai.latency_mark. Each is in the '
-  'same bucket as the exact one, so it differs by at most that bucket''s width, 19%. Null without a run.';
+  'Returns the durations in ms that 50% and 95% of runs did not exceed, from a sum of ai.latency_mark. Each value is '
+  'in the same bucket as the exact one, so it differs by at most the bucket''s width, 19%. Null without a run.';

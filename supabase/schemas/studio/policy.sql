@@ -79,7 +79,7 @@ begin
     updated_at = now(),
     updated_by = member_id
   where p.workspace_id = workspace;
-  -- Apps before the workspace, in lock order.
+  -- Locks apps before the workspace, which is the common lock order.
   for app in
     select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) order by value ->> 'appId'
   loop
@@ -202,5 +202,5 @@ as $$
   select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
 $$;
 comment on function ai.lock_policy(uuid) is
-  'Serializes changes of a workspace''s policy and budgets, so that each is compared with, and logged against, the '
-  'state it replaces. Gateway calls don''t wait for it.';
+  'Serializes changes of a workspace''s policy and budgets, so that each change is compared with the state that it '
+  'replaces, and logged with it. Gateway calls don''t wait for these changes.';

@@ -93,7 +93,7 @@ create or replace function ai.retained_content(workspace uuid, run_id uuid) retu
 as $$
   select c, c.run_created_at + make_interval(days => w.content_retention_days)
   from (
-    -- The id is a UUID version 7 of its creation.
+    -- The id is a UUIDv7, which contains the time of its creation.
     select to_timestamp(('x' || substr(replace(retained_content.run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
       as moment
   ) as begun
@@ -105,8 +105,8 @@ as $$
     and c.run_created_at >= now() - make_interval(days => w.content_retention_days)
 $$;
 comment on function ai.retained_content(uuid, uuid) is
-  'Returns a run''s content for as long as the workspace''s current policy keeps it, swept or not, and when it will be'
-  ' deleted. Not granted to any role.';
+  'Returns a run''s content and when it will be deleted, as long as the workspace''s current policy keeps it, even if '
+  'no sweep has run since. Not granted to any role.';
 
 -- Definer: the server's service role cannot delete these rows itself.
 create or replace function ai.delete_expired_content(most integer default 1000) returns integer
@@ -162,6 +162,6 @@ begin
 end
 $$;
 comment on function ai.delete_expired_content(integer) is
-  'Deletes content past its retention under the current policy, or of closed workspaces, and idempotency keys older '
-  'than 24 hours, up to a limit of each. Returns how many runs'' content it deleted. One sweeper at a time; others '
-  'return 0.';
+  'Deletes content past its retention under the current policy, content of closed workspaces, and idempotency keys '
+  'older than 24 hours, up to a limit of each. Returns the number of runs whose content it deleted. Only one caller '
+  'sweeps at a time; others return 0.';

@@ -31,11 +31,11 @@ create or replace function ai.find_run(run_id uuid) returns ai.runs
 as $$
   select r
   from ai.runs r,
-    -- The id is a UUID version 7 of its creation, so it determines the partition.
+    -- The id is a UUIDv7, which contains the time of its creation and so determines the partition.
     to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
   where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
 $$;
-comment on function ai.find_run(uuid) is 'Returns a run by its id only; nulls if there is none.';
+comment on function ai.find_run(uuid) is 'Returns a run by its id alone, or nulls if it does not exist.';
 
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -82,8 +82,8 @@ as $$
   )
 $$;
 comment on function ai.run_detail(ai.runs, boolean) is
-  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, what it did, its requests to providers, its'
-  ' ledger entries as credits charged, and the route that answered with its prices at that time. attempts and '
+  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, its steps, its requests to providers, its '
+  'ledger entries as credits charged, and the route that answered with its prices at that time. attempts and '
   'answeredBy are null if provider cost is hidden.';
 
 create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb

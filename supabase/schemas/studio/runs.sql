@@ -1,4 +1,4 @@
--- What members can see of their workspace's runs: ids, counts, amounts, times. Amounts are exact text.
+-- Lists of a workspace's runs for its members: ids, counts, amounts and times. Amounts are exact text.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_runs(
@@ -21,7 +21,8 @@ declare
   starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
   last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
   last_id uuid := (before ->> 'id')::uuid;
-  -- A row comparison, (created_at, id) < (last_at, last_id), would prune no partition.
+  -- Compares created_at separately, because the row comparison (created_at, id) < (last_at, last_id) would prune no
+  -- partition.
   ends_at timestamptz := least((filter ->> 'to')::timestamptz, last_at + interval '1 microsecond');
   of_model text := filter ->> 'model';
   of_feature text := filter ->> 'feature';
@@ -41,7 +42,7 @@ begin
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   unknown_name := ai.unknown_run_filter(workspace, filter);
-  -- A deleted app or account can still have runs.
+  -- Other unknown names are not an error: a deleted app or account can still have runs.
   if unknown_name in ('provider', 'keyId') then
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
@@ -52,7 +53,7 @@ begin
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
-    -- Not in ai.run_summary, which would plan it again for each run.
+    -- Calls ai.run_pricing_facts here and not in ai.run_summary, which would plan it again for each run.
     ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
   ), '[]') into found_runs
   from (
@@ -210,7 +211,7 @@ declare
   of_provider text := filter ->> 'provider';
   day date;
 begin
-  -- Sums do not count open runs separately, and today has none.
+  -- Daily sums don't count open runs separately, and don't include today.
   if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
     return moment;
   end if;
@@ -239,5 +240,5 @@ begin
 end
 $$;
 comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Returns the time before which a workspace may have runs that match ai.list_runs'' filter, according to the daily '
-  'sums: at most the given one; null if there are none.';
+  'Returns the time, at most the given one, before which a workspace may have runs that match the filter of '
+  'ai.list_runs, according to the daily sums. Null if there are none.';

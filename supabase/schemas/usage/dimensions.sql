@@ -1,4 +1,4 @@
--- What a run is summarized by: its provider, the histogram bucket of its duration, and whether it is an estimate.
+-- Dimensions of usage sums: a run's provider, the histogram bucket of its duration, and whether it is an estimate.
 
 create or replace function ai.run_provider(routes jsonb, route smallint) returns text
   language sql
@@ -13,7 +13,7 @@ as $$
     else ai.route_provider(routes, route)
   end
 $$;
-comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider that a run is charged at.';
+comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider of a run''s charged route.';
 
 create or replace function ai.route_provider(routes jsonb, route smallint) returns text
   language sql
@@ -27,8 +27,8 @@ as $$
   )
 $$;
 comment on function ai.route_provider(jsonb, smallint) is
-  'Returns the provider of the route at a position, regardless of the list''s order; if there is none, that of the '
-  'first.';
+  'Returns the provider of the route at a position, in any order of the list, or the provider of the first route if '
+  'there is none at that position.';
 
 create or replace function ai.latency_bucket(ms integer) returns integer
   language sql
@@ -56,8 +56,8 @@ as $$
   select ('1e' || (12 * ai.latency_bucket(ms))::text)::numeric
 $$;
 comment on function ai.latency_mark(integer) is
-  'Returns one run in its bucket, as a number with twelve digits per bucket: sums of marks are histograms, and adding '
-  'numbers is what Postgres does fastest. Null without a duration.';
+  'Returns a run as a number with twelve digits for each bucket and a 1 in the run''s own, so that the sum of such '
+  'numbers is a histogram. Adding numbers is what Postgres does fastest. Null without a duration.';
 
 create or replace function ai.is_estimated(usage_source ai.usage_source, swept boolean) returns boolean
   language sql
@@ -68,4 +68,4 @@ as $$
   select usage_source in ('provider_partial', 'estimated_partial') and not swept
 $$;
 comment on function ai.is_estimated(ai.usage_source, boolean) is
-  'Returns whether a run''s usage was estimated in part or in full, other than by the sweep.';
+  'Returns whether a run''s usage was estimated in part or in full, but not by the sweep.';

@@ -82,5 +82,5 @@ end
 $$;
 comment on function ai.platform_usage(date, date, text) is
   'Returns the usage of all workspaces between two UTC days, inclusive, by provider and billing account. For a single '
-  'provider (ai.billing_provider), also by workspace and day, with all runs closed by the sweep, which name no billing'
-  ' provider. workspace_id and day are null otherwise. Not granted to any role.';
+  'provider (ai.billing_provider), also groups by workspace and day, and includes all runs closed by the sweep, which '
+  'have no billing provider. workspace_id and day are null otherwise. Not granted to any role.';

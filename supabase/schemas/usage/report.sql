@@ -1,4 +1,4 @@
--- GET /v1/usage: what an app's runs in a window used and cost, in one statement.
+-- GET /v1/usage: the usage and cost of an app's runs in a window, in one statement.
 
 -- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
 create or replace function ai.report_usage(call jsonb) returns json
@@ -114,7 +114,7 @@ as $$
   cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
 $$;
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
-  'Like ai.usage_between, by label.';
+  'Returns the same as ai.usage_between, by label.';
 
 -- Like ai.sum_usage, this is inlined into its callers' plans.
 create or replace function ai.live_usage_ranges(
@@ -160,8 +160,8 @@ as $$
   where c.first_moment < c.end_moment
 $$;
 comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
-  'Returns the parts of a window that are read from runs: days that are not sealed, changed since, only partly in the window, '
-  'or, for members and labels, not summed with them yet.';
+  'Returns the parts of a window that are read from runs: days that are not sealed, changed since they were sealed, or'
+  ' are only partly in the window. For members and labels, also returns days whose sums don''t include these yet.';
 
 create or replace function ai.usage_window(
   given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,
@@ -233,8 +233,8 @@ begin
 end
 $$;
 comment on function ai.app_caller(jsonb) is
-  'Returns who calls for a registered app, by the credential only: an app''s token or a key bound to it, with the '
-  'workspace named. refused has the reason if it is refused. Not granted to any role.';
+  'Returns the caller of a registered app, derived only from the credential: an app''s token, or a key bound to the '
+  'app together with the named workspace. refused is the reason for a refusal. Not granted to any role.';
 
 -- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
 create or replace function ai.check_app_caller(call jsonb) returns jsonb

@@ -1,5 +1,6 @@
--- Daily sums of runs. Sums cover finished days; the rest is added live in the same statement. A run of a finished day
--- that changes leaves a mark in its transaction, and that day is read live until it is summarized again.
+-- Daily sums of runs. Sums cover finished days; readers add the remaining runs in the same statement. A change to a run
+-- of a finished day marks the day in the same transaction, and the day is read from its runs until it is summarized
+-- again.
 
 -- Definer: the server's service role has no grant to write sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
@@ -26,7 +27,7 @@ create or replace function ai.seal_completed_usage_days(max_days integer) return
   set search_path = ''
 as $$
 declare
-  -- A call of yesterday has long committed: the gateway's statements take at most 10 seconds.
+  -- By then, all calls of yesterday have committed: the gateway's statements take at most 10 seconds.
   last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
   next_day date;
   sealed integer := 0;
@@ -46,7 +47,7 @@ begin
 end
 $$;
 comment on function ai.seal_completed_usage_days(integer) is
-  'Summarizes finished days in order, up to a limit. Returns how many.';
+  'Summarizes finished days in order, up to a limit. Returns the number of summarized days.';
 
 create or replace function ai.rebuild_changed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -65,7 +66,7 @@ begin
     order by c.day
     limit max_days
   loop
-    -- Changes that commit from here on leave a mark that this does not delete.
+    -- A change that commits after this statement leaves a new mark, which is not deleted.
     delete from ai.usage_changed_days c where c.id = any (changed.ids);
     continue when changed.day >= (select s.before from ai.usage_sealed_days s);
     perform ai.rebuild_usage_day(changed.day, changed.workspaces);
@@ -75,7 +76,7 @@ begin
 end
 $$;
 comment on function ai.rebuild_changed_usage_days(integer) is
-  'Summarizes days again whose runs changed afterwards, up to a limit. Returns how many.';
+  'Summarizes days again whose runs changed afterwards, up to a limit. Returns the number of summarized days.';
 
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql

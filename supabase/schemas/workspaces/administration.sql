@@ -74,7 +74,7 @@ begin
 end
 $$;
 comment on function public.workspace_invitation(text) is
-  'Returns what an invitation offers to the holder of its token (hex of its SHA-256), or null: { workspaceId, '
+  'Returns an invitation''s details to the holder of its token (hex of its SHA-256), or null: { workspaceId, '
   'workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
 
 -- Definer: an invited person has no grant to write memberships.
@@ -116,8 +116,8 @@ begin
 end
 $$;
 comment on function public.accept_workspace_invitation(text) is
-  'Joins the workspace of an open invitation to the caller''s own confirmed email, once, and returns its id. Raises '
-  'PT404 for every other token.';
+  'Accepts an open invitation to the caller''s own confirmed email, only once, and returns the workspace''s id. Raises'
+  ' PT404 for every other token.';
 
 -- Definer: two roles change in one statement, which the policies would check one by one.
 create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
@@ -154,7 +154,7 @@ begin
   select r.id into owner_role
   from public.workspace_roles r
   where r.workspace_id = transfer_workspace_ownership.workspace_id and r.is_owner;
-  -- The role that allows the most, apart from owner roles.
+  -- Chooses the role with the most permissions, except owner roles.
   select r.id into admin_role
   from public.workspace_roles r
   where r.workspace_id = transfer_workspace_ownership.workspace_id and not r.is_owner

@@ -1,5 +1,5 @@
--- Limits on invitations. Each sends an email to an address of the inviter's choice, on our pages and through the Data
--- API.
+-- Limits on invitations. Each invitation sends an email to an address of the inviter's choice, whether it is created on
+-- our pages or through the Data API.
 
 -- Definer: authenticated has no usage on schema private. The policy delete_with_permission decides whose invitations it
 -- replaces.
@@ -20,12 +20,13 @@ begin
 end
 $$;
 comment on function private.replace_invitation() is
-  'Lets a new invitation replace an open one of the same workspace and email that the inviter could withdraw. The link'
-  ' in one younger than private.mail_pause() stays valid: then the new one fails with 23505.';
+  'Replaces an open invitation of the same workspace and email with the new one, if the inviter could withdraw the old'
+  ' one. If the old one is younger than private.mail_pause(), its link stays valid and the new invitation fails with '
+  '23505.';
 
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
-comment on trigger replace_invitation on public.workspace_invitations is 'Makes only the newest email''s link work.';
+comment on trigger replace_invitation on public.workspace_invitations is 'Leaves only the link in the newest email valid.';
 
 -- Definer for the same reason as replace_invitation, and because no role may take from rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger

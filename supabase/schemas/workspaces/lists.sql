@@ -21,8 +21,8 @@ comment on function public.list_workspaces(text[], integer) is
   'Returns a page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of'
   ' the last one on the previous page.';
 
--- Definer: addresses are in the identity backend's table. Returns the caller's own address, and those of members of
--- workspaces in which the caller manages members: people who invite by email may see them.
+-- Definer: addresses are in the identity backend's table. Members who manage members may see them, because they invite
+-- by email.
 create or replace function public.list_member_emails(workspace_id uuid) returns table (user_id uuid, email text)
   language sql
   stable
@@ -83,9 +83,9 @@ as $$
   limit page_size
 $$;
 comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
-  'Returns a page of a workspace''s members, owners first, then by name: those whose name or visible email contains '
-  'the search, with a role or an id if given. after: is_owner, sorts_as and user_id of the last one on the previous '
-  'page.';
+  'Returns a page of a workspace''s members, owners first, then by name. A search matches part of the name or of a '
+  'visible email. A role or an id restricts the list further. after: is_owner, sorts_as and user_id of the last member'
+  ' on the previous page.';
 
 create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
   language sql

@@ -1,5 +1,6 @@
--- Who may do what in a workspace. The policies call these functions, which bypass row-level security: a policy on
--- memberships would otherwise call itself. They answer only for the caller, and use plpgsql because it caches plans.
+-- Permissions in a workspace. The policies call these functions, which bypass row-level security: a policy on
+-- memberships would otherwise call itself. The functions answer only for the caller, and use plpgsql because it caches
+-- plans.
 
 -- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_workspace_ids() returns setof uuid
@@ -101,8 +102,9 @@ begin
 end
 $$;
 comment on function private.my_assignable_role_ids() is
-  'Returns the roles that the caller may assign and withdraw: none that allows more than their own, to prevent '
-  'self-promotion; and an owner role only if the caller is an owner who proved their identity within ten minutes.';
+  'Returns the roles that the caller may assign and withdraw. Roles that allow more than the caller''s own are '
+  'excluded, to prevent self-promotion. Owner roles are included only if the caller is an owner who proved their '
+  'identity within ten minutes.';
 
 -- Definer: bypasses the memberships' own policy, for the caller only.
 create or replace function private.my_workspace_permissions() returns table (
@@ -123,7 +125,7 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null;
 end
 $$;
-comment on function private.my_workspace_permissions() is 'Returns what the caller may do, by workspace.';
+comment on function private.my_workspace_permissions() is 'Returns the caller''s permissions in each workspace.';
 
 create or replace function private.user_has_workspace_permission(
   user_id uuid,
@@ -147,8 +149,8 @@ as $$
   )
 $$;
 comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
-  'For definers that have derived the user from a credential. Not granted to any role, because it trusts the id it is '
-  'given.';
+  'Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential. '
+  'Not granted to any role, because it trusts the given id.';
 
 create or replace function private.is_workspace_member(user_id uuid, workspace_id uuid) returns boolean
   language plpgsql
@@ -164,8 +166,8 @@ begin
 end
 $$;
 comment on function private.is_workspace_member(uuid, uuid) is
-  'For definers that have derived the user from a credential. Not granted to any role, because it trusts the id it is '
-  'given.';
+  'Returns whether a user is a member of a workspace. For definers that have derived the user from a credential. Not '
+  'granted to any role, because it trusts the given id.';
 
 create or replace function private.has_unique_items(permissions public.workspace_permission[]) returns boolean
   language sql

@@ -1,9 +1,9 @@
-/** No model's answer nests deeper; `JSON.stringify` overflows the stack some thousand levels deeper. */
+/** No model nests an answer this deeply. `JSON.stringify` overflows the stack only a few thousand levels deeper. */
 const maxDepth = 500;
 
 /**
- * Returns whether JSON nests so deeply that it can't be serialized again.
- * @param text the original JSON text; short ones can't nest that deeply and are skipped
+ * Returns whether JSON is nested too deeply to be serialized again safely.
+ * @param text the original JSON text. A short text can't nest deeply, so it is not walked.
  */
 export function nestsTooDeeply(value: unknown, text: string): boolean {
   if (text.length < 2 * maxDepth) return false;

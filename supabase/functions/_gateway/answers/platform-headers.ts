@@ -1,4 +1,4 @@
-/** Returns the single values of `platform` as `x-platform-*` headers, for answers that can't hold it. */
+/** Returns the scalar values of `platform` as `x-platform-*` headers, for answers that aren't JSON. */
 export function platformHeaders(platform: Record<string, unknown>): Record<string, string> {
   const { steps, usage, ...single } = platform;
   const values = { ...single, ...(usage as Record<string, unknown>) };

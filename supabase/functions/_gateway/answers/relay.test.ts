@@ -13,7 +13,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** The idle limit is short, the connection limits long enough for a busy machine. */
+/** The idle limit is short. The connection limits are long enough for a busy machine. */
 const limits = { connectMs: 1_500, firstByteMs: 1_500, routesMs: 1_500, idleMs: 300, totalMs: 1_500 };
 const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
 const content = (text: string) => event({ id: "c", created: 1, model: "m", choices: [{ delta: { content: text } }] });
@@ -117,7 +117,7 @@ async function relay(
 const text = (stream: ReadableStream<Uint8Array>) => new Response(stream as BodyInit).text();
 
 describe("Relayed streams", () => {
-  test("a stream ends with response.completed and [DONE], and its run with the provider's counts", async () => {
+  test("a stream ends with response.completed and [DONE], and its run records the provider's counts", async () => {
     const { stream, ends, tried } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     const completed = {
       id: "c",
@@ -135,7 +135,7 @@ describe("Relayed streams", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("a stream whose provider stalls ends in one error, and its run with an estimate", async () => {
+  test("a stream whose provider stalls ends in one error, and its run is charged an estimate", async () => {
     const { stream, ends } = await relay((response) => response.write(content("a")));
     const body = await text(stream);
     expect(body).toContain('"code":"provider_timeout"');
@@ -143,7 +143,7 @@ describe("Relayed streams", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "guess" }, errorCode: "provider_timeout" }]);
   });
 
-  test("a stream that is cut after growing counts is charged by the last count", async () => {
+  test("a stream that is cut off while its token counts grow is charged by the last count", async () => {
     const growing = event({ id: "c", choices: [{ delta: {} }], usage: { prompt_tokens: 3, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => {
       response.write(growing);
@@ -161,7 +161,7 @@ describe("Relayed streams", () => {
     ["that came only before its content", counted("", 1) + content(much) + content(much), 21],
     ["that covered only a part of its content", counted(much, 9) + content(much), 19],
   ])(
-    "a stream that is cut after counts %s is charged an estimate that adds the uncounted content",
+    "a stream cut off after token counts %s is charged an estimate that includes the uncounted content",
     async ([, written, output_tokens]) => {
       const { stream, ends } = await relay((response) => response.end(written));
       await text(stream);
@@ -178,13 +178,16 @@ describe("Relayed streams", () => {
       content(much) + counted("", 0),
       { basis: "guess", usage: { output_tokens: 10 } },
     ],
-  ])("a complete stream is charged by counts that came %s, plus an estimate of the rest", async ([, written, use]) => {
-    const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
-    await text(stream);
-    expect(ends).toMatchObject([{ status: "succeeded", use }]);
-  });
+  ])(
+    "a complete stream with token counts that came %s is charged by them, plus an estimate of any uncounted output",
+    async ([, written, use]) => {
+      const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
+      await text(stream);
+      expect(ends).toMatchObject([{ status: "succeeded", use }]);
+    },
+  );
 
-  test("a stream that is cut after counts of zero is charged for its input, too", async () => {
+  test("a stream cut off after token counts of zero is still charged for its input", async () => {
     const none = { prompt_tokens: 0, completion_tokens: 0 };
     for (const [said, output_tokens] of [
       ["", 0],
@@ -198,7 +201,7 @@ describe("Relayed streams", () => {
     }
   });
 
-  test("a stream whose client disconnects after counts of zero is charged an estimate", async () => {
+  test("a stream with token counts of zero is charged an estimate if its client disconnects", async () => {
     const { stream, ends } = await relay((response) => response.write(counted(much, 0)));
     const reader = stream.getReader();
     await reader.read();
@@ -217,7 +220,7 @@ describe("Relayed streams", () => {
     expect(later.ends).toMatchObject([{ status: "failed", use: { basis: "guess" } }]);
   });
 
-  test("a stream whose usage exceeds the context window is charged at the window, and marked", async () => {
+  test("a stream whose usage exceeds the context window is charged for a full window, and its usage is marked", async () => {
     const usage = event({ choices: [], usage: { prompt_tokens: 101, completion_tokens: 1 } });
     const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`));
     expect(await text(stream)).toContain("[DONE]");
@@ -225,7 +228,7 @@ describe("Relayed streams", () => {
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
   });
 
-  test("a stream that exceeds the output limit and states no usage is charged as delivered, and marked", async () => {
+  test("a stream that exceeds the output limit and states no usage is charged for its whole output, and its usage is marked", async () => {
     const finish = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
     for (const [words, marks] of [
       [50, undefined],
@@ -267,7 +270,7 @@ describe("Relayed streams", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("a stream that is cut within an event after its usage fails and is charged that usage", async () => {
+  test("a stream that is cut off in the middle of an event fails, but is charged the usage it stated before", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(`${content("a")}${usage}data: {"error":`);
       setTimeout(() => response.destroy(), 50);
@@ -276,7 +279,7 @@ describe("Relayed streams", () => {
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "final" } }]);
   });
 
-  test("a stream whose client disconnects ends immediately, and only once", async () => {
+  test("a stream ends immediately when its client disconnects, and its end is recorded only once", async () => {
     const { stream, ends, tried } = await relay((response) => response.write(content("a")));
     const reader = stream.getReader();
     await reader.read();
@@ -299,7 +302,7 @@ describe("Relayed streams", () => {
   });
 
   test.for([false, true])(
-    "a stream ends without an error when its client disconnects during a read, draining: %s",
+    "a stream ends without an error when its client disconnects during a read (rest read from the provider: %s)",
     async (drains) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -317,7 +320,7 @@ describe("Relayed streams", () => {
     },
   );
 
-  test("a stream whose client stops reading ends at its total time limit, not before", async () => {
+  test("a stream whose client stops reading ends only at its total time limit", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(content("a"));
       setTimeout(() => response.write(content("b")), 50);
@@ -330,7 +333,7 @@ describe("Relayed streams", () => {
     expect(ends).toMatchObject([{ status: "failed", errorCode: "provider_timeout" }]);
   });
 
-  test("a relay forwards each event immediately, and the events of one packet together", async () => {
+  test("a relay forwards each event immediately, and events from one packet in one piece", async () => {
     let more = () => {};
     const { stream } = await relay((response) => {
       response.write(content("a"));
@@ -350,7 +353,7 @@ describe("Relayed streams", () => {
     await reader.cancel();
   });
 
-  test("a relay reads no further than its client", async () => {
+  test("a relay reads from the provider only as fast as the client reads", async () => {
     const piece = content("a".repeat(64 * 1024));
     const allBytes = 400 * piece.length;
     let goneBytes = 0;
@@ -364,13 +367,13 @@ describe("Relayed streams", () => {
     const reader = stream.getReader();
     await reader.read();
     await new Promise((resolve) => setTimeout(resolve, 500));
-    // Only what fits the sockets' buffers has arrived, plus a little.
+    // The provider has filled only the socket buffers.
     expect(goneBytes).toBeLessThan(allBytes / 2);
     await reader.cancel();
   });
 
   test.for(["reading", "not reading"])(
-    "a stream whose client disconnects while it is %s is read to its end if the provider charges in full",
+    "a stream whose client disconnects while %s is still read to its end if the provider charges for the whole answer",
     async (how) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -394,7 +397,7 @@ describe("Relayed streams", () => {
     },
   );
 
-  test("a stream that is drained without a client ends at its total time limit", async () => {
+  test("a stream that is drained after its client left ends at its total time limit", async () => {
     const leaving = new AbortController();
     const write = (response: ServerResponse) => void setInterval(() => response.write(content("a")), 20).unref();
     const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains: true });

@@ -10,10 +10,7 @@ import { callUse } from "../usage/usage.ts";
 import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
-/**
- * How long to wait until a provider that has sent its last event closes the stream, so that its connection can be
- * reused.
- */
+/** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
 const closingMs = 1_000;
 const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
 
@@ -23,23 +20,23 @@ type StepState = "open" | "done" | "failed";
 /** One provider call of a streamed answer. */
 export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
 
-/** A provider's stream, and a function that reads the usage stated in a text that arrives instead of a stream. */
+/** A provider's stream, and a function that reads the usage from a non-streamed text that arrives instead. */
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 /**
- * Relays a provider's stream as it arrives, at the client's pace, and ends it with the surface's completion event, or
- * with one error event if it fails. When the client disconnects, the provider call is cancelled, or read to its end if
- * the provider charges in full. The run is settled exactly once.
+ * Relays a provider's stream at the client's pace. Ends it with the surface's completion event, or with one error event
+ * if the stream fails. When the client disconnects, cancels the provider call, or reads it to its end if the provider
+ * charges in full. Settles the run exactly once.
  */
 export function relayStream(options: {
   step: StreamStep;
   /**
-   * Called when a call has ended well. Returns the call that follows it, or undefined. The ended call's usage only has
-   * to be recorded if another call follows.
+   * Called when a provider call has succeeded. Returns the next call, or undefined if there is none. Needs to record
+   * the ended call's usage only if another call follows.
    */
   next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
-  /** The format of errors; OpenAI's if absent. */
+  /** The error format. Defaults to OpenAI's. */
   errors?: ErrorShape | undefined;
   requestId: string;
   name: string;
@@ -49,7 +46,7 @@ export function relayStream(options: {
   const { open } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
-  /** True between two calls, when no call is open. */
+  /** True between two provider calls. */
   let between = false;
   let over = false;
   let reading = false;
@@ -67,20 +64,24 @@ export function relayStream(options: {
       const why = { succeeded: undefined, failed: failure, cancelled: "cancelled" } as const;
       open.addStep({ type: "model", name: options.name, status }, startedAt, attempt(why[how.status]));
     }
-    // An answer drained to its end is complete even if its client has left, unless another call would follow.
+    // If the client left but the provider's answer was read to its end, the answer is complete, unless another call
+    // would have followed.
     const whole = how.status === "succeeded" || (step.reader.facts.done && !options.next);
     const use = between ? how.use : usedBy(step, how.status);
     return open.end({ ...how, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
   }
 
   /**
-   * Reads on until `pass` has enough or the call ends. Without `pass`, discards what it reads.
+   * Reads the provider's stream until `pass` returns false or the call ends. Without `pass`, discards the bytes.
    * @returns the state of the call
    */
   async function advance(pass?: (bytes: Uint8Array) => boolean): Promise<StepState> {
     const { answer, reader, inputEstimate } = step;
     let state: StepState = "open";
-    /** Updates the progress and passes bytes on. @returns whether more bytes are expected and the client wants them */
+    /**
+     * Updates the run's progress and passes bytes on to the client.
+     * @returns whether to read more: the stream has not ended and the client wants more
+     */
     function digest(passed: Uint8Array[], ended: boolean): boolean {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
@@ -91,7 +92,7 @@ export function relayStream(options: {
         state = "failed";
       }
       let wanted = state === "open";
-      // The client has left in the meantime.
+      // The client has left while the provider's bytes were being read.
       if (pass && (over || left)) return false;
       for (const each of passed) if (pass && !pass(each)) wanted = false;
       return wanted;
@@ -100,7 +101,7 @@ export function relayStream(options: {
     try {
       if (!(await answer.pour((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
     } catch (error) {
-      // Only usage and the end were still to come.
+      // All content has arrived, so the failure lost only usage and the terminator.
       if (!(error instanceof ProviderFailure && isWhole(reader.facts))) throw error;
       digest(reader.end(), true);
     } finally {
@@ -109,7 +110,10 @@ export function relayStream(options: {
     return state;
   }
 
-  /** @returns whether another call follows */
+  /**
+   * Starts the next provider call, if there is one.
+   * @returns whether another call follows
+   */
   async function goOn(controller: Controller): Promise<boolean> {
     if (!options.next) return false;
     const ended = step;
@@ -160,18 +164,18 @@ export function relayStream(options: {
   function leave(): void {
     if (over || left) return;
     left = true;
-    // Between two calls, the next step notices that the client left.
+    // Between two calls, the start of the next one detects that the client has left.
     if (between) return;
     if (!step.answer.drains) endUnheard();
     else if (!reading) options.waitUntil(drain());
   }
 
-  /** Reads to the end to learn the usage. */
+  /** Reads the provider's stream to its end to learn the usage, after the client has left. */
   async function drain(): Promise<void> {
     try {
       await advance();
     } catch {
-      // The run is settled with what is known so far.
+      // Settles the run with the usage known so far.
       step.reader.facts.failed = true;
     }
     endUnheard();
@@ -183,7 +187,7 @@ export function relayStream(options: {
     step.answer.cancel();
   }
 
-  /** Ends the run of a client that has stopped reading. */
+  /** Ends the run when its client has stopped reading for too long. */
   function watch(controller: Controller): void {
     const watched = step;
     watched.answer.ended().addEventListener("abort", () => {
@@ -239,7 +243,7 @@ function answerOf({ answer }: StreamReader): RunEnd["answer"] {
   return streamed && { said: streamed.said, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
 }
 
-/** Returns what a call used according to its stream. */
+/** Returns what a call used, as far as its stream shows. */
 function usedBy(step: StreamStep, status: "succeeded"): CallUse;
 function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
 function usedBy(
@@ -255,7 +259,7 @@ function usedBy(
   }
   const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
   if (stated) return stated;
-  // A failure without any output is free, as it is without streaming.
+  // A failure before any output is free, as it is for a non-streamed call.
   if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
   const { counts, ...told } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
   const input = inputTokens(facts) === undefined ? inputEstimate : {};
@@ -264,32 +268,32 @@ function usedBy(
   return markOverrun(use, output, usageLimits);
 }
 
-/** Returns the stated input tokens; undefined if not stated yet, or stated as zero. */
+/** Returns the stated input tokens, or undefined if they are not stated yet or are a preliminary zero. */
 function inputTokens({ usage, usageIsFinal }: StreamFacts): number | undefined {
   return usageIsFinal ? usage?.counts.input_tokens : usage?.counts.input_tokens || undefined;
 }
 
-/** Returns the output tokens so far: the tokens counted, plus an estimate of what arrived since the last count. */
+/** Returns the output tokens so far: the last count plus an estimate of the output since then. */
 function outputTokens(facts: StreamFacts): number {
   const counted = facts.usage?.counts.output_tokens ?? 0;
   return facts.usageIsFinal && counted > 0 ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
 }
 
 /**
- * Returns the part of the estimate that the last usage covers: zero if it counts no output, as with some providers
- * until the end.
+ * Returns the part of the estimated output that the last count already covers. Some providers count zero output until
+ * the end, and a count of zero covers nothing.
  */
 function countedOfGuess({ usage, outputBytesAtUsage }: StreamFacts): number {
   return usage && usage.counts.output_tokens > 0 ? estimateTokens(outputBytesAtUsage) : 0;
 }
 
-/** Reads on to the end for a short time, so that the connection can be reused. */
+/** Reads the rest of a finished stream for a short time, so that the connection can be reused. */
 async function finish(answer: ProviderAnswer): Promise<void> {
   const timer = setTimeout(answer.cancel, closingMs);
   try {
     while (await answer.read());
   } catch {
-    // Errors after the end have no effect.
+    // The stream is complete, so an error while reading its rest does not matter.
   } finally {
     clearTimeout(timer);
   }

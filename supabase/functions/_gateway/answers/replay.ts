@@ -1,8 +1,7 @@
 import type { Asked, Surface } from "../surface.ts";
 
 /**
- * Repeats the answer to the earlier call with the same idempotency key: as the stored JSON, or as a stream that
- * delivers it at once.
+ * Repeats the stored answer to an earlier call with the same idempotency key, as JSON or as a stream without delays.
  */
 export function replayAnswer<Request extends Asked>(surface: Surface<Request>, asked: Request, kept: string): Response {
   const headers = { "x-platform-idempotent-replay": "true" };

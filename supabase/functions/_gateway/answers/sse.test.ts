@@ -17,7 +17,7 @@ describe("beginsWithEvents", () => {
     " \t\n  \r\nevent:",
     "\uFEFFdata:",
     "\uFEFF\n\n: waiting",
-  ])("recognizes %j as an event stream, and is undecided before the first colon", (text) => {
+  ])("recognizes %j as an event stream, but only after its first colon", (text) => {
     const bytes = encoder.encode(text);
     const decided = bytes.indexOf(0x3a) + 1;
     for (let size = 0; size <= bytes.length; size++) {
@@ -57,7 +57,7 @@ describe("beginsWithEvents", () => {
     expect(beginsWithEvents(Uint8Array.of(0x1f, 0x8b))).toBe(false);
   });
 
-  test("is undecided whether a stream has events while it contains only whitespace", () => {
+  test("cannot tell whether a stream has events while it contains only whitespace", () => {
     for (const text of ["", " ", "\n", "\r\n\t", " \n".repeat(5_000_000)]) expect(begins(text)).toBeUndefined();
   });
 });

@@ -1,19 +1,18 @@
-/** What happens to an event: it is passed on unchanged, replaced by other bytes, dropped, or ends the stream. */
+/** What happens to an event: it passes unchanged, is dropped, ends the stream, or is replaced by other bytes. */
 export type Fate = "pass" | "drop" | "stop" | Uint8Array;
 
 export type EventSplitter = {
   /**
-   * Takes bytes as they arrive and returns what to pass on: the same bytes, except for events that were dropped or
-   * replaced.
+   * Takes the next bytes of the stream and returns the bytes to pass on, without dropped events and with replaced ones.
    */
   push: (bytes: Uint8Array) => Uint8Array[];
-  /** Returns what is left when the stream has ended without closing its last event. */
+  /** Returns the bytes still to pass on when the stream has ended, such as an unterminated last event. */
   end: () => Uint8Array[];
-  /** Whether an event ended the stream or was too large: nothing more is read or passed on. */
+  /** Whether an event ended the stream or exceeded the size limit. After that, nothing more is read or passed on. */
   stopped: () => boolean;
 };
 
-/** Any real event is smaller. */
+/** The largest accepted event. Real events are smaller. */
 const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -25,8 +24,7 @@ const latin1 = new TextDecoder("latin1");
 export const lineEnd = /\r\n?|\n/;
 
 /**
- * Splits a stream of server-sent events (WHATWG HTML, 9.2) as it passes through. Complete events that pass are neither
- * copied nor delayed.
+ * Splits a stream of server-sent events (WHATWG HTML, 9.2). Passes complete events on without copying or delaying them.
  * @param take receives each event, including its blank line, and decides what happens to it
  * @param tooLarge is called for an event above the size limit
  */
@@ -37,15 +35,15 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
 
   function push(bytes: Uint8Array): Uint8Array[] {
     const whole = pending.length === 0 ? bytes : append(pending, bytes);
-    // The line end before the pending bytes may make the next byte a blank line.
+    // A blank line may have begun in the last pending bytes.
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
-    // A byte order mark isn't part of the first event, and some clients read it as the start of a field.
+    // Skips a byte order mark, which some clients would read as the start of a field.
     const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
-    // The next blank line made of line feeds. It is searched for again only once passed; otherwise each event without
-    // such a line would search the whole rest.
+    // The end of the next blank line made of line feeds. Searching for it again for each event would take quadratic
+    // time in streams with other line ends.
     let blankByFeeds: number | undefined;
     while (!stopped) {
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
@@ -66,8 +64,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
     if (stopped || eventFrom === whole.length) pending = empty;
-    // Copied, because other code holds the bytes that were passed on and may hold those that arrived, so neither may be
-    // appended to.
+    // Copies the bytes, because other code may still hold this buffer and the next bytes are appended in place.
     else if (eventFrom > 0 || whole === bytes) pending = new Uint8Array(whole.subarray(eventFrom));
     else pending = whole;
     if (pending.length > maxEventBytes) {
@@ -83,7 +80,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     if (last.length === 0 || stopped) return [];
     const fate = take(last);
     stopped = fate === "stop";
-    // Exactly one blank line: some clients take a second one for an empty event.
+    // Adds exactly one blank line, since some clients read a second one as an empty event.
     if (fate === "pass") return [last, blankLine.subarray(last.at(-1) === lineFeed ? 1 : 0)];
     return fate instanceof Uint8Array ? [fate] : [];
   }
@@ -97,11 +94,11 @@ const beginning = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
 const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)$/;
 
 /**
- * Returns whether the first bytes of an answer begin an event stream (WHATWG HTML, 9.2.5), regardless of its content type;
- * undefined if there are too few of them to decide.
+ * Returns whether the first bytes of an answer begin an event stream (WHATWG HTML, 9.2.5), regardless of its content
+ * type. Returns undefined if more bytes are needed to decide.
  */
 export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
-  // In Latin-1 each byte is one character, so a byte order mark may be cut anywhere.
+  // Latin-1 maps each byte to one character, so even part of a byte order mark can be decoded.
   const text = latin1.decode(bytes);
   const unmarked = text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text;
   if (beginning.test(unmarked)) return true;
@@ -109,7 +106,8 @@ export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
 }
 
 /**
- * A line that keeps a connection open without ending an event: older SDKs fail on a blank line that follows no data.
+ * A comment line that keeps a connection open. It ends no event, because older SDKs fail on a blank line without data
+ * before it.
  */
 export const keepaliveLine: Uint8Array = new TextEncoder().encode(": keepalive\n");
 
@@ -119,15 +117,16 @@ export function dataOf(event: string): string {
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
 
-/** Returns the lines of an event that aren't fields, for example lines of JSON sent instead of an event. */
+/** Returns the lines of an event that aren't fields, such as lines of a JSON body sent instead of an event. */
 export function strayLinesOf(event: string): string {
   const lines = event.split(lineEnd).filter((line) => !/^(?:data|event|id|retry)?:/.test(line));
   return lines.join("\n").trim();
 }
 
 /**
- * Returns where the first event at or after `from` ends, including its blank line; -1 if it is incomplete.
- * @param end where the first event that ends with line feeds ends; negative if there is none
+ * Returns the offset where the first event at or after `from` ends, including its blank line, or -1 if it is
+ * incomplete.
+ * @param end the offset after the first blank line made of line feeds, or negative if there is none
  */
 function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
   const searched = end < 0 ? bytes : bytes.subarray(0, end);
@@ -146,8 +145,8 @@ function endByLineFeeds(bytes: Uint8Array, from: number): number {
 }
 
 /**
- * Appends bytes to the pending ones, in the buffer's free space. If that is too small, doubles the buffer, so that many
- * small pieces aren't copied each time.
+ * Appends bytes to the pending ones in the buffer's free space. Doubles the buffer when it is full, so that many small
+ * pieces don't cause many copies.
  */
 function append(pending: Uint8Array, bytes: Uint8Array): Uint8Array {
   const length = pending.length + bytes.length;

@@ -8,26 +8,26 @@ import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { createEventSplitter, dataOf, type Fate, keepaliveLine, lineEnd, strayLinesOf } from "./sse.ts";
 
-/** What a stream has revealed so far. */
+/** The facts that a stream has revealed so far. */
 export type StreamFacts = {
-  /** The last stated usage, and whether it came in the event that closes the count. */
+  /** The last stated usage. It is final if the event that stated it comes after all content. */
   usage?: StatedUsage;
   usageIsFinal: boolean;
   /** The `service_tier` stated last. */
   servedTier?: string;
-  /** Whether the stream has ended: nothing after it counts. */
+  /** Whether the stream has ended. Later events are ignored. */
   done: boolean;
-  /** Whether every choice has its finish reason, so that only usage and the end may follow. */
+  /** Whether every choice has its finish reason, so that only usage and the terminator may follow. */
   finished: boolean;
-  /** Whether the provider sent an error or something that isn't an event of this kind, or ended too early. */
+  /** Whether the provider sent an error or an event that can't be read, or ended the stream too early. */
   failed: boolean;
-  /** Number of events with content so far, and an estimate of their output tokens. */
+  /** Number of events with content so far, and an estimate of the output tokens in them. */
   events: number;
   guessedOutputTokens: number;
-  /** Bytes of output so far, and at the time of the last usage. */
+  /** Bytes of output so far, and when the last usage was stated. */
   outputBytes: number;
   outputBytesAtUsage: number;
-  /** What arrived before any content and may be a non-streamed answer. */
+  /** Text that arrived before any content and may be a non-streamed answer. */
   inItsPlace?: string;
 };
 
@@ -47,9 +47,9 @@ export type StreamReader = {
   facts: StreamFacts;
   push: (bytes: Uint8Array) => Uint8Array[];
   end: () => Uint8Array[];
-  /** Returns the last events of the answer, which describe its run. */
+  /** Returns the last events for the client, which describe the run. */
   completion: (platform: Platform) => string;
-  /** Returns the answer in its non-streamed form, if it is assembled. */
+  /** Returns the answer in its non-streamed form, if the reader assembles it. */
   answer?: () => StreamedAnswer | undefined;
 };
 
@@ -68,16 +68,16 @@ export type Reading = {
   content?: boolean;
 };
 
-/** How to recognize and read the events of one surface. */
+/** How to recognize and parse the events of one surface's streams. */
 export type StreamDialect = {
-  /** Matches an event, without its blank line, that looks like content. */
+  /** Matches an event with content, given without its blank line. */
   content: RegExp;
-  /** Matches content events that must be parsed anyway. */
+  /** Matches content events that must be parsed nevertheless, such as those with usage or an error. */
   telling: RegExp;
-  /** Matches the start of a JSON string that is output, up to its text; global. */
+  /** Matches the start of a JSON string with output, up to its text. Must be global. */
   output: RegExp;
   read: (data: Record<string, unknown>) => Reading;
-  /** Receives the data of every event, if it is needed. */
+  /** Receives the data of every event. */
   observe?: (data: unknown) => void;
   completion: StreamReader["completion"];
 };
@@ -85,9 +85,9 @@ export type StreamDialect = {
 const errorEvent = /^event: ?error\s*$/m;
 
 /**
- * Reads a stream in a surface's dialect. Content events are not parsed, except the first, which names the answer, and
- * those with usage, an error or the end. Other events are dropped if they only keep the connection open or extend the
- * protocol, because standard clients fail on them; otherwise they end the stream as a failure.
+ * Creates a reader for streams in a surface's dialect. It parses the first content event, which names the answer, and
+ * events with usage, an error or a finish reason, but no other content events. It drops other events that only keep the
+ * connection open or extend the protocol, because standard clients fail on them. Anything else fails the stream.
  */
 export function createStreamReader(dialect: StreamDialect): StreamReader {
   const facts: StreamFacts = {
@@ -122,7 +122,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     // https://github.com/openai/openai-go/pull/621
     if (data === "" && !isError) return text.includes(":") ? keepaliveLine : "drop";
     if (data === "[DONE]") {
-      // An end without any content isn't an answer.
+      // A stream that ends without content or usage isn't an answer.
       if (facts.events === 0 && !facts.usage) return refuse();
       facts.done = true;
       return "stop";
@@ -132,7 +132,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       if (reading.usage) learn(reading);
       return refuse(facts.events === 0 ? data : undefined);
     }
-    // The event's usage covers its own content, too.
+    // Counts the content first, because the event's usage covers its own content.
     if (reading.content) count(text);
     learn(reading);
     if (reading.fate !== "done") return reading.fate;
@@ -149,7 +149,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   function learn({ usage, usageIsFinal = false, finished = false, servedTier }: Reading): void {
     facts.finished ||= finished;
     facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
-    // Zeros next to content are a placeholder: content has tokens.
+    // A count of zero in a stream with content is a placeholder.
     if (!usage || (isNothing(usage) && (!usageIsFinal || facts.guessedOutputTokens > 0))) return;
     facts.usage = latestUsage(facts.usage, usage);
     facts.usageIsFinal ||= usageIsFinal;
@@ -159,7 +159,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   function count(text: string): void {
     facts.events += 1;
     const bytes = bytesSoFar(text);
-    // Usage followed by content was not final.
+    // More content after a usage statement shows that the usage was not final.
     if (bytes > facts.outputBytes) facts.usageIsFinal = false;
     facts.outputBytes = bytes;
     facts.guessedOutputTokens = estimateTokens(bytes);
@@ -167,7 +167,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
 
   function readData(data: string): Reading {
     const value = parsed(data);
-    // A connection that is cut after all content may cut off the usage.
+    // If the connection is cut after all content, the last usage event may be incomplete.
     if (value === undefined && ending && facts.finished) return { fate: "drop" };
     if (!isObject(value)) return { fate: tellsError(value ?? data) ? "fail" : "drop" };
     try {
@@ -208,16 +208,16 @@ function parsed(data: string): unknown {
   }
 }
 
-/** Observes the data of an event. Text that only looks like content is passed on without being observed. */
+/** Passes the parsed data of an event to `tell`. Skips text that looks like content but can't be parsed. */
 function observe(event: string, tell: (data: unknown) => void): void {
   try {
     tell(JSON.parse(dataOf(event)));
   } catch {
-    // Not JSON.
+    // Text that isn't JSON is not observed.
   }
 }
 
-/** Returns whether the event is one line of data, after at most an event name. */
+/** Returns whether an event consists of one data line, optionally after its name. */
 function oneData(lines: string): boolean {
   if (!lines.includes("\n") && !lines.includes("\r")) return true;
   const [first = "", second, ...more] = lines.split(lineEnd);

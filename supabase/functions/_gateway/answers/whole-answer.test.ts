@@ -6,7 +6,7 @@ import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import { readWholeAnswer } from "./whole-answer.ts";
 
-/** Returns a provider that writes these pieces, then ends its answer or stays silent. */
+/** Returns a provider that writes the given pieces and then ends its answer or stays silent. */
 function answering(pieces: readonly Uint8Array[], then: "ends" | "is silent" = "ends") {
   const left = [...pieces];
   const read = vi.fn(async () => left.shift() ?? (then === "ends" ? undefined : new Promise<never>(() => {})));
@@ -29,7 +29,7 @@ const bytes = new TextEncoder().encode(text);
 const marked = new Uint8Array([0xef, 0xbb, 0xbf, ...bytes]);
 
 describe("Answers in UTF-8", () => {
-  test("an answer reads the same wherever it is cut, with or without a byte order mark", async () => {
+  test("an answer reads the same wherever it is split into chunks, with or without a byte order mark", async () => {
     for (const whole of [bytes, marked]) {
       for (let at = 0; at <= whole.length; at++) {
         const pieces = [whole.slice(0, at), whole.slice(at)].filter((piece) => piece.length > 0);
@@ -40,7 +40,7 @@ describe("Answers in UTF-8", () => {
     }
   });
 
-  test("keeps a byte order mark within an answer's text, even at the start of a piece", async () => {
+  test("keeps a byte order mark within an answer's text, even at the start of a chunk", async () => {
     const at = Buffer.from(bytes).indexOf(Buffer.from("\uFEFF"));
     expect((await readChat(answering([bytes.slice(0, at), bytes.slice(at)]))).text).toBe(text);
   });
@@ -77,7 +77,7 @@ describe("Output of an answer without usage", () => {
     expect(await readUse(saying("Hello there", {}, { logprobs }))).toMatchObject(estimated);
   });
 
-  test("estimates the output if the stated usage is all zeros, keeping any input that is stated", async () => {
+  test("estimates an answer's output if the stated output is zero, and keeps a stated input count", async () => {
     const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
     const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
     expect(await readUse(saying("Hello there", { usage }))).toMatchObject(estimated);
@@ -88,7 +88,7 @@ describe("Output of an answer without usage", () => {
     expect(await readUse(saying("", { usage }))).toMatchObject({ basis: "final", usage: { input_tokens: 0 } });
   });
 
-  test("marks an estimated output that exceeds twice the output limit", async () => {
+  test("marks an estimated output of more than twice the output limit as above the limit", async () => {
     expect(await readUse(saying("x".repeat(80)))).not.toHaveProperty("marks");
     expect(await readUse(saying("x".repeat(81)))).toMatchObject({ marks: ["above_output_limit"] });
   });

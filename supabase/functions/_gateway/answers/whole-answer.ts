@@ -11,16 +11,16 @@ import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { countsAll, type StreamReader } from "./stream-reader.ts";
 
-/** Any answer within the output limit is smaller. */
+/** The largest accepted answer. The output limits keep real answers smaller. */
 const maxAnswerBytes = 32 * 1024 * 1024;
 
-/** A non-streamed answer: its original text, its parsed value, and what it used. */
+/** A non-streamed answer with its original text, its parsed value and its usage. */
 export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; said?: () => SaidTexts };
 
 /**
- * Reads a whole, non-streamed answer.
- * @throws ProviderFailure if it isn't an answer of the surface. The provider may still have charged for it; a stream
- * sent instead may state how much.
+ * Reads a non-streamed answer.
+ * @throws ProviderFailure if it isn't an answer of the surface. The provider may still have charged for it. If it is a
+ * stream, its stated usage is charged.
  */
 export async function readWholeAnswer<Request extends Asked>(
   answer: ProviderAnswer,
@@ -29,7 +29,7 @@ export async function readWholeAnswer<Request extends Asked>(
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
   const first = await firstOf(answer);
-  // A web page from a proxy or a wrong address: no model was called.
+  // An HTML page comes from a proxy or a wrong address, so no model was called.
   if (first && beginOf(first) === lessThan) throw new ProviderFailure("invalid_answer", { mayHaveCharged: false });
   if (first && createReader && beginsStream(first)) {
     const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
@@ -49,7 +49,10 @@ export async function readWholeAnswer<Request extends Asked>(
   return { text, value, use, said: read.said };
 }
 
-/** Returns what a whole answer used, as stated. Zeros next to content are a placeholder, so the usage is estimated. */
+/**
+ * Returns what a whole answer used, as stated. Estimates the usage if it is all zeros although the answer has content,
+ * since the zeros are a placeholder.
+ */
 function chargedUse(
   { usage, output, servedTier }: WholeAnswer,
   { text, route, call }: { text: string; route: number; call: Pick<AdmittedCall, "inputEstimate" | "usageLimits"> },
@@ -82,7 +85,8 @@ export function statedInWhole(
 }
 
 /**
- * Returns the first piece that isn't blank, since blanks don't show what follows, with any byte order mark before it.
+ * Returns the first piece with more than whitespace, preceded by any byte order mark that came earlier. Whitespace
+ * doesn't show what follows.
  */
 async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   let size = 0;
@@ -105,8 +109,8 @@ const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, ...markBytes]);
 const isBlank = (byte: number) => blankBytes.has(byte);
 
 /**
- * Returns whether the first bytes of an answer may begin a stream: an event, unlike the answer's JSON, never begins
- * with a brace.
+ * Returns whether the first bytes of an answer may begin a stream. A JSON answer begins with a brace, and an event
+ * never does.
  */
 function beginsStream(bytes: Uint8Array): boolean {
   return beginOf(bytes) !== openBrace;
@@ -117,8 +121,8 @@ function beginOf(bytes: Uint8Array): number | undefined {
 }
 
 /**
- * Reads the usage stated in a stream that isn't passed on. The usage is valid however the stream ends.
- * @throws ProviderFailure if it ends before its usage, or ClientLeft
+ * Reads the usage stated in a stream that isn't passed on. The usage is valid even if the stream fails afterwards.
+ * @throws ProviderFailure if the stream ends before its usage, or ClientLeft
  */
 async function statedUse(
   answer: ProviderAnswer,
@@ -149,7 +153,10 @@ async function statedUse(
   }
 }
 
-/** Returns an answer's text with `platform` added; nothing else is serialized again. */
+/**
+ * Returns an answer's text with `platform` added. Leaves the rest of the text unchanged unless it has a `platform`
+ * member.
+ */
 export function withPlatform({ text, value }: ReadAnswer, platform: Record<string, unknown>): string {
   if ("platform" in value) return JSON.stringify({ ...value, platform });
   const openEnded = text.trimEnd().slice(0, -1);
@@ -159,7 +166,7 @@ export function withPlatform({ text, value }: ReadAnswer, platform: Record<strin
 /** Stateless between uses, so one instance serves all answers. */
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Returns the whole text. Rejects invalid UTF-8 as soon as it arrives. There is nearly always just one piece. */
+/** Reads the whole text of an answer. Rejects invalid UTF-8 as soon as it arrives. */
 async function readText(answer: ProviderAnswer, first: Uint8Array): Promise<string> {
   let decoder: TextDecoder | undefined;
   let text = wholeText(first);
@@ -171,14 +178,14 @@ async function readText(answer: ProviderAnswer, first: Uint8Array): Promise<stri
   for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
     size += bytes.byteLength;
     if (size > maxAnswerBytes) refuse(answer);
-    // A byte order mark after the beginning is part of the text.
+    // Only a byte order mark at the beginning is removed. Later ones are part of the text.
     decoder ??= new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     text += decode(answer, decoder, bytes);
   }
   return decoder ? text + decode(answer, decoder) : text;
 }
 
-/** Returns undefined if the text ends within a character or is not UTF-8. */
+/** Decodes bytes as a complete text. Returns undefined if they end within a character or are not UTF-8. */
 function wholeText(bytes: Uint8Array): string | undefined {
   try {
     return utf8.decode(bytes);
@@ -187,7 +194,7 @@ function wholeText(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** @param bytes the next bytes; absent at the end */
+/** @param bytes the next bytes, or undefined at the end */
 function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array): string {
   try {
     return decoder.decode(bytes, { stream: bytes !== undefined });
@@ -196,13 +203,13 @@ function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array
   }
 }
 
-/** Cancels the provider call, since no further bytes are needed. */
+/** Rejects the answer and cancels the provider call, since no further bytes are needed. */
 function refuse(answer: ProviderAnswer): never {
   answer.cancel();
   throw invalidAnswer();
 }
 
-/** Rejects text that is not JSON, and JSON nested too deeply to be serialized again. */
+/** Runs a parser. Rejects text that is not JSON, and JSON nested too deeply to be serialized again. */
 function orUnusable<Value>(read: () => Value): Value {
   try {
     return read();

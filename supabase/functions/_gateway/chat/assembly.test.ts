@@ -14,7 +14,7 @@ const chunk = (index: number, delta: object, logprobs: object | null, finish_rea
   choices: [{ index, delta, logprobs, finish_reason }],
 });
 
-test("keeps a streamed chat with its log probabilities, and replays both", () => {
+test("stores and replays a streamed chat with its log probabilities", () => {
   const assembly = createAssembly();
   for (const each of [
     chunk(0, { role: "assistant", content: "" }, null),
@@ -44,7 +44,7 @@ test("keeps logprobs null if the stream has none", () => {
   expect(assembly.answer()?.value).toMatchObject({ choices: [{ logprobs: null }] });
 });
 
-test("leaves out oversized log probabilities so that the answer can be kept", () => {
+test("leaves out oversized log probabilities so that the answer can be stored", () => {
   const assembly = createAssembly();
   const many = Array.from({ length: 100 }, () => ({ ...entry("x"), top_logprobs: Array(20).fill(entry("y")) }));
   const bytes = JSON.stringify(many).length;

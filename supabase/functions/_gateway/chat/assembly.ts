@@ -25,9 +25,9 @@ const chunkShape = z.looseObject({
 type Logprobs = { content: unknown[] | null; refusal: unknown[] | null };
 type Choice = { message: Record<string, unknown>; finish: string | null; logprobs?: Logprobs | undefined };
 
-/** Larger answers are not assembled. */
+/** Larger answers are not assembled, so they can't be stored or replayed. */
 const maxCharacters = 4 * 1024 * 1024;
-/** Log probabilities beyond this are left out, so that the text can still be kept. */
+/** Log probabilities above this size are left out, so that the text can still be stored. */
 const maxProbabilities = (3 / 4) * maxKept;
 
 /** Assembles the chunks of a streamed chat into its non-streamed form. */
@@ -36,7 +36,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
   let name: { id: string; created: number; model: string } | undefined;
   let usage: Record<string, unknown> | undefined;
   let characters = 0;
-  /** Characters of the log probabilities so far. */
+  /** The size of the log probabilities so far, in characters. */
   let probabilities = 0;
 
   function take(data: unknown): void {

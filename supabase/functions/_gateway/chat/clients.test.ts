@@ -26,7 +26,7 @@ const refusal = (body: object) => {
 
 describe("Requests that could change the bill", () => {
   // "processed with the service tier configured in the Project settings": openai-node, completions.ts, `service_tier`.
-  test("a chat gets OpenAI's default tier if the client leaves the tier to the project", () => {
+  test("sends OpenAI the tier `default` instead of `auto`, which would let the project's settings decide", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
 
@@ -37,7 +37,7 @@ describe("Requests that could change the bill", () => {
     "HTTPS://example.com/a.pdf",
     "gs://bucket/a.pdf",
     "//example.com/a.pdf",
-  ])("refuses an address as a file's content: %s", (file_data) => {
+  ])("refuses a URL as a file's content: %s", (file_data) => {
     expect(refusal(user({ type: "file", file: { filename: "a.pdf", file_data } }))).toMatchObject({ status: 400 });
   });
 
@@ -49,7 +49,7 @@ describe("Requests that could change the bill", () => {
     },
   );
 
-  // https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig has `mode`, as responses do.
+  // The page https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig documents `mode`.
   test("leaves out OpenRouter's reasoning mode, because it generates several answers", () => {
     const reasoning = { effort: "high", mode: "pro" };
     const body = { ...hello, reasoning };
@@ -57,7 +57,8 @@ describe("Requests that could change the bill", () => {
   });
 });
 
-// github.com/vllm-project/vllm/pull/25794: `chat_template` is a template that the server runs, `tokenize` blocks it.
+// The server runs the template in `chat_template`, and `tokenize` occupies the server:
+// github.com/vllm-project/vllm/pull/25794.
 describe("chat_template_kwargs", () => {
   test.for(["chat_template", "tokenize"])("chat_template_kwargs is sent without %s", (name) => {
     const body = { ...hello, chat_template_kwargs: { enable_thinking: false, [name]: "{{ 1 }}" } };
@@ -73,7 +74,8 @@ describe("chat_template_kwargs", () => {
 describe("Requests that real clients send", () => {
   const call = { id: "t1", type: "function", function: { name: "look", arguments: "{}" } };
 
-  // github.com/64bit/async-openai/issues/568, github.com/VectifyAI/OpenKB/issues/242 (OpenAI Agents SDK).
+  // Tool results with images: github.com/64bit/async-openai/issues/568, github.com/VectifyAI/OpenKB/issues/242 (OpenAI
+  // Agents SDK).
   test.for([
     { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } },
     { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" } },
@@ -93,8 +95,8 @@ describe("Requests that real clients send", () => {
     for (const name of ["tools", "tool_choice", "parallel_tool_calls"]) expect(body).not.toHaveProperty(name);
   });
 
-  // https://docs.mistral.ai/inference/conversations/reasoning: `thinking` is a part of the message that goes back.
-  test("sends Mistral its reasoning in the original message part", () => {
+  // Clients return the `thinking` part with the message: https://docs.mistral.ai/inference/conversations/reasoning
+  test("returns Mistral's reasoning to Mistral in its original message part", () => {
     const thinking = { type: "thinking", thinking: [{ type: "text", text: "Six times seven." }], closed: true };
     const said = { role: "assistant", content: [thinking, { type: "text", text: "42" }] };
     const messages = [...hello.messages, said, ...hello.messages];
@@ -102,12 +104,12 @@ describe("Requests that real clients send", () => {
   });
 
   // "reasoning_effort must be one of none or default": github.com/earendil-works/pi/issues/1745.
-  test("accepts Groq's default reasoning effort", () => {
+  test("accepts the reasoning effort `default` for Groq", () => {
     expect(sent({ ...hello, reasoning_effort: "default" }, kinds.groq).reasoning_effort).toBe("default");
   });
 
   // "The 'metadata' parameter is only allowed when 'store' is enabled": github.com/QwenLM/qwen-code/issues/243.
-  test("sends OpenAI no metadata, which it only accepts with storage", () => {
+  test("doesn't send metadata to OpenAI, which accepts it only with storage enabled", () => {
     expect(sent({ ...hello, metadata: { a: "b" }, store: false })).not.toHaveProperty("metadata");
   });
 });
@@ -118,7 +120,7 @@ describe("Refusals say what to do, with the code that docs/gateway.md names", ()
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
   });
 
-  test("refuses a result with the old role `function`, and says what to do", () => {
+  test("refuses a tool result with the deprecated role `function`, and says what to do", () => {
     const messages = [...hello.messages, { role: "function", name: "add", content: "5" }];
     expect(refusal({ model: "m", messages })).toMatchObject({ message: expect.stringContaining("tool") });
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
@@ -131,7 +133,7 @@ describe("A tool's schema keeps its numbers", () => {
   test.for([
     ["a member occurs twice in another object", '"user","role":"user"', '{"maximum":9223372036854775807}'],
     ["it has a member named toJSON", '"user"', '{"toJSON":"x","maximum":9223372036854775807}'],
-  ] as const)("a tool's schema keeps its numbers if %s", ([, role, parameters]) => {
+  ] as const)("a tool's schema keeps its numbers as written if %s", ([, role, parameters]) => {
     const messages = `[{"role":${role},"content":"hello"}]`;
     const tools = `[{"type":"function","function":{"name":"f","parameters":${parameters}}}]`;
     const body = parseWithSource(`{"model":"m","messages":${messages},"tools":${tools}}`) as object;

@@ -21,7 +21,7 @@ test("returns a message with tool calls to the provider unchanged", () => {
   });
 });
 
-// GLM sends null for no arguments (https://github.com/braintrustdata/braintrust-sdk-javascript/pull/1061).
+// GLM sends null for a call without arguments (https://github.com/braintrustdata/braintrust-sdk-javascript/pull/1061).
 test.for<[object, object]>([
   [
     { id: "t", function: { name: "current_time", arguments: null } },

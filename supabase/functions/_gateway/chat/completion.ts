@@ -18,13 +18,14 @@ const chunkShape = z.looseObject({
 export type Chunk = z.infer<typeof chunkShape>;
 
 /**
- * What an event says about its stream; its chunk if the stream continues; and whether its data was corrected in place.
+ * The result of reading an event, with its chunk if the stream continues. `corrected` is true if the chunk was changed
+ * in place.
  */
 type ReadChunk = Reading & { chunk?: Chunk; corrected?: boolean };
 
 /**
- * Returns a reader of the usage, errors and finish reasons in a stream's chunks.
- * @param choices how many were requested
+ * Returns a function that reads usage, errors and finish reasons from the chunks of a stream.
+ * @param choices the number of requested choices
  */
 export function createChunkReader({
   choices: asked,
@@ -42,7 +43,7 @@ export function createChunkReader({
     const usage = readChatUsage(chunk, usageLimits);
     if (choices ? hasError(chunk) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
     const statesUsage = usage !== undefined || isPresent(chunk.usage);
-    // Some providers send their own events, such as {"type":"ping"}, on which standard clients fail.
+    // Drops events that are not chunks, such as {"type":"ping"}, because standard clients fail on them.
     if (!choices && !statesUsage) return { fate: "drop" };
     for (const choice of choices ?? []) {
       if (isObject(choice) && isFinish(choice.finish_reason)) finished.add(choice.index ?? 0);
@@ -56,7 +57,7 @@ export function createChunkReader({
       usageIsFinal,
       servedTier: readTier(chunk),
       finished: finished.size >= asked,
-      // Azure's first chunk only has the prompt's filter results.
+      // Azure's first chunk has no choices, only the prompt's filter results.
       content: Boolean(choices?.length),
     };
   };
@@ -89,12 +90,15 @@ const message = z.looseObject({
 });
 const firstChoice = z.looseObject({ choices: z.array(z.looseObject({ message: z.unknown() })).min(1) });
 
-/** Returns the first message of a whole chat completion and the tools it calls; empty if it has none. */
+/**
+ * Returns the first message of a whole chat completion and the tool calls in it. Both are empty if the message is
+ * missing.
+ */
 export function readMessage(answer: unknown): Turn {
   return turnOf(firstChoice.safeParse(answer).data?.choices[0]?.message);
 }
 
-/** Returns an assistant's message, which goes back to the provider unchanged, and the tools it calls. */
+/** Returns an assistant's message, which is sent back to the provider unchanged, and the tool calls in it. */
 export function turnOf(value: unknown): Turn {
   const { success, data } = message.safeParse(value);
   if (!success) return { said: [], toolCalls: [] };
@@ -114,7 +118,7 @@ const chatChoices = z.looseObject({
   ),
 });
 
-/** Returns the texts in a whole chat completion's choices, leaving out choices that call functions. */
+/** Returns the texts in the choices of a whole chat completion, leaving out choices that call functions. */
 export function saidInChat(value: unknown): SaidTexts {
   const choices = chatChoices.safeParse(value).data?.choices ?? [];
   return choices.flatMap(({ message }) => (message.tool_calls?.length ? [] : [message.content ?? null]));
@@ -123,7 +127,7 @@ export function saidInChat(value: unknown): SaidTexts {
 type Holder = Record<string, unknown>;
 
 /**
- * Returns the usages that a completion or a chunk states, the one in OpenAI's place last. Groq may put it into
+ * Returns the usage objects in a completion or a chunk, with the one in OpenAI's place last. Groq may put usage into
  * `x_groq`, Moonshot into the choice that finishes, llama.cpp into `timings`, and Ollama's own API into the answer
  * itself.
  */
@@ -150,7 +154,7 @@ export function readChatUsage(holder: Holder, limits: UsageLimits): StatedUsage 
   return usage && servedTier !== undefined ? { ...usage, servedTier } : usage;
 }
 
-/** Returns the usage of a chunk as stated, or the earlier one if this is all zeros. */
+/** Returns the usage of a chunk as stated, or the earlier usage if the chunk's counts are all zero. */
 export function usageToShow(earlier: Holder | undefined, chunk: Holder): Holder | undefined {
   const hasCounts = (usage: Holder) => Object.values(readStatedCounts(usage)).some((count) => count > 0);
   const usages = usagesIn(chunk);

@@ -15,7 +15,7 @@ const createReader = ({ usageAsked = false, usageLimits = limits, choices = 1 } 
   createChatReader({ usageAsked, usageLimits, choices, unnamed: { id: "run", model: "m" } });
 const platform = { run_id: "r", usage: { input_tokens: 7, output_tokens: 5 } };
 
-/** Feeds a stream in pieces and joins the output. */
+/** Feeds a stream to a reader in the given pieces and joins the output. */
 function scan(pieces: Uint8Array[], options: Parameters<typeof createReader>[0] = {}) {
   const scanner = createReader(options);
   const passed = [...pieces.flatMap((piece) => scanner.push(piece)), ...scanner.end()];
@@ -29,7 +29,9 @@ const body = [
   'data: {"choices":\r\ndata: []}\r\n\r\n',
   content("end"),
 ];
-/** What clients receive. Older SDKs fail on a blank line that follows no data, so that line is left out. */
+/**
+ * What clients receive. A keepalive comment replaces the first event, which has no data and would make older SDKs fail.
+ */
 const shown = [": keepalive\n", ...body.slice(1)];
 const whole = [...body, usageChunk, "data: [DONE]\n\n", content("never")].join("");
 
@@ -43,7 +45,7 @@ describe("Scanner", () => {
     }
   });
 
-  test("the scanner returns the same for pieces of any size, down to single bytes", () => {
+  test("the scanner returns the same text for pieces of any size, down to single bytes", () => {
     const bytes = encoder.encode(whole);
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 97 }), { minLength: 1, maxLength: 60 }), (sizes) => {
@@ -59,7 +61,7 @@ describe("Scanner", () => {
     expect(scan([...bytes].map((byte) => Uint8Array.of(byte))).text).toBe(shown.join(""));
   });
 
-  test("the scanner never delays a complete event until the next one", () => {
+  test("the scanner never holds a complete event back until the next one arrives", () => {
     const scanner = createReader();
     for (const [at, each] of body.entries()) {
       expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(shown[at]);
@@ -77,7 +79,7 @@ describe("Scanner", () => {
     expect(text).toHaveLength(content("first").length + bytes.length);
   });
 
-  test("the scanner returns the same bytes if a piece consists of whole events", () => {
+  test("the scanner passes on a piece of whole events without copying it", () => {
     const scanner = createReader();
     scanner.push(encoder.encode(content("first")));
     const piece = encoder.encode(content("a") + content("b"));
@@ -95,7 +97,7 @@ describe("Usage", () => {
     expect(stream(content("a"), usageChunk, content("b"))).toMatchObject({ usage: { counts }, usageIsFinal: false });
   });
 
-  test("usage of zero next to content is a placeholder", () => {
+  test("usage of zero in a chunk with content is a placeholder", () => {
     const zeros = { prompt_tokens: 0, completion_tokens: 0 };
     const placeholder = event(chunk({ choices: [{ index: 0, delta: { content: "a" } }], usage: zeros }));
     expect(stream(placeholder, placeholder).usage).toBeUndefined();
@@ -145,7 +147,7 @@ describe("Usage", () => {
     expect(stream(content("a"), event(chunk({ choices: [], usage }))).usage).toBeUndefined();
   });
 
-  test("usage is capped at the context window, and marked if it was above", () => {
+  test("usage above the context window is capped at the window and marked", () => {
     const usageOf = (prompt_tokens: number, completion_tokens: number) => {
       const { usage } = stream(
         content("a"),
@@ -158,7 +160,7 @@ describe("Usage", () => {
     expect(usageOf(1_000, 1_001)).toEqual([1_000, 1_000, ["above_output_limit", "above_context_window"]]);
   });
 
-  test("estimates usage from the bytes of the events' texts, wherever they are cut", () => {
+  test("estimates usage from the text in a stream's events, wherever the stream is split", () => {
     const estimate = (...texts: string[]) => stream(content(""), ...texts.map(content)).guessedOutputTokens;
     expect(estimate("Hello there")).toBe(3);
     expect(estimate(..."Hello there")).toBe(3);
@@ -169,7 +171,7 @@ describe("Usage", () => {
     expect(estimate('\n"\\'.repeat(40))).toBe(30);
   });
 
-  test("estimates the same usage for text with escaped characters", () => {
+  test("estimates the same usage for text whether or not its characters are escaped", () => {
     const escaped = content("Grüße 🦊 ".repeat(10)).replace(
       /[^\0-\x7f]/g,
       (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -186,20 +188,20 @@ describe("Usage", () => {
     expect(stream(content(""), zeros)).toMatchObject({ usageIsFinal: true });
   });
 
-  test("estimates usage for an event of the largest size", () => {
+  test("estimates usage for an event of the maximum size", () => {
     for (const text of ["x".repeat(15_000_000), "\n".repeat(7_500_000)]) {
       expect(stream(content(""), content(text)).guessedOutputTokens).toBe(text.length / 4);
     }
   });
 
-  test("estimates usage from tool arguments and reasoning, too", () => {
+  test("includes tool arguments and reasoning in the estimated usage", () => {
     const call = { index: 0, function: { arguments: "x".repeat(40) } };
     const delta = { content: null, reasoning_content: "x".repeat(8), tool_calls: [call] };
     expect(stream(content(""), event(chunk({ choices: [{ index: 0, delta }] }))).guessedOutputTokens).toBe(12);
   });
 });
 
-/** Returns the last event of a stream, and what follows it. */
+/** Returns the data of a stream's last event, and the lines after it. */
 function completionOf(stream: string, options: Parameters<typeof createReader>[0] = {}): [unknown, string[]] {
   const reader = createReader(options);
   reader.push(encoder.encode(stream));
@@ -209,8 +211,9 @@ function completionOf(stream: string, options: Parameters<typeof createReader>[0
 }
 
 /**
- * Usage is sent once, last: openai-java 4's ChatCompletionAccumulator ignores the choices of a chunk with usage and
- * throws on any later chunk. In OpenAI's reference, the usage chunk has empty choices if `include_usage` is set.
+ * The client gets usage only in the last event, because openai-java 4's ChatCompletionAccumulator ignores the choices
+ * of a chunk with usage and throws on any later chunk. As in OpenAI's reference, the last event has empty choices if
+ * `include_usage` is set.
  */
 describe("Last event", () => {
   const usage = { prompt_tokens: 3, completion_tokens: 2 };
@@ -236,7 +239,7 @@ describe("Last event", () => {
     expect(last).toMatchObject({ usage: { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 } });
   });
 
-  test("only the last event has usage, even if the provider sends it earlier", () => {
+  test("only the last event has usage, even if the provider sends usage earlier", () => {
     const choices = [{ index: 0, delta: {}, finish_reason: "stop" }];
     const { text } = scan([encoder.encode(content("a") + event(chunk({ choices, usage })))]);
     expect(text).toBe(content("a") + event(chunk({ choices })));
@@ -263,7 +266,7 @@ describe("Tool calls", () => {
     expect(scan([encoder.encode(events.join(""))]).text).toBe(content("x") + call("a", 0) + call("b", 1));
   });
 
-  test("tool calls pass without the usage stated in the same chunk", () => {
+  test("passes tool calls on without the usage stated in the same chunk", () => {
     const usage = { prompt_tokens: 3, completion_tokens: 2 };
     const counted = call("b", 0).replace(/\}\n\n$/, `,"usage":${JSON.stringify(usage)}}\n\n`);
     const { text, facts } = scan([encoder.encode(call("a", 0) + counted)]);
@@ -281,7 +284,7 @@ test.for([
   "event: ping\n\n",
   "event: ping\ndata:\n\n",
   "data: \n\n",
-])("turns the event %j, which has no data, into a line that ends no event", (silent) => {
+])("replaces %j, an event without data, with a keepalive comment", (silent) => {
   const { text, facts } = scan([encoder.encode(silent + content("a") + silent + content("b"))]);
   expect(text).toBe(`: keepalive\n${content("a")}: keepalive\n${content("b")}`);
   expect(facts).toMatchObject({ failed: false, events: 2 });
@@ -345,7 +348,7 @@ describe("Events that are not chunks", () => {
   });
 });
 
-// https://learn.microsoft.com/azure/ai-services/openai/concepts/content-filter: the first chunk has no choices.
+// Azure's first chunk has no choices: https://learn.microsoft.com/azure/ai-services/openai/concepts/content-filter
 test("passes a chunk with empty choices, which does not count as content", () => {
   const filtered = event(chunk({ id: "", choices: [], prompt_filter_results: [{ prompt_index: 0 }] }));
   expect(scan([encoder.encode(filtered + content("a"))])).toMatchObject({
@@ -360,7 +363,7 @@ describe("Streams without [DONE]", () => {
     event(chunk({ choices: [{ index, delta: {}, finish_reason }] }));
   const isDone = (events: string, choices = 1) => scan([encoder.encode(events)], { choices }).facts.done;
 
-  test("a stream without [DONE] is done if every choice has finished or its usage is final", () => {
+  test("a stream without [DONE] is complete if every choice has finished or the stated usage is final", () => {
     expect(isDone(content("a"))).toBe(false);
     expect(isDone(content("a") + finish(0, null) + finish(0, ""))).toBe(false);
     expect(isDone(content("a") + finish(0))).toBe(true);
@@ -387,16 +390,16 @@ describe("Streams without [DONE]", () => {
     ["error", true],
     ["", false],
     [null, false],
-    // DashScope sends this until the end: https://help.aliyun.com/zh/model-studio/qwen-api-reference
+    // DashScope sends "null" until the choice ends: https://help.aliyun.com/zh/model-studio/qwen-api-reference
     ["null", false],
-  ] as const)("a stream without [DONE] is done after the finish reason %j: %s", ([reason, done]) => {
+  ] as const)("a stream without [DONE] is complete after the finish reason %j: %s", ([reason, done]) => {
     expect(isDone(content("a") + finish(0, reason))).toBe(done);
     const choices = [{ index: 0, delta: { content: "b" }, finish_reason: reason }];
     expect(isDone(content("a") + event(chunk({ choices })))).toBe(done);
     expect(isDone(event(chunk({ choices })))).toBe(done);
   });
 
-  test("a stream is done if all choices had finished before it was cut within an event", () => {
+  test("a stream that is cut off within an event is complete if all choices had finished before", () => {
     for (const cut of ["data", 'data: {"id":"c1","choices":[],"usa', ": keep", "event: p"]) {
       expect(isDone(content("a") + finish(0) + cut)).toBe(true);
       expect(isDone(content("a") + cut)).toBe(false);
@@ -406,7 +409,7 @@ describe("Streams without [DONE]", () => {
     expect(isDone(`${content("a")}${usageChunk}data: {"id":"c1","choices":[{"del`)).toBe(false);
   });
 
-  test("text in the content does not make a stream done", () => {
+  test("a finish reason quoted in the content does not complete a stream", () => {
     expect(isDone(content("a") + content('{"finish_reason": "stop"}'))).toBe(false);
   });
 });
@@ -477,11 +480,11 @@ describe("Terminators and line endings", () => {
     expect(facts.done).toBe(true);
   });
 
-  test.for([":\r\r", ":\r\r\n", ":x\n:\r\r"])("a large piece with many events in %j is scanned quickly", (silent) => {
+  test.for([":\r\r", ":\r\r\n", ":x\n:\r\r"])("quickly scans a large piece with many repetitions of %j", (silent) => {
     const began = performance.now();
     const { facts } = scan([encoder.encode(`${silent.repeat(200_000)}${usageChunk}data: [DONE]\n\n`)]);
     expect(facts).toMatchObject({ usage: { counts }, done: true });
-    // Searching the whole rest for each event would take a minute.
+    // Searching the rest of the piece again for each event would take a minute.
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 

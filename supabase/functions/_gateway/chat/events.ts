@@ -12,12 +12,12 @@ const telling = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments|input)"\s*:\s*"/g;
 
 /**
- * Reads a stream of chat completion chunks as it passes through. The client gets usage once, in the last event: clients
- * such as openai-java's ChatCompletionAccumulator accept no chunk after it.
+ * Creates a reader for a stream of chat completion chunks. The client gets usage only in the last event, because
+ * clients such as openai-java's ChatCompletionAccumulator accept no chunk after it.
  * @param usageAsked whether the client sent `stream_options.include_usage`
- * @param choices how many were requested
+ * @param choices the number of requested choices
  * @param assembly receives every chunk
- * @param unnamed id and model of the last event if no chunk had them
+ * @param unnamed id and model for the last event if no chunk had them
  */
 export function createChatReader(options: {
   usageAsked: boolean;
@@ -53,10 +53,10 @@ export function createChatReader(options: {
 }
 
 /**
- * Returns the last event of a streamed chat, `response.completed`, and the terminator. If usage was requested, its
- * choices are empty, as OpenAI documents. Otherwise it has one choice, since clients read `chunk.choices[0].delta` of
- * every chunk.
- * @param named.usage as the provider stated it; if it did not, the charged counts are used
+ * Returns the last event of a streamed chat, `response.completed`, and the terminator. If the client requested usage,
+ * the event has empty choices, as OpenAI documents. Otherwise it has one choice, since clients read
+ * `chunk.choices[0].delta` of every chunk.
+ * @param named.usage the usage as the provider stated it; the charged counts are used if it is absent
  */
 export function completedEvent(named: {
   id: string;

@@ -39,13 +39,16 @@ export function chatProviderRequest(
 }
 
 /**
- * Returns the tier to request: `auto` would use the default of the provider's project, which may have another price.
+ * Returns the tier to request. Replaces `auto`, because the default of the provider's project may have another price.
  */
 export function askedTier({ service_tier }: { service_tier?: string }, kind: ProviderKind): string | undefined {
   return service_tier === "auto" || service_tier === undefined ? kind.defaultServiceTier : service_tier;
 }
 
-/** Returns whether a field is only a hint. A service tier with its own price isn't: it changes the bill. */
+/**
+ * Returns whether a provider may ignore a field. A service tier with its own price changes the bill, so it must not be
+ * ignored.
+ */
 function isHint(name: Hint, value: unknown): boolean {
   return name !== "service_tier" || value === "default" || value === undefined;
 }
@@ -71,14 +74,20 @@ function assistantMessage(message: Members, turn: AssistantTurn): Members {
   return { ...kept, tool_calls };
 }
 
-/** Returns the parts that a provider knows, leaving out another provider's thinking; null if nothing else is left. */
+/**
+ * Returns the message parts that a provider's kind accepts, without another provider's thinking parts. Returns null if
+ * none are left.
+ */
 function partsFor({ parts = [] }: AssistantTurn, content: readonly Members[]): readonly Members[] | null {
   const known = content.filter(({ type }) => ["text", "refusal", ...parts].includes(type as string));
   if (known.length === content.length) return content;
   return known.length > 0 ? known : null;
 }
 
-/** Returns the same short id for the same id, so that a call and its result still match. */
+/**
+ * Shortens an id to the length that the kind accepts. The same id always becomes the same short id, so a call and its
+ * result still match.
+ */
 function shortId(id: unknown, { idLength }: AssistantTurn): unknown {
   if (idLength === undefined || typeof id !== "string") return id;
   return id
@@ -87,7 +96,7 @@ function shortId(id: unknown, { idLength }: AssistantTurn): unknown {
     .padStart(idLength, "0");
 }
 
-/** Returns those of the named members that an object has. */
+/** Returns the named members that an object has. */
 function pick(from: Members, names: readonly string[]): Members {
   const picked: Members = {};
   for (const name of names) if (from[name] !== undefined) picked[name] = from[name];

@@ -26,7 +26,7 @@ function refusal(body: object): { code: string; param?: string } {
 }
 
 describe("Maximum cost of a chat", () => {
-  test("assumes 2,048 output tokens unless a limit is set under either name", () => {
+  test("assumes 2,048 output tokens unless max_tokens or max_completion_tokens is set", () => {
     expect(readChat(hello, 100)).toMatchObject({ outputLimit: 2_048, choices: 1, images: 0, inputBytes: 100 });
     expect(readChat({ ...hello, max_tokens: 5 }, 100).outputLimit).toBe(5);
     expect(readChat({ ...hello, max_completion_tokens: 6, n: 8 }, 100)).toMatchObject({ outputLimit: 6, choices: 8 });
@@ -90,7 +90,7 @@ describe("Limits", () => {
   });
 });
 
-describe("Passes offered fields to the provider unchanged", () => {
+describe("Passes supported fields to the provider unchanged", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png", detail: "low" } };
   const sound = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
   const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
@@ -197,7 +197,7 @@ describe("Passes members that clients and providers add to messages", () => {
   });
 });
 
-test("passes numbers, names and order of a tool's schema to the provider unchanged", () => {
+test("passes a tool's schema to the provider with its numbers, names and order unchanged", () => {
   const schema =
     '{"type":"object","properties":{"2":{"maximum":9223372036854775807,"minimum":1e400},"1":{"default":1.0},"__proto__":{"const":null}}}';
   const body = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":${schema}}}}`;
@@ -211,7 +211,7 @@ test("passes numbers, names and order of a tool's schema to the provider unchang
   }
 });
 
-test("passes numbers, names and order of messages, parts and calls to the provider unchanged", () => {
+test("passes messages, parts and calls to the provider with their numbers, names and order unchanged", () => {
   const messages =
     '[{"role":"user","content":[{"type":"text","text":"t","at":1e400}],"2":1,"1":0},' +
     '{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},' +
@@ -251,15 +251,18 @@ describe("Members that the gateway doesn't define", () => {
     expect(sent(chat, kinds.openai)).toEqual(sent(readChat(hello, 100), kinds.openai));
   });
 
-  test.for(Object.entries(kinds))("the kind %s passes no member that chats define or refuse", ([, { passes = [] }]) => {
-    expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
-  });
+  test.for(Object.entries(kinds))(
+    "the provider kind %s passes on no extra member that the chat schema defines or refuses",
+    ([, { passes = [] }]) => {
+      expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
+    },
+  );
 });
 
 describe("Tools that a provider would run", () => {
   const add = { type: "function", function: { name: "add" } };
   test.for(["web_search", "web_search_preview", "mcp", "code_interpreter", "file_search", "image_generation"])(
-    "leaves out the tool %s by name and keeps other tools",
+    "leaves out the tool %s, reports it, and keeps other tools",
     (type) => {
       const chat = readChat({ ...hello, tools: [{ type, x: 1 }, add], tool_choice: "required" }, 100);
       expect(chat.ignored).toEqual([type]);
@@ -268,7 +271,7 @@ describe("Tools that a provider would run", () => {
   );
 
   test("leaves out all tool settings if no tools remain", () => {
-    // Clients run their own tool_search in responses only.
+    // Only the responses API lets clients run tool_search themselves.
     const tools = [{ type: "web_search" }, { type: "tool_search", execution: "client" }];
     const chat = readChat({ ...hello, tools, tool_choice: "auto", parallel_tool_calls: false }, 100);
     expect(chat.ignored).toEqual(["web_search", "tool_search"]);
@@ -287,7 +290,7 @@ describe("Custom tools", () => {
       type: "allowed_tools",
       allowed_tools: { mode: "required", tools: [{ type: "custom", custom: { name: "run" } }] },
     },
-  ])("custom tools reach the provider with their calls and the choice %j", (tool_choice) => {
+  ])("custom tools, their calls and the tool choice %j reach the provider", (tool_choice) => {
     const messages = [
       ...hello.messages,
       { role: "assistant", content: null, tool_calls: [call] },
@@ -373,7 +376,7 @@ describe("Null counts as absent", () => {
   });
 });
 
-// vLLM reads the media of any part that has a `uuid`, and media that it stored under that uuid:
+// vLLM reads the media of any part with a `uuid`, including media that it has stored under that uuid:
 // https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/chat_utils.py, _parse_chat_message_content_mm_part
 describe("Refuses media that would not be counted or may belong to another tenant", () => {
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
@@ -395,7 +398,7 @@ describe("Refuses media that would not be counted or may belong to another tenan
     expect(refusal({ ...hello, messages: [{ role, content: [part] }] })).toEqual({ code: "invalid_request", param });
   });
 
-  test("refuses media named by file id, with its own error code", () => {
+  test("refuses media given by file id, with a separate error code", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "t", file_id: "file-1" }] }];
     const param = "messages.0.content.0.file_id";
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param });
@@ -454,7 +457,7 @@ describe("The gateway's own tools", () => {
   const serverTools = (fields: object) => readChat({ ...hello, ...fields }, 100).serverTools;
   const tool = { type: "function", function: { name: "weather" } };
 
-  test("the gateway's own tools can be requested in either spelling, with 4 steps by default", () => {
+  test("the gateway's own tools can be requested in `tools` or in `platform`, with 4 steps by default", () => {
     expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
     expect(serverTools({ tools: ["calculator", "calculator"], max_steps: 8 })).toEqual({
       maxSteps: 8,
@@ -476,7 +479,7 @@ describe("The gateway's own tools", () => {
   });
 
   test.for(["auto", "required"] as const)(
-    "the gateway's own tools are unaffected by an additional empty list of tools: %s",
+    "an empty `tools` list does not affect the gateway's own tools or tool_choice %s",
     (tool_choice) => {
       const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
       expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
@@ -515,7 +518,7 @@ describe("The gateway's own tools", () => {
 });
 
 describe("The provider's body", () => {
-  test("the provider's body has the provider's model and the reserved limit, in the field that its kind uses", () => {
+  test("the provider's body names the provider's model, and the reserved output limit in the field that the provider's kind uses", () => {
     const body = { messages: hello.messages, model: "upstream" };
     expect(sent(readChat(hello, 100))).toEqual({ ...body, max_tokens: 2_048 });
     expect(sent(readChat({ ...hello, max_completion_tokens: 9 }, 100))).toEqual({ ...body, max_tokens: 9 });
@@ -523,7 +526,7 @@ describe("The provider's body", () => {
     expect(toOpenai).toEqual({ ...body, max_completion_tokens: 9, service_tier: "default" });
   });
 
-  test("a stream requests usage if the kind accepts stream_options, and passes only options that the kind supports", () => {
+  test("a stream requests usage if the provider's kind accepts stream_options, and passes on only options that the kind supports", () => {
     for (const stream_options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: false }]) {
       const chat = readChat({ ...hello, stream: true, stream_options }, 100);
       const expected = { ...stream_options, include_usage: true };
@@ -533,7 +536,7 @@ describe("The provider's body", () => {
     }
   });
 
-  test("separates the caches of workspaces", () => {
+  test("separates the prompt caches of different workspaces", () => {
     const chat = readChat({ ...hello, prompt_cache_key: "k" }, 100);
     expect(sent(chat).prompt_cache_key).toBe(`${workspaceId}:k`);
     const none = readChat({ ...hello, prompt_cache_key: null, safety_identifier: null }, 100);

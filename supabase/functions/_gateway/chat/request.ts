@@ -13,20 +13,20 @@ import { estimateInput } from "../usage/estimate.ts";
 import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
-/** What a chat requests, and its maximum cost. */
+/** A parsed chat request, with what its maximum cost depends on. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
-/** OpenAI's name for the output limit, and the one that older clients use. */
+/** OpenAI's name for the output limit, and its older name. */
 const limitNames = ["max_completion_tokens", "max_tokens"] as const;
 
-/** The fields sent to a provider. The gateway's own fields have already been read. */
+/** The request fields that can be sent to a provider, without the gateway's own fields. */
 type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
   messages: readonly object[];
   tools?: readonly object[];
 };
 
 /**
- * Checks a parsed body against the allow-list.
+ * Validates a parsed body against the supported fields.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readChat(value: unknown, bodyBytes: number): Chat {
@@ -84,7 +84,7 @@ function allowedTools({ tool_choice: choice }: ChatRequest) {
   return typeof choice === "object" && choice.type === "allowed_tools" ? choice.allowed_tools.tools : undefined;
 }
 
-/** Returns the contents of the messages by kind; `mediaBytes` of the body are not text. */
+/** Returns the texts and media in the messages. `mediaBytes` is the part of the body that is not text. */
 function readInput({ messages }: ChatRequest) {
   const texts: string[] = [];
   let [images, imageTokensInAll, seconds, mediaBytes] = [0, 0, 0, 0];

@@ -23,7 +23,7 @@ import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
 
-// Unlisted members pass to the provider: clients return messages as providers wrote them.
+// Unlisted members pass to the provider, because clients return messages as the provider sent them.
 const textPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.looseObject({
   type: z.literal("image_url"),
@@ -53,7 +53,10 @@ const assistantPart = nullIsAbsent(
   z.discriminatedUnion("type", [textPart, refusalPart, thinkingPart, referencePart]).superRefine(refuseOtherMedia),
 );
 
-/** OpenAI refuses an empty list, but openai-java's accumulator sends one in the history of a streamed answer. */
+/**
+ * Drops an empty list of tool calls. OpenAI refuses it, but openai-java's accumulator sends one in the history of a
+ * streamed answer.
+ */
 function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {
   return z
     .array(entry)
@@ -194,7 +197,7 @@ export const chatSchema = z.object({
 
 export type ChatRequest = z.infer<typeof chatSchema>;
 
-/** Members that would cost money without a price, or that refer to stored data. */
+/** Members that are refused because they would cost money without a price or refer to stored data. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in messages.",

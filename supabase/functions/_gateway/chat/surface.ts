@@ -31,10 +31,10 @@ export const chatSurface: Surface<Chat> = {
   },
 };
 
-/** The parts of a chat completion that are read here. */
+/** The parts of a chat completion that the gateway reads. */
 export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
-/** How chat completions are read, both whole and streamed. */
+/** Reads whole and streamed chat completions. */
 export const chatFormat = {
   readAnswer(value, limits) {
     const { success, data } = completion.safeParse(value);
@@ -43,7 +43,7 @@ export const chatFormat = {
       usage: readChatUsage(data, limits),
       servedTier: readTier(data),
       output: outputTexts,
-      // As in a stream: OpenRouter puts a choice next to an error, openrouter.ai/docs/api-reference/errors
+      // OpenRouter puts a choice next to an error, both whole and streamed: openrouter.ai/docs/api-reference/errors
       failed: hasError(data),
       corrected: correctToolCalls(data.choices),
       said: () => saidInChat(value),
@@ -61,7 +61,7 @@ const chatTools: ToolDialect<Chat> = {
   format: chatFormat,
   stepRequest(asked, { first, last, added }) {
     const { tool_choice, ...request } = asked.request;
-    // `tool_choice` applies once; on the last step, tools are disabled.
+    // Sends the client's `tool_choice` only on the first step. Disables tools on the last step.
     const choice = last ? "none" : first ? tool_choice : undefined;
     const messages = [...request.messages, ...added];
     return { ...asked, request: { ...request, messages, ...(choice === undefined ? {} : { tool_choice: choice }) } };
@@ -93,7 +93,7 @@ const kept = z.looseObject({
   platform: z.looseObject({ usage: z.record(z.string(), z.number()) }),
 });
 
-/** Returns a stored chat as a stream: all content in one chunk, then its completion. */
+/** Returns a stored chat as a stream with all content in one chunk, followed by its last event. */
 export function replayChat(answer: unknown, { request }: Chat): string {
   const { id, created, model, choices, usage, platform } = kept.parse(answer);
   const head = { id, object: "chat.completion.chunk", created, model };

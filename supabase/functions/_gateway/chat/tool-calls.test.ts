@@ -4,7 +4,7 @@ import { createToolCallNumbering } from "./tool-calls.ts";
 
 type Entry = Record<string, unknown>;
 
-/** Numbers the entries of one choice, one per chunk. */
+/** Numbers the given entries as the tool calls of one choice, with one entry in each chunk. */
 function number(...entries: Entry[]) {
   const correct = createToolCallNumbering();
   const copies = structuredClone(entries);
@@ -12,7 +12,7 @@ function number(...entries: Entry[]) {
   return { entries: copies, changed, indexes: copies.map(({ index }) => index), calls: merge(copies) };
 }
 
-/** Returns the calls as a client assembles them: pieces are joined by index alone. */
+/** Returns the calls as a client assembles them, joining pieces by index alone. */
 function merge(entries: Entry[]): unknown[] {
   const message = {};
   for (const entry of entries) mergeDelta(message, { tool_calls: [{ ...entry, id: undefined }] });
@@ -107,8 +107,8 @@ describe("Two tool calls", () => {
     expect(number(...pieces, call("b", "add", '{"a":2}', index)).calls).toEqual(two);
   });
 
-  // https://github.com/sgl-project/sglang/issues/6310: a name is sent at its tool's index, its arguments at the call's
-  // index.
+  // SGLang sends a name at its tool's index and the arguments at the call's index:
+  // https://github.com/sgl-project/sglang/issues/6310
   test("a call's name and arguments stay together if they arrive at different indexes", () => {
     const { indexes, calls } = number(
       call("a", "add", "", 1),
@@ -159,12 +159,12 @@ describe("A single tool call", () => {
   });
 
   // https://github.com/poolsideai/pool/issues/9
-  test("a call that has another id after its name stays one call", () => {
+  test("a call whose id changes after its name stays one call", () => {
     const pieces = [call("a", "add", "", 0), call("b", undefined, '{"a"', 0), call("b", undefined, ":1}", 0)];
     expect(number(...pieces).calls).toEqual(one);
   });
 
-  test("a call that gets its id later stays one call", () => {
+  test("a call whose id arrives after its name stays one call", () => {
     expect(number(call(undefined, "add", "", 0), call("a", undefined, '{"a":1}', 0)).indexes).toEqual([0, 0]);
   });
 
@@ -174,7 +174,7 @@ describe("A single tool call", () => {
   });
 
   // https://github.com/ggml-org/llama.cpp/issues/20198
-  test("a call gets its arguments as text if they are an object", () => {
+  test("a call's arguments become text if they are an object", () => {
     const { entries, changed } = number(call("a", "add", { a: 1 }, 0));
     expect([entries[0]?.function, changed]).toEqual([{ name: "add", arguments: '{"a":1}' }, [true]]);
   });
@@ -183,7 +183,7 @@ describe("A single tool call", () => {
     expect(number(call("a", "add", "", index), call(undefined, undefined, "{}", index)).indexes).toEqual([0, 0]);
   });
 
-  test("a call keeps the index 127", () => {
+  test("a call keeps the index 127, the highest allowed", () => {
     expect(number(call("a", "add", "{}", 127)).changed).toEqual([false]);
   });
 });
@@ -203,8 +203,8 @@ test("numbering tool calls takes linear time in their number", () => {
     );
     return performance.now() - began;
   }
-  // Ten times as many calls take about ten times as long; if time grew with the square, they would take a hundred times
-  // as long.
+  // Linear time makes ten times as many calls take ten times as long. Quadratic time would make it a hundred times as
+  // long.
   const few = timeOf(5_000);
   expect(timeOf(50_000)).toBeLessThan(40 * few + 500);
 });

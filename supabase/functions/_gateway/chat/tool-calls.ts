@@ -13,12 +13,15 @@ type Call = {
   arguments: ReturnType<typeof createJsonProgress>;
 };
 
-/** The calls of one choice; `next` is the first index above all of theirs. */
+/** The calls of one choice. `next` is one above the highest index in use. */
 type Calls = { list: Call[]; taken: Set<number>; next: number };
 
-/** Only the most recent calls can continue, so that a hostile stream doesn't cause a quadratic search. */
+/**
+ * The number of most recent calls that can continue. The limit prevents a hostile stream from causing a quadratic
+ * search.
+ */
 const maxOpenCalls = 128;
-/** Clients keep calls in an array; a higher index would make it too long. */
+/** The highest index that clients see. They keep calls in an array, and a higher index would make it too long. */
 const maxIndex = 127;
 
 /**
@@ -64,8 +67,8 @@ function correct(calls: Calls, entry: Entry): boolean {
 }
 
 /**
- * Returns the call that an entry continues. An entry without an id or a name continues the last call if no other call
- * is open at that index.
+ * Returns the call that an entry continues. An entry without an id or a name continues the last call if no open call
+ * has its index.
  */
 function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
   const open = calls.slice(-maxOpenCalls);
@@ -78,11 +81,12 @@ function continues(call: Call, entry: Entry): boolean {
   const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
   if (entry.id && call.id) return true;
-  // Without ids, complete arguments end a call. Without an index either, a name also ends it unless arguments are open.
+  // Without an id, complete arguments end a call. If the index is also missing, a name ends the call too, unless its
+  // arguments are incomplete.
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
-/** Returns whether an entry with a new id continues a call's arguments. */
+/** Returns whether an entry continues a call's arguments although its id is new. */
 function isRenaming(call: Call, entry: Entry): boolean {
   if (!entry.id || !call.id || !isPresent(entry.index) || entry.index !== call.stated) return false;
   const name = nameOf(entry);
@@ -117,14 +121,17 @@ export function correctToolCalls(choices: readonly unknown[]): boolean {
   return changed;
 }
 
-/** Converts a function's arguments to text if they are an object. @returns whether they were */
+/**
+ * Converts a function's arguments to text if they are an object.
+ * @returns whether anything changed
+ */
 function argumentsAsText(called: unknown): boolean {
   if (!isObject(called) || typeof called.arguments !== "object" || called.arguments === null) return false;
   called.arguments = JSON.stringify(called.arguments);
   return true;
 }
 
-/** Tracks an object's JSON, piece by piece, to its closing brace. */
+/** Tracks whether the JSON text of an object, which arrives in pieces, is open or complete. */
 function createJsonProgress() {
   let depth = 0;
   let whole = false;

@@ -45,7 +45,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
 }
 
 describe("A step that calls tools", () => {
-  test("a step that calls tools shows the role and text to the client, but neither calls nor an end", () => {
+  test("a step that calls tools shows the client its role and text, but not the calls or the end of the answer", () => {
     const { reader, deltas } = scan([
       chunk({ role: "assistant", content: "" }),
       chunk({ content: "Let me see. " }),
@@ -65,8 +65,8 @@ describe("A step that calls tools", () => {
     });
   });
 
-  // Azure's asynchronous content filter (https://github.com/openai/openai-python/issues/1677); MiniMax's last chunk has
-  // `message` instead.
+  // Azure's asynchronous content filter sends choices without a delta
+  // (https://github.com/openai/openai-python/issues/1677). MiniMax's last chunk has `message` instead.
   test.each([{ content_filter_offsets: { check_offset: 9 } }, { delta: null }, { message: { content: "x" } }])(
     "accepts a choice without a delta: %j",
     (choice) => {
@@ -82,7 +82,7 @@ describe("A step that calls tools", () => {
     },
   );
 
-  test("returns a step's tool calls, regardless of the number of pieces", () => {
+  test("returns a step's tool calls, however many pieces they arrive in", () => {
     const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
     expect(reader.turn()).toMatchObject({
       said: [{ role: "assistant", content: null }],
@@ -90,7 +90,7 @@ describe("A step that calls tools", () => {
     });
   });
 
-  // https://github.com/ollama/ollama/issues/15457: both calls at index 0, without `finish_reason`.
+  // Ollama sends both calls at index 0 (https://github.com/ollama/ollama/issues/15457), here without `finish_reason`.
   test("reads two tool calls at one index as two", () => {
     const bare = (id: string) => {
       const tool_calls = [{ index: 0, id, type: "function", function: { name: "calculator", arguments: "{}" } }];
@@ -102,7 +102,7 @@ describe("A step that calls tools", () => {
     expect(last.deltas.map(({ delta }) => delta.tool_calls?.[0].index)).toEqual([0, 1, undefined]);
   });
 
-  test("returns the provider's message unchanged", () => {
+  test("a step that calls tools returns the model's message to the provider unchanged", () => {
     const extra_content = { google: { thought_signature: "c2ln" } };
     const { reader } = scan([
       chunk({ role: "assistant", content: null, reasoning_content: "thin" }),
@@ -119,7 +119,7 @@ describe("A step that calls tools", () => {
     ]);
   });
 
-  test("hides the tool calls and the end of the answer even with another finish reason", () => {
+  test("hides a step's tool calls and end even if its finish reason is not tool_calls", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
     expect(reader.turn().toolCalls).toHaveLength(1);
@@ -136,7 +136,7 @@ describe("A step that calls tools", () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  test("shows the client everything if the step is the last one", () => {
+  test("the last step shows the client everything, including tool calls", () => {
     const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
     expect(deltas).toHaveLength(4);
     expect(deltas.at(-1).finish_reason).toBe("tool_calls");
@@ -146,7 +146,7 @@ describe("A step that calls tools", () => {
 describe("A later step", () => {
   const name = { id: "c1", created: 1, model: "m1" };
 
-  test("a later step continues under the first step's name without opening the answer again", () => {
+  test("a later step's events keep the first step's id and model and do not repeat the role", () => {
     const { deltas, events, reader } = scan(
       [chunk({ role: "assistant", content: "" }), chunk({ content: "42" }), chunk({}, "stop"), usage, done],
       { first: false, name: { ...name, opened: true } },
@@ -161,7 +161,7 @@ describe("A later step", () => {
   });
 
   // The standard client refuses an answer without a role.
-  test("a later step opens the answer if the first step showed nothing", () => {
+  test("a later step begins the answer with a role if the first step showed nothing", () => {
     const { deltas } = scan([chunk({ content: "42" }), chunk({ role: "assistant", content: "!" })], {
       first: false,
       name,

@@ -15,18 +15,21 @@ const delta = z
 const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown().optional() }));
 type Choices = z.infer<typeof choicesShape>;
 
-/** What the steps of one answer share: the first chunk's name, and whether the role was sent. */
+/**
+ * The id, time and model of the first chunk, which all steps of an answer share. `opened` says whether the role was
+ * sent.
+ */
 export type AnswerName = { id?: string; created: number; model: string; opened?: boolean };
 
 const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
- * Reads one step of a chat with server tools. The client sees one answer: its text as it arrives, under one name,
+ * Creates a reader for one step of a chat with server tools. The client sees all steps as one answer, with the same id,
  * without calls of our tools, and with one end. Each chunk is parsed and serialized again.
- * @param options.last whether no further step follows: the model's output is final, including calls of tools
+ * @param options.last whether this is the last step, whose output is final, including calls of tools
  * @param options.assembly receives every chunk that the client gets
- * @param options.earlier usage of earlier steps, which the client's usage includes
+ * @param options.earlier usage of earlier steps, which is added to the usage that the client sees
  */
 export function createStepReader(
   options: Step & {
@@ -45,7 +48,8 @@ export function createStepReader(
     const { chunk, corrected: _, ...reading } = readChunk(data);
     if (!chunk) return reading;
     const { success, data: choices } = choicesShape.safeParse(chunk.choices ?? []);
-    // A message before any delta is a whole answer. MiniMax repeats the whole message in its last chunk.
+    // A message without a delta is a whole answer, unless deltas came before. MiniMax repeats the whole message in its
+    // last chunk.
     const isWhole = Object.keys(message).length === 0 && choices?.some((choice) => choice.message);
     if (!success || isWhole) return { ...reading, fate: "fail" };
     if (name.id === undefined && chunk.id) {
@@ -59,7 +63,7 @@ export function createStepReader(
     return { ...reading, fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
   }
 
-  /** Removes what is only for the gateway: the calls, and the finish reason that doesn't end the answer. */
+  /** Removes the tool calls, and the finish reason of a step that calls tools. Only the gateway needs them. */
   function withoutTools(choice: Choices[number]): Choices {
     const { tool_calls, ...rest } = choice.delta;
     const ends = isFinish(choice.finish_reason);

@@ -33,7 +33,7 @@ export const embeddingsSchema = z.object({
 
 type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
 
-/** The parts of a list of embeddings that are read here. */
+/** The parts of a list of embeddings that the gateway reads. */
 export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
 const format: AnswerFormat<Embeddings> = {
@@ -89,7 +89,7 @@ function textsOf(input: Embeddings["request"]["input"]): string[] {
   return [input].flat(2).filter((each) => typeof each === "string");
 }
 
-/** Returns the number of tokens if the input is already tokenized. */
+/** Returns the number of tokens of a tokenized input, or undefined for text. */
 function countTokens(input: Embeddings["request"]["input"]): number | undefined {
   if (typeof input === "string") return undefined;
   return input.reduce<number | undefined>((sum, each) => {

@@ -11,7 +11,7 @@ import type { Surface } from "../surface.ts";
 import { modelName, outputLimits } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
-/** The body and answer of the legacy adapter. */
+/** The request and response bodies of the legacy adapter. */
 export const generateSchema = z.strictObject({
   prompt: z.string().min(1),
   model: modelName.optional(),
@@ -32,9 +32,7 @@ const completion = z.looseObject({
   ),
 });
 
-/**
- * The legacy adapter `{ prompt, model?, system? }` → `{ output, usage, finishReason }`, which is answered as a chat.
- */
+/** The legacy adapter `{ prompt, model?, system? }` → `{ output, usage, finishReason }`. It runs as a chat. */
 export const generateSurface: Surface<Chat> = {
   feature: "generate",
   kind: "chat",

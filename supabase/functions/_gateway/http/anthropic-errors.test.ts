@@ -30,7 +30,7 @@ test.for<[ErrorCode, string]>([
 test.each([
   ["max_tokens", "This field is required.", "max_tokens: This field is required."],
   ["max_tokens", "Lower max_tokens.", "Lower max_tokens."],
-])("an error message names the invalid field %s once", (param, message, shown) => {
+])("an error message names the invalid field %s only once", (param, message, shown) => {
   const error = new GatewayError("invalid_request", { param, message });
   expect(anthropicErrors.body(error, "req_1")).toMatchObject({ error: { message: shown } });
 });

@@ -1,6 +1,9 @@
 import type { ErrorShape, GatewayError } from "./errors.ts";
 
-/** Anthropic's types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 are `invalid_request_error`. */
+/**
+ * Anthropic's error types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 have the
+ * type `invalid_request_error`.
+ */
 const types: Readonly<Record<number, string>> = {
   401: "authentication_error",
   402: "billing_error",
@@ -29,7 +32,10 @@ export const anthropicErrors: ErrorShape = {
   idHeader: "request-id",
 };
 
-/** Names the field as Anthropic does ("max_tokens: Field required"), because its clients show the message alone. */
+/**
+ * Prefixes the message with the field, as Anthropic does ("max_tokens: Field required"), because its clients show only
+ * the message.
+ */
 function messageOf({ code, message, options: { param } }: GatewayError): string {
   return code === "invalid_request" && param && !message.includes(param) ? `${param}: ${message}` : message;
 }

@@ -8,7 +8,7 @@ const parse = (text: string) => parseJson(post(text), new TextEncoder().encode(t
 
 const small = { uncheckedEach: 10, uncheckedAll: 20, workspaceAll: 40, checkedAll: 60, idleMs: 200, msPerMebibyte: 0 };
 
-/** Returns a body that only continues on command. */
+/** Returns a request whose body continues only on command. */
 function trickle() {
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   let cancelled = false;
@@ -28,7 +28,7 @@ function trickle() {
   };
 }
 
-/** Returns a caller, and how often it was checked. */
+/** Returns a caller that counts how often it was checked. */
 function caller(workspace?: string) {
   let asked = 0;
   return {
@@ -71,7 +71,7 @@ describe("Reading a body", () => {
     expect((await readBody(new Request("http://gateway/", { method: "POST" }), upTo(8))).bytes.byteLength).toBe(0);
   });
 
-  test("checks the caller only for bodies above the unchecked size, and stops reading if that check fails", async () => {
+  test("checks the caller only for larger bodies, and stops reading the body if the check fails", async () => {
     const read = createBodyReader(small);
     const [within, beyond, stranger] = [caller("w"), caller("w"), caller()];
     await read(post("x".repeat(10)), { limitBytes: 100, ...within });
@@ -84,7 +84,7 @@ describe("Reading a body", () => {
     expect(body.cancelled()).toBe(true);
   });
 
-  test("reserves room for bodies of checked callers when unchecked bodies fill their own share", async () => {
+  test("keeps room for bodies of checked callers when bodies of unchecked callers fill their own share", async () => {
     const read = createBodyReader(small);
     const strangers = [trickle(), trickle()];
     const readings = strangers.map((body) =>
@@ -97,7 +97,7 @@ describe("Reading a body", () => {
     await Promise.all(readings);
   });
 
-  test("reserves no room for announced bodies that don't arrive", async () => {
+  test("reserves no room for bodies that are announced by Content-Length but don't arrive", async () => {
     const read = createBodyReader(small);
     const silent = Array.from({ length: 5 }, () =>
       post(new ReadableStream(), { "content-type": "application/json", "content-length": "10" }),
@@ -112,7 +112,7 @@ describe("Reading a body", () => {
     await Promise.all(readings);
   });
 
-  test("limits the bodies being read per workspace and in total, and frees their room on release", async () => {
+  test("limits the memory of bodies being read, per workspace and in total, and frees it on release", async () => {
     const read = createBodyReader(small);
     const first = await read(post("x".repeat(40)), ofWorkspace("one"));
     await expect(read(post("x".repeat(11)), ofWorkspace("one"))).rejects.toMatchObject(overload);

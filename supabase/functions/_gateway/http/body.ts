@@ -11,7 +11,7 @@ export const bodyLimits = {
   batch: 64 * 1024,
 } as const;
 
-/** No real chat nests deeper or has more values. Deeper recursion would overflow the stack. */
+/** Real chats stay below these limits. Deeper recursion would overflow the stack. */
 const maxDepth = 65;
 const maxValues = 200_000;
 
@@ -21,19 +21,19 @@ const [openBracket, closeBracket, openBrace, closeBrace] = [0x5b, 0x5d, 0x7b, 0x
 const mebibyte = 1024 * 1024;
 
 /**
- * The memory that bodies may use in an isolate. Each body is held as bytes, text and values, and the platform ends an
- * isolate at 256 MB.
+ * The memory that bodies may use in an isolate. Each body is held as bytes, as text and as values, and Supabase ends an
+ * isolate that exceeds 256 MB.
  */
 export type BodyBudget = {
-  /** Bytes of bodies whose caller hasn't been checked: per body, and in total. */
+  /** Maximum bytes of bodies whose caller hasn't been checked, for each body and in total. */
   uncheckedEach: number;
   uncheckedAll: number;
-  /** Bytes of bodies with a valid credential: per workspace, and in total. */
+  /** Maximum bytes of bodies whose caller has a valid credential, for each workspace and in total. */
   workspaceAll: number;
   checkedAll: number;
   /**
-   * The longest time without new bytes. It is also the base of the time limit for the whole body, which grows by
-   * `msPerMebibyte` for each MiB that has arrived.
+   * The longest time without new bytes. The time limit for the whole body begins with it and grows by `msPerMebibyte`
+   * for each MiB that has arrived.
    */
   idleMs: number;
   msPerMebibyte: number;
@@ -57,17 +57,17 @@ export type BodyReader = (
   options: {
     limitBytes: number;
     /**
-     * Returns the caller's workspace; called if a body is large or there are many bodies. @throws GatewayError for a
-     * bad credential
+     * Checks the credential and returns the caller's workspace. Called if a body is large or there are many bodies.
+     * @throws GatewayError for a bad credential
      */
     check: () => Promise<string>;
   },
 ) => Promise<Body>;
 
 /**
- * Reads bodies within limits of size and time. Counts the bytes that have actually arrived, independently of
- * `Content-Length`, per body and in total. Unchecked callers get a small part of the total, and no workspace gets all
- * of it.
+ * Creates a function that reads bodies within limits of size and time. It counts the bytes that have actually arrived,
+ * independently of `Content-Length`, for each body and in total. Bodies of unchecked callers get a small part of the
+ * memory, and no workspace gets all of it.
  * @throws GatewayError 408, `payload_too_large`, `service_unavailable` before memory runs out, or what `check` throws
  */
 export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader {
@@ -76,7 +76,7 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
   const byWorkspace = new Map<string, number>();
   let announced = 0;
 
-  /** Tracks the memory of one body. */
+  /** Tracks the memory that one body uses. */
   function hold(check: () => Promise<string>) {
     let size = 0;
     let workspace: string | undefined;
@@ -113,7 +113,8 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
-    // Announced bytes haven't arrived yet: if many are outstanding, bodies are counted as they arrive.
+    // Bodies are read at once only while few announced bytes are outstanding. Otherwise they are counted as they
+    // arrive.
     const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
     if (small) announced += declared;
     try {
@@ -135,7 +136,8 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
 type Held = { add: (bytes: number) => Promise<void>; release: () => void };
 
 /**
- * Reads a body whose Content-Length is small. HTTP enforces that length, and streaming would cost more than reading.
+ * Reads a body with a small Content-Length in one piece. HTTP enforces the length, and streaming would cost more than
+ * reading.
  */
 async function readAtOnce(
   request: Request,
@@ -194,9 +196,9 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBu
 }
 
 /**
- * Parses a JSON body. Requires UTF-8, limits depth and number of values, and rejects NUL characters and lone
+ * Parses a JSON body. Requires UTF-8, limits depth and the number of values, and rejects NUL characters and lone
  * surrogates, which Postgres and some providers don't accept.
- * @param options.parse throws the errors of `JSON.parse`; by default, values keep their source
+ * @param options.parse throws the same errors as `JSON.parse`; the default keeps the source text of values
  * @throws GatewayError 415, `invalid_json` or `invalid_request`
  */
 export function parseJson(
@@ -211,7 +213,7 @@ export function parseJson(
   const coding = request.headers.get("content-encoding")?.trim().toLowerCase() || "identity";
   if (coding !== "identity") {
     const message = "Compressed bodies are not supported. Send the body without Content-Encoding.";
-    // RFC 9110, 12.5.3: states which content coding would have been accepted.
+    // States the accepted content coding (RFC 9110, 12.5.3).
     throw new GatewayError("invalid_request", { status: 415, message, headers: { "accept-encoding": "identity" } });
   }
   checkStructure(body);
@@ -226,8 +228,8 @@ export function parseJson(
 }
 
 /**
- * Checks depth, and counts commas and brackets as values, before parsing: an empty object takes two bytes of a body,
- * but fifty of memory.
+ * Limits depth and the number of values before parsing, because an empty object takes two bytes in the body but fifty
+ * in memory. Counts commas and brackets as values.
  */
 function checkStructure(bytes: Uint8Array): void {
   let depth = 0;
@@ -246,7 +248,8 @@ function checkStructure(bytes: Uint8Array): void {
 }
 
 /**
- * Returns where the string that opens at `from` closes: at the next quote preceded by an even number of backslashes.
+ * Returns the offset of the quote that closes the string opened at `from`: the next quote after an even number of
+ * backslashes.
  */
 function endOfText(bytes: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(quote, from + 1); at >= 0; at = bytes.indexOf(quote, at + 1)) {

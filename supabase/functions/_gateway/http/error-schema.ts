@@ -13,8 +13,8 @@ const members = z.object({
   usage: z.object({ input_tokens: z.number().int(), output_tokens: z.number().int() }).optional(),
 });
 
-/** OpenAI's error object, as the gateway uses it. */
+/** OpenAI's error object, with the members that the gateway sends. */
 export const errorSchema = z.object({ error: members.extend({ request_id: z.string() }) });
 
-/** Anthropic's error object as the gateway fills it. */
+/** Anthropic's error object, with the members that the gateway sends. */
 export const messagesErrorSchema = z.object({ type: z.literal("error"), error: members, request_id: z.string() });

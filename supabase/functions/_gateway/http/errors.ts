@@ -1,4 +1,4 @@
-/** The gateway's closed list of errors: status, OpenAI's type, and message. */
+/** The gateway's closed list of error codes, with status, OpenAI's error type, and message. */
 const catalogue = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_json: [400, "invalid_request_error", "The body is not valid JSON."],
@@ -67,11 +67,11 @@ const catalogue = {
 export type ErrorCode = keyof typeof catalogue;
 
 type ErrorOptions = {
-  /** Replaces the code's own message. Never another system's text. */
+  /** Replaces the code's default message. Must not contain another system's text. */
   message?: string;
   /** The field, header or parameter that caused the error. */
   param?: string;
-  /** Set if HTTP has a more specific status than the code's own. */
+  /** Replaces the code's default status with a more specific one. */
   status?: 405 | 408 | 415 | 426;
   headers?: Record<string, string>;
   /** Further members of the error object. */
@@ -79,7 +79,9 @@ type ErrorOptions = {
   cause?: unknown;
 };
 
-/** The gateway's only exception. Any other error is a defect and is answered as `internal_error`. */
+/**
+ * The only error that the gateway throws on purpose. Any other error is a defect and is answered as `internal_error`.
+ */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly options: ErrorOptions;
@@ -107,18 +109,18 @@ export class GatewayError extends Error {
   }
 }
 
-/** Returns whether a refusal of the database is one of the codes. */
+/** Returns whether a code from the database is one of the gateway's error codes. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(catalogue, code);
 }
 
-/** Every code, for the OpenAPI document. */
+/** All error codes, for the OpenAPI document. */
 export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
 
 /** The format of a surface's errors. */
 export type ErrorShape = {
   body: (error: GatewayError, requestId: string) => object;
-  /** The name of the event that ends a stream with an error; absent if the surface names none. */
+  /** The name of the event that ends a stream with an error. Absent if the surface's events have no names. */
   event?: string;
   /** A header for the request id in addition to `x-request-id`. */
   idHeader?: string;

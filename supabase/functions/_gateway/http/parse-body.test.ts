@@ -18,12 +18,12 @@ test.for([
   expect(() => parseBody(schema, body)).toThrow(expect.objectContaining(required));
 });
 
-test("reports the type of a field that is present but wrong", () => {
+test("reports the expected and the received type of a field with a wrong type", () => {
   expect(() => parseBody(responsesSchema, { model: 1, input: "hi" })).toThrow(/expected string, received number/);
 });
 
 test.for(["constructor", "toString", "__proto__"])(
-  "refuses an unknown field even if it has a built-in name: %s",
+  "refuses an unknown field even if it has the name of a built-in property: %s",
   (name) => {
     const options = expect.objectContaining({ param: name });
     const unknown = { code: "invalid_request", message: `Unknown field: ${name}`, options };

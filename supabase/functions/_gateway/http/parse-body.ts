@@ -5,7 +5,7 @@ import { keepSource } from "./source-json.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** OpenAI's members that an endpoint refuses, each with what to do instead. They get their own error code. */
+/** OpenAI's members that an endpoint refuses with `unsupported_parameter`, each with advice on what to do instead. */
 export type Refused = Readonly<Record<string, string>>;
 
 /**
@@ -25,9 +25,9 @@ export function parseBody<Schema extends z.ZodType>(
 }
 
 /**
- * Parses a body that may have members outside its schema: they pass if the provider's kind lists them.
+ * Parses a body that may have members outside its schema, which pass only if the provider's kind lists them.
  * @returns the request, and the other members by name
- * @throws GatewayError like `parseBody`, also for a member that is refused by name
+ * @throws GatewayError as `parseBody` does, and also for a member that is refused by name
  */
 export function parseOpenBody<Schema extends z.ZodObject>(
   schema: Schema,
@@ -42,7 +42,10 @@ export function parseOpenBody<Schema extends z.ZodObject>(
   return { request: parseBody(schema, value, refused), others: Object.fromEntries(others) };
 }
 
-/** Wraps a nested schema so that null members count as absent. @param keep a member for which null is a value */
+/**
+ * Wraps a nested schema so that null members count as absent.
+ * @param keep a member for which null is a meaningful value
+ */
 export function nullIsAbsent<Schema extends z.ZodType>(schema: Schema, keep?: string) {
   return z.preprocess((value) => dropNullMembers(value, keep), schema);
 }
@@ -55,8 +58,8 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
 }
 
 /**
- * Returns the error for a body that its schema rejects, naming the field. A member that is never accepted, or a type
- * that is not offered, is `unsupported_parameter`.
+ * Returns the error for a body that its schema rejects, naming the field. The code is `unsupported_parameter` if the
+ * member or type is known but not supported.
  */
 export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
   const issue = error.issues.map(deepest).at(0);
@@ -79,7 +82,10 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], body);
 }
 
-/** Returns the refusal of one of OpenAI's members. @param cure what to do instead */
+/**
+ * Returns the error for one of OpenAI's members that the gateway does not support.
+ * @param cure advice on what to do instead
+ */
 export function unsupported(param: string | undefined, cure = ""): GatewayError {
   return new GatewayError("unsupported_parameter", {
     param,
@@ -87,7 +93,10 @@ export function unsupported(param: string | undefined, cure = ""): GatewayError 
   });
 }
 
-/** Returns the issue of the union alternative that matched furthest, which is most likely what the client meant. */
+/**
+ * Returns the issue of the union alternative that matched most of the value, since the client most likely meant that
+ * one.
+ */
 function deepest(issue: Issue): Issue {
   if (issue.code !== "invalid_union") return issue;
   const inner = issue.errors

@@ -11,7 +11,7 @@ import { createOpenRuns } from "../runs/open-runs.ts";
 import { createSettlements } from "../runs/settlements.ts";
 import { createBodyReader } from "./body.ts";
 
-/** Creates a gateway without a database: calls that need one are refused as unavailable, all others are answered. */
+/** Creates a gateway without a database. Calls that need the database get 503, and all others are answered. */
 function gateway(): Gateway {
   const database = createDatabase({ url: "postgres://gateway@127.0.0.1:9/postgres" });
   const waitUntil = () => {};
@@ -76,7 +76,7 @@ describe("Order of checks", () => {
     expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
   });
 
-  // codex-rs/core/src/client.rs of github.com/openai/codex falls back to HTTP on a 426.
+  // Codex falls back to HTTP on a 426: codex-rs/core/src/client.rs of github.com/openai/codex.
   test("answers a WebSocket request with 426", async () => {
     const headers = { connection: "Upgrade", upgrade: "WebSocket" };
     const response = await chat(new Request("http://f/chat/completions", { headers }));
@@ -119,7 +119,7 @@ describe("Order of checks", () => {
 });
 
 describe("Every answer", () => {
-  test("an answer carries the request's id, or a new one if it is invalid or missing", async () => {
+  test("an answer carries the request's id, or a new id if the request's is invalid or missing", async () => {
     const given = await post({ headers: { "x-request-id": "my:id-1" } });
     expect(given.response.headers.get("x-request-id")).toBe("my:id-1");
     expect(given.error.request_id).toBe("my:id-1");

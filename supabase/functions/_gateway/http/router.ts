@@ -2,19 +2,20 @@ import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import type { Gateway } from "../gateway.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "./errors.ts";
 
-/** A call: the request, its id, its URL's path, and what the path's pattern captured. */
+/** A call: the request, its id, the path of its URL, and the parameters captured from the path. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
 export type Handler = (call: Call) => Promise<Response>;
 export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
 
-/** RFC 9110, 11.6.1: a 401 states how to authenticate, the same for every caller. */
+/** A 401 states how to authenticate (RFC 9110, 11.6.1). The header is the same for every caller. */
 const challenge = { "www-authenticate": "Bearer" };
 
 /**
- * Serves routes: 404, then 405 with `Allow`; OPTIONS is 204 without CORS headers; HEAD is GET without a body; each
- * response carries `x-request-id` and `no-store`.
+ * Creates a handler that serves the given routes. An unknown path gets 404, and an unknown method 405 with `Allow`.
+ * OPTIONS gets 204 without CORS headers, and HEAD is served as GET without a body. Each response has `x-request-id` and
+ * `no-store`.
  * @param gateway receives defects, which are answered as `internal_error`, and the outcome of each call
- * @param errorsFor chooses the shape of a request's errors; OpenAI's by default
+ * @param errorsFor chooses the format of a request's errors, by default OpenAI's
  */
 export function createRouter(
   routes: readonly Route[],
@@ -88,7 +89,7 @@ function refuseMethod(matching: readonly Route[], request: Request): Response {
   const headers = { allow: [...allowed, "OPTIONS"].join(", ") };
   if (request.method === "OPTIONS") return new Response(null, { status: 204, headers });
   if (request.headers.get("upgrade")?.toLowerCase() === "websocket") {
-    // Codex CLI tries a WebSocket first. A 426 makes it use HTTP; after any other status, it retries for seconds.
+    // Codex CLI tries a WebSocket first. After a 426 it uses HTTP. After any other status, it retries for seconds.
     throw new GatewayError("invalid_request", {
       status: 426,
       message: "WebSockets are not supported. Use HTTP.",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { keepSource, parseWithSource, stringifyWithSource } from "./source-json.ts";
 
-/** What a surface sends: its own members, and the client's values by reference. */
+/** Writes a body as a surface does, with members of its own and the client's values by reference. */
 const sent = (text: string) => stringifyWithSource({ tools: (parseWithSource(text) as { tools: unknown }).tools });
 
 describe("A value reaches the provider as written", () => {
@@ -30,7 +30,7 @@ test.for(['{"a":1,"b":[true,null,0.5,"x\\u0001"],"c":{}}', '{"a":"1.0, 2.50: 922
   },
 );
 
-test("values with a source have the same members and types", () => {
+test("values parsed with their source text have the same members and types as without", () => {
   const { list, object } = parseWithSource('{"list":[1.0,2],"object":{"2":9223372036854775807}}') as {
     list: number[];
     object: object;
@@ -40,9 +40,9 @@ test("values with a source have the same members and types", () => {
   expect(JSON.stringify({ ...object })).toBe('{"2":9223372036854776000}');
 });
 
-// A provider may read the first of two members, but only the last one was checked.
+// The gateway checks only the last of two members with the same name, but a provider may read the first.
 test.for(['{"a":{"x":{"y":1.0,"y":2}}}', '{"a":{"__proto__":1},"a":{"b":1.0}}', '{"n":1.0,"a":{"b":1,"\\u0062":2}}'])(
-  "the JSON text %s keeps no source because a member occurs twice",
+  "the source text of %s is not kept because a member occurs twice",
   (text) => {
     expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
   },
@@ -55,11 +55,11 @@ test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])(
   },
 );
 
-describe("A schema's copy of a value", () => {
+describe("A copy of a value that a schema makes", () => {
   const text = '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null}}';
   const copyOf = () => JSON.parse(text);
 
-  test("a copied value keeps the source if nothing changed", () => {
+  test("a copied value keeps its source text if nothing changed", () => {
     expect(stringifyWithSource(keepSource(copyOf(), parseWithSource(text)))).toBe(text);
   });
 
@@ -75,13 +75,13 @@ describe("A schema's copy of a value", () => {
   });
 });
 
-test("a copied value keeps the source of an 8 MB schema", () => {
+test("a copied value keeps its source text even in an 8 MB schema", () => {
   const value = `{"n":1.0,"enum":[${'"a\\"",'.repeat(1_200_000)}""]}`;
   expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
 });
 
-// In a tool loop, texts that a provider wrote are sent back to it.
-test("treats text that looks like a source as text", () => {
+// In a tool loop, text that a provider wrote is sent back to the provider.
+test("treats a string that looks like source text as an ordinary string", () => {
   const texts = { a: "\u0000{}", b: '"\\u0000', c: "source:", "\u0000[]": "__proto__\u0000" };
   const { n } = parseWithSource('{"n":{"x":1.0}}') as Record<string, unknown>;
   expect(stringifyWithSource({ ...texts, n })).toBe(`${JSON.stringify(texts).slice(0, -1)},"n":{"x":1.0}}`);

@@ -1,17 +1,18 @@
 /**
- * JSON whose objects and lists keep their source text if `JSON.stringify` would write other numbers, names or order:
- * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, members `"2"` before `"1"`. Values are read normally,
- * and {@link stringifyWithSource} writes such objects as they were received.
+ * Parses and writes JSON without loss where `JSON.stringify` would change numbers, names or order, as with
+ * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, or members `"2"` before `"1"`. Objects and lists with
+ * such members keep their source text. Code reads their values normally, and {@link stringifyWithSource} writes the
+ * source.
  */
 
-/** Matches every text that may need its source, and few others. */
+/** Matches every text that `JSON.stringify` may write differently, and few others. */
 const mayDiffer = /[:,[]\s*-?\d+(?:[.eE]|\d{15})|[:,[]\s*-0|"\d+"\s*:|__proto__|\\u00[0-7]/;
 const isIndex = /^\d+$/;
 const token = /[^\s,\]}]*/y;
 const blank = /\s*/y;
 
 const sources = new WeakMap<object, string>();
-/** Random per process, so no external text can begin with it. */
+/** Marks source text in a string. Random for each process, so no external text can begin with it. */
 const mark = `source:${crypto.randomUUID()}:`;
 const writesSource = {
   toJSON: {
@@ -23,7 +24,10 @@ const writesSource = {
 const sourcedObject = Object.create(Object.prototype, writesSource);
 const sourcedList = Object.create(Array.prototype, writesSource);
 
-/** Parses JSON like `JSON.parse`. @throws SyntaxError */
+/**
+ * Parses JSON as `JSON.parse` does, and keeps source text where it matters.
+ * @throws SyntaxError
+ */
 export function parseWithSource(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (!mayDiffer.test(text)) return value;
@@ -34,7 +38,7 @@ export function parseWithSource(text: string): unknown {
   return value;
 }
 
-/** Writes JSON like `JSON.stringify`, but keeps the source text of what {@link parseWithSource} read. */
+/** Writes JSON as `JSON.stringify` does, but keeps the source text of values that {@link parseWithSource} read. */
 export function stringifyWithSource(value: unknown): string {
   const text = JSON.stringify(value);
   let written = "";
@@ -48,8 +52,8 @@ export function stringifyWithSource(value: unknown): string {
 }
 
 /**
- * Replaces a schema's copies of objects and lists with the originals if their members are the same, because copies have
- * no source.
+ * Replaces copies of objects and lists with the originals if their members are the same, because copies, for example by
+ * a schema, have lost their source.
  */
 export function keepSource(copy: unknown, original: unknown): unknown {
   if (copy === original || !isContainer(copy) || !isContainer(original)) return copy;
@@ -68,7 +72,10 @@ function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-/** Returns where the JSON string that begins at a quote ends. Uses a loop: a pattern would overflow the stack. */
+/**
+ * Returns the offset where the JSON string that begins at a quote ends. Uses a loop, because a regular expression would
+ * overflow the stack.
+ */
 function endOfString(text: string, begin: number): number {
   let at = begin;
   let isEscaped: boolean;
@@ -82,11 +89,11 @@ function endOfString(text: string, begin: number): number {
 }
 
 /**
- * Finds the containers that `JSON.stringify` would write differently, each with its source. An object in which a name
- * occurs twice gets no source, nor does anything inside or around it: the last value was checked, but a provider may
- * read the first.
+ * Finds the objects and lists that `JSON.stringify` would write differently, each with its source text. Skips objects
+ * in which a name occurs twice, with everything inside and around them. For such names, the gateway checked the last
+ * value, but a provider may read the first.
  * @param text valid JSON
- * @param root its value
+ * @param root its parsed value
  */
 function differing(text: string, root: unknown): [container: object, source: string][] {
   const found: [object, string][] = [];
@@ -118,7 +125,7 @@ function differing(text: string, root: unknown): [container: object, source: str
       return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
-    // Not an object if a name occurs twice: the name's last value may have another type.
+    // May not be an object if a name occurs twice, since the name's last value may have another type.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
     const foundBefore = found.length;

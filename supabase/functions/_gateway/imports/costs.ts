@@ -4,14 +4,21 @@ import { errorBody, GatewayError } from "../http/errors.ts";
 import { refuseBody } from "../http/parse-body.ts";
 import { type CostReceipt, orRefusal } from "./serve-import.ts";
 
-/** Reads one reported cost. @throws GatewayError naming the field */
+/**
+ * Parses one reported cost.
+ * @throws GatewayError that names the invalid field
+ */
 export function readCost(value: unknown): ProviderCost {
   const parsed = providerCost.safeParse(value);
   if (!parsed.success) throw refuseBody(parsed.error);
   return parsed.data;
 }
 
-/** Reads a batch: each record, or its error. @throws GatewayError if it isn't a batch */
+/**
+ * Parses a batch of reported costs.
+ * @returns each record, or the error of an invalid record
+ * @throws GatewayError if the value isn't a batch
+ */
 export function readCosts(value: unknown): (ProviderCost | GatewayError)[] {
   const parsed = providerCostBatch.safeParse(value);
   if (!parsed.success) throw refuseBody(parsed.error);
@@ -44,7 +51,7 @@ export async function storeCosts(
   }: { caller: Caller; records: readonly (ProviderCost | GatewayError)[]; requestId: string },
 ): Promise<object> {
   const good = records.filter((record) => !(record instanceof GatewayError));
-  // The caller is checked even if no record is valid.
+  // Calls the database even if no record is valid, so that the caller is checked.
   const stored = (await database.importCosts({ ...caller, records: good })).values();
   const results = records.map((record) => {
     if (record instanceof GatewayError) return { accepted: false, ...errorBody(record, requestId) };

@@ -3,14 +3,20 @@ import type { Caller, GatewayDatabase } from "../database.ts";
 import { refuseBody } from "../http/parse-body.ts";
 import { type InvoiceReceipt, orRefusal } from "./serve-import.ts";
 
-/** Reads a reviewed invoice. @throws GatewayError naming the field */
+/**
+ * Parses a reviewed invoice.
+ * @throws GatewayError that names the invalid field
+ */
 export function readInvoice(value: unknown): ProviderInvoice {
   const parsed = providerInvoice.safeParse(value);
   if (!parsed.success) throw refuseBody(parsed.error);
   return parsed.data;
 }
 
-/** Stores an invoice; idempotent for the same invoice. @throws GatewayError if the database refuses it */
+/**
+ * Stores an invoice. Idempotent for the same invoice.
+ * @throws GatewayError if the database refuses it
+ */
 export async function storeInvoice(
   database: GatewayDatabase,
   { caller, invoice }: { caller: Caller; invoice: ProviderInvoice },

@@ -14,7 +14,7 @@ let before: Gateway;
 let after: Gateway;
 beforeAll(async () => {
   tenant = await createAppTenant();
-  // One database of the cluster without any migrations, and one with all of them.
+  // A database without any migrations and a database with all of them, in the same cluster.
   const empty = new URL(readStack().gatewayDbUrl);
   empty.pathname = "/template1";
   [before, after] = [gatewayOn(empty.href), gatewayOn(readStack().gatewayDbUrl)];
@@ -65,25 +65,25 @@ const cost = () => ({
 });
 const unavailable = {
   status: 503,
-  // The body contains only the error: no partial result and no partial total.
+  // The body contains only the error, without a partial result or total.
   body: { error: expect.objectContaining({ code: "service_unavailable", request_id: "rollout-1" }) },
 };
 
 describe("Before the migrations are applied", () => {
-  test("without the migrations, refuses a cost with 503, and stores it when retried after them", async () => {
+  test("refuses a cost with 503 before the migrations, and stores it when it is retried after them", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: cost() });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { accepted: true, outcome: "stored" } });
   });
 
-  test("without the migrations, refuses a batch with 503, and stores all its records after them", async () => {
+  test("refuses a batch of costs with 503 before the migrations, and stores all its records after them", async () => {
     const body = { records: [cost(), cost()] };
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs/batch", body });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { results: [{ outcome: "stored" }, { outcome: "stored" }] } });
   });
 
-  test("without the migrations, refuses an invoice with 503, and stores it after them", async () => {
+  test("refuses an invoice with 503 before the migrations, and stores it after them", async () => {
     const body = {
       provider: "openai",
       reference: `INV-${randomUUID()}`,
@@ -96,13 +96,13 @@ describe("Before the migrations are applied", () => {
     expect(late).toEqual({ status: 200, body: { accepted: true, reference: body.reference } });
   });
 
-  test("without the migrations, refuses the usage report with 503 and never returns a partial total", async () => {
+  test("refuses the usage report with 503 before the migrations, and never returns a partial total", async () => {
     const { early, late } = await answerOf(createUsage, { path: "/usage" });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { currency: "USD", rows: [] } });
   });
 
-  test("without the migrations, refuses an invalid body with 503 as well, because the caller can't be checked", async () => {
+  test("refuses even an invalid body with 503 before the migrations, because the caller can't be checked", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: { records: [] } });
     expect(early).toEqual(unavailable);
     expect(late.status).toBe(400);

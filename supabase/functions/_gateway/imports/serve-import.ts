@@ -12,9 +12,12 @@ import type { Handler } from "../http/router.ts";
 /** The size limit, reader and storage of an import. */
 type Import<Imported> = {
   limitBytes: number;
-  /** @throws GatewayError naming the field */
+  /**
+   * Parses an import.
+   * @throws GatewayError that names the invalid field
+   */
   read: (value: unknown) => Imported;
-  /** @returns the answer's body */
+  /** Stores an import. @returns the response body */
   store: (asked: { caller: Caller; imported: Imported; requestId: string }) => Promise<object>;
 };
 
@@ -39,7 +42,10 @@ export function serveImport<Imported>(gateway: Gateway, { limitBytes, read, stor
   };
 }
 
-/** Returns the outcome of a record. @throws GatewayError if the database refused it */
+/**
+ * Returns the outcome of an imported record.
+ * @throws GatewayError if the database refused it
+ */
 export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredRecord["outcome"]> {
   if (stored?.outcome !== undefined) return stored.outcome;
   const code = stored?.refused ?? "internal_error";
@@ -47,7 +53,7 @@ export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredR
   throw new GatewayError(code, { message: stored?.message, param: stored?.param });
 }
 
-/** The answer to an import. */
+/** The response to a single import. */
 export const costReceipt = z.object({
   accepted: z.literal(true),
   externalRunId: z.string(),
@@ -55,7 +61,7 @@ export const costReceipt = z.object({
 });
 export type CostReceipt = z.output<typeof costReceipt>;
 
-/** One outcome or error per record, in order. */
+/** The response to a batch: one outcome or error per record, in order. */
 export const costReceipts = z.object({
   results: z.array(
     z.union([costReceipt, errorSchema.extend({ accepted: z.literal(false), externalRunId: z.string().optional() })]),

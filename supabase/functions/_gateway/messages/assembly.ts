@@ -4,10 +4,10 @@ import { isObject } from "../structured/canonical.ts";
 
 type Members = Record<string, unknown>;
 
-/** Assembles a streamed message. */
+/** Assembles the events of a streamed message into the message. */
 export type MessageAssembly = {
   add: (event: unknown) => void;
-  /** Undefined before the message has begun. */
+  /** Returns the message so far, or undefined before it has begun. */
   message: () => StreamedAnswer | undefined;
 };
 
@@ -21,7 +21,7 @@ const event = z.looseObject({
 });
 
 /**
- * Assembles the events of one stream as the SDK does (src/lib/MessageStream.ts of
+ * Creates an assembly for one stream. It works as in Anthropic's SDK (src/lib/MessageStream.ts of
  * github.com/anthropics/anthropic-sdk-typescript).
  */
 export function createMessageAssembly(): MessageAssembly {
@@ -73,7 +73,7 @@ function membersOf(value: unknown): Members {
   return isObject(value) ? value : {};
 }
 
-/** Parses the input of a tool call, which is incomplete JSON if the stream was cut off. */
+/** Parses the input of a tool call. If the stream was cut off, the input is incomplete JSON. */
 function parsed(json: string): unknown {
   try {
     return JSON.parse(json || "{}");

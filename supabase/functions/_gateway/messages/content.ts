@@ -11,7 +11,7 @@ const imageSource = z.discriminatedUnion("type", [
 ]);
 export const imageBlock = z.looseObject({ type: z.literal("image"), source: imageSource });
 
-/** A document contained in the request. A document at a URL could have any size. */
+/** A document contained in the request. URLs are not accepted, because their documents could have any size. */
 const documentSource = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("base64"), media_type: z.string(), data: z.string() }),
   z.looseObject({ type: z.literal("text"), media_type: z.string(), data: z.string() }),
@@ -31,7 +31,10 @@ const documentBlock = z.looseObject({ type: z.literal("document"), source: docum
 
 const searchResult = z.looseObject({ type: z.literal("search_result"), content: z.array(textBlock) });
 
-/** The result of a web fetch, which a client sends back. Its document is read like the client's own documents. */
+/**
+ * The result of a web fetch, which clients send back with the conversation. Its document is counted like the client's
+ * own.
+ */
 const fetchResult = z.looseObject({
   type: z.literal("web_fetch_tool_result"),
   content: z.discriminatedUnion("type", [
@@ -40,7 +43,7 @@ const fetchResult = z.looseObject({
   ]),
 });
 
-/** Blocks that pass unchanged, as a model or a client wrote them: they hold text or the result of a server tool. */
+/** Block types that pass unchanged. They hold text or the result of a server tool. */
 const passingTypes = [
   "thinking",
   "redacted_thinking",
@@ -89,7 +92,7 @@ export const message = z.looseObject({
 
 export const system = z.union([z.string(), z.array(textBlock)]);
 
-/** Returns the images of a request, wherever they are: in messages, tool results and documents. */
+/** Returns all images of a request, including those in tool results and documents. */
 export function imagesIn(messages: readonly z.infer<typeof message>[]): z.infer<typeof imageBlock>["source"][] {
   return messages.flatMap(({ content }) => (typeof content === "string" ? [] : content.flatMap(imagesOfBlock)));
 }

@@ -54,7 +54,7 @@ describe("Message streams", () => {
     expect(reader.completion(platform)).toBe(event("message_stop", { extra: 1, platform }));
   });
 
-  test("a message's stream is complete without its last event, which the gateway then adds", () => {
+  test("a message's stream without its last event is complete, and the gateway adds the event", () => {
     const { reader } = scan(...body);
     expect(reader.facts).toMatchObject({ done: true, failed: false });
     expect(reader.completion({ usage: {} })).toBe(event("message_stop", { platform: { usage: {} } }));
@@ -101,7 +101,7 @@ describe("Usage of a message's stream", () => {
     });
   });
 
-  // `message_delta` in the example of https://platform.claude.com/docs/en/build-with-claude/streaming, web search
+  // From `message_delta` in the web search example of https://platform.claude.com/docs/en/build-with-claude/streaming
   test("takes the input count of the last event if searches increased it", () => {
     const corrected = {
       input_tokens: 10_682,
@@ -131,7 +131,7 @@ describe("Usage of a message's stream", () => {
   });
 });
 
-test("a streamed message is assembled, and replayed as the same message", () => {
+test("a streamed message is assembled and replayed unchanged", () => {
   const content = [
     { type: "thinking", thinking: "hm", signature: "s" },
     { type: "text", text: "one two", citations: [{ cited_text: "c" }] },

@@ -6,7 +6,10 @@ import { readMessageUsage } from "../usage/read-usage.ts";
 import type { UsageLimits } from "../usage/usage.ts";
 import type { MessageAssembly } from "./assembly.ts";
 
-/** Events of Anthropic's streams, as far as they are read (https://platform.claude.com/docs/en/build-with-claude/streaming). */
+/**
+ * The members of Anthropic's stream events that the gateway reads
+ * (https://platform.claude.com/docs/en/build-with-claude/streaming).
+ */
 const eventShape = z.looseObject({
   type: z.string().catch(""),
   message: z.looseObject({ usage: z.unknown().optional() }).optional(),
@@ -17,14 +20,14 @@ type Event = z.infer<typeof eventShape>;
 
 const content = /^(?:event: ?content_block_\w+(?:\r?\n|\r))?data: ?\{.*?"type": ?"content_block_/s;
 const telling = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error|ping)"/;
-/** Matches the texts of an event that count as output. Signatures don't count. */
+/** Matches the texts of an event that count as output. Signatures are not output. */
 const outputTexts = /"(?:text|thinking|partial_json)"\s*:\s*"/g;
 
 type Members = Record<string, unknown>;
 
 /**
- * Reads a streamed message as it passes through. Its last event is held until the run has ended, then sent with
- * `platform` in it: standard clients accept members that they don't know.
+ * Creates a reader for a streamed message. It holds the last event back until the run has ended, and then sends the
+ * event with `platform` added. Standard clients ignore unknown members.
  */
 export function createMessagesReader({
   usageLimits,
@@ -42,7 +45,7 @@ export function createMessagesReader({
     if (!success) return { fate: "fail" };
     switch (event.type) {
       case "message_start": {
-        // The few output tokens that the first event states belong to the text that follows.
+        // The few output tokens that the first event states belong to text that has not arrived yet.
         usage = { ...membersOf(event.message?.usage), output_tokens: 0 };
         return { fate: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
       }
@@ -78,7 +81,10 @@ export function stopEvent(data: Members): string {
   return `event: message_stop\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** Updates the usage. A later event counts the whole message; counts that it omits or sets to null stay. */
+/**
+ * Updates the usage with a later event, which counts the whole message. Keeps counts that the event omits or sets to
+ * null.
+ */
 function updated(before: Members, later: Members): Members {
   return { ...before, ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== null)) };
 }

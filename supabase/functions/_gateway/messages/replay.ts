@@ -12,7 +12,7 @@ const kept = z.looseObject({
 });
 type Block = z.infer<typeof kept>["content"][number];
 
-/** Returns a stored message as a stream: each block whole, then the message's end. */
+/** Returns a stored message as a stream. Each block is sent in one piece, and the message's end follows. */
 export function replayMessage(answer: unknown): string {
   const { platform, content, stop_reason = null, stop_sequence = null, usage, ...head } = kept.parse(answer);
   const begun = { ...head, content: [], stop_reason: null, stop_sequence: null, usage: { ...usage, output_tokens: 0 } };
@@ -35,8 +35,8 @@ function blockEvents(block: Block, index: number): ({ type: string } & Members)[
 }
 
 /**
- * Returns what a block sends in deltas, and the empty members it begins with. Other blocks are sent whole at their
- * beginning.
+ * Splits a block into the empty block that begins it and the deltas that follow. Types without deltas are sent whole at
+ * the beginning.
  */
 function parts(block: Block): { empty: Members; deltas: Members[] } {
   const { type, text, citations, thinking, signature, input } = block;

@@ -22,7 +22,10 @@ function refusal(body: object, headers = none): { code: string; param?: string }
 
 const search = (fields: object) => ({ type: "web_search_20250305", name: "web_search", ...fields });
 const fetching = (fields: object) => ({ type: "web_fetch_20250910", name: "web_fetch", ...fields });
-/** `BetaWebFetchBlockParam` of github.com/anthropics/anthropic-sdk-typescript, src/resources/beta/messages/messages.ts. */
+/**
+ * Has the type `BetaWebFetchBlockParam` in src/resources/beta/messages/messages.ts of
+ * github.com/anthropics/anthropic-sdk-typescript.
+ */
 const fetched = (source: object) => ({
   type: "web_fetch_tool_result",
   tool_use_id: "t",
@@ -142,7 +145,7 @@ describe("Body of a message", () => {
 });
 
 describe("Reservation of a message", () => {
-  test("a message reserves its text, each image counted as four, and the output limit", () => {
+  test("a message reserves its text, four images for each image, and the output limit", () => {
     const image = { type: "image", source: png };
     const messages = [
       user([
@@ -158,7 +161,7 @@ describe("Reservation of a message", () => {
     expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
   });
 
-  test("a message reserves a fee per search, and the input once per time that the model reads it", () => {
+  test("a message reserves a fee for each search, and its input for each time that the model may read it", () => {
     expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
       feeRequests: 2,
       inputReads: 3,
@@ -195,7 +198,7 @@ describe("Headers that a provider gets", () => {
     [200_001, "context-1m-2025-08-07", { "anthropic-beta": "context-1m-2025-08-07" }],
     [200_000, "context-management-2025-06-27", { "anthropic-beta": "context-management-2025-06-27" }],
   ])(
-    "the beta headers widen the context only as far as the catalogue's window of %s: %s",
+    "with a catalogue window of %s tokens, forwards only beta headers that fit the window: %s",
     ([contextWindow, betas, expected]) => {
       const call = read(hello, 100, new Headers({ "anthropic-beta": betas }));
       expect(messagesProviderRequest(call, { route, contextWindow }).headers).toEqual(expected);

@@ -16,9 +16,9 @@ import {
 } from "./schema.ts";
 import { refuseTools, serverToolUse } from "./tools.ts";
 
-/** What a message requests, and its maximum cost. */
+/** A parsed request for a message, with what its maximum cost depends on. */
 export type Messages = Asked & { request: MessagesRequest; headers: Record<string, string> };
-/** The prompt whose tokens are counted. */
+/** A parsed request to count the tokens of a prompt. */
 export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
 
 /**
@@ -26,11 +26,11 @@ export type CountTokens = Asked & { request: CountTokensRequest; headers: Record
  * 1,500 for an image, so each one counts as four.
  */
 const imagesEach = 4;
-/** How many bytes admission reserves as one token. */
+/** Number of bytes that admission counts as one token. */
 const bytesPerToken = 3;
 
 /**
- * Checks a parsed body against the allow-list.
+ * Validates a parsed body against the supported fields.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readMessages(value: unknown, bodyBytes: number, headers: Headers): Messages {
@@ -51,8 +51,8 @@ export function readMessages(value: unknown, bodyBytes: number, headers: Headers
 }
 
 /**
- * Reads a request to count tokens. Nothing is charged for it, so nothing is reserved.
- * @throws GatewayError like `readMessages`
+ * Validates a request to count tokens. It reserves nothing, because it is free.
+ * @throws GatewayError as `readMessages` does
  */
 export function readCountTokens(value: unknown, _: number, headers: Headers): CountTokens {
   const { request, others } = parseOpenBody(countTokensSchema, value, refusedMembers);
@@ -74,8 +74,8 @@ export function readCountTokens(value: unknown, _: number, headers: Headers): Co
 }
 
 /**
- * Counts the input. After each use of a server tool, the model reads the whole conversation again, with the tool's
- * result.
+ * Measures the maximum input. After each use of a server tool, the model reads the whole conversation again, including
+ * the tool's result.
  */
 function measure(
   { messages, tools = [] }: MessagesRequest,
@@ -107,7 +107,10 @@ function measure(
 const versionPattern = /^[A-Za-z0-9.-]{1,32}$/;
 const betaPattern = /^[A-Za-z0-9._,: -]{1,2048}$/;
 
-/** Reads the headers that are passed to a provider. @throws GatewayError `invalid_request` naming a malformed header */
+/**
+ * Returns the headers that are passed to the provider.
+ * @throws GatewayError `invalid_request` that names a malformed header
+ */
 function readHeaders(headers: Headers): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const [name, pattern] of [
@@ -126,7 +129,7 @@ function readHeaders(headers: Headers): Record<string, string> {
 
 type Target = Pick<ProviderTarget, "route" | "contextWindow">;
 
-/** Builds the provider's request: the client's fields, with the route's model. */
+/** Builds the provider's request from the client's fields and the route's model. */
 export function messagesProviderRequest(call: Messages, target: Target): ProviderRequest {
   return { endpoint: "messages", ...passOn(call, target) };
 }
@@ -147,8 +150,8 @@ const plainWindow = 200_000;
 const longContext = /^context-\d+m\b/i;
 
 /**
- * Removes betas that widen the context window, unless the catalogue has such a window for the model: input beyond the
- * catalogue's window is not charged.
+ * Removes betas that widen the context window, unless the catalogue has a wider window for the model, since input
+ * beyond the catalogue's window is not charged.
  */
 function withinWindow(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
   const { "anthropic-beta": betas, ...others } = headers;

@@ -4,17 +4,17 @@ import { jsonObject, modelName } from "../text-fields.ts";
 import { message, system } from "./content.ts";
 import { tool } from "./tools.ts";
 
-/** More than any of Anthropic's models can write; the catalogue's limit for a model is lower. */
+/** More than any of Anthropic's models can write. The catalogue has a lower limit for each model. */
 const mostOutputTokens = 128_000;
 const maxTools = 1_024;
 
 /**
- * Accepts only edits that clear content. Summaries that the API writes on its own are not part of the counted usage
+ * Accepts only edits that clear content. Other edits write summaries, whose tokens are not part of the stated usage
  * (`BetaUsage.iterations` of the SDK).
  */
 const contextEdit = z.looseObject({ type: z.string().regex(/^clear_/, "Only edits that clear content are offered.") });
 
-/** Members that a message and a count of its tokens have in common. */
+/** Members that requests for a message and requests to count its tokens share. */
 const prompt = {
   model: modelName,
   messages: z.array(message).min(1),
@@ -36,7 +36,7 @@ const prompt = {
  */
 export const messagesSchema = z.object({
   ...prompt,
-  /** With 0, the prompt is written to the cache and nothing is generated. */
+  /** 0 writes the prompt to the cache without generating output. */
   max_tokens: z.number().int().min(0).max(mostOutputTokens),
   stream: z.boolean().optional(),
   stop_sequences: z.array(z.string()).max(8_191).optional(),
@@ -53,7 +53,10 @@ export const countTokensSchema = z.object(prompt);
 export type MessagesRequest = z.infer<typeof messagesSchema>;
 export type CountTokensRequest = z.infer<typeof countTokensSchema>;
 
-/** Members that would cost money without a price, keep state at the provider, or refer to such state. */
+/**
+ * Members that are refused because they would cost money without a price, keep state at the provider, or refer to such
+ * state.
+ */
 export const refusedMembers: Refused = {
   container: "It keeps files at the provider: leave it out.",
   context_management: "Leave out edits that compact the conversation: what they cost is not counted.",

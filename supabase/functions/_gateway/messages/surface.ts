@@ -32,7 +32,7 @@ export const messagesSurface: Surface<Messages> = {
   answer: (gateway, call) => answerCall(gateway, call, messagesFormat),
 };
 
-/** The parts of a message that are read here. */
+/** The parts of a message that the gateway reads. */
 export const messageAnswer = z.looseObject({
   type: z.literal("message"),
   content: z.array(z.unknown()),
@@ -40,12 +40,12 @@ export const messageAnswer = z.looseObject({
 });
 
 /**
- * Matches the output texts of a whole message. A tool's input is an object whose strings may have any name, so only
- * known other members are excluded.
+ * Matches the output texts of a whole message. A tool's input may have strings under any name, so the pattern excludes
+ * only the known members that are not output.
  */
 const wholeTexts = /"(?!(?:id|type|role|model|stop_reason|stop_sequence|signature|service_tier)")[^"\\]*"\s*:\s*"/g;
 
-/** How messages are read, whole or streamed. */
+/** Reads whole and streamed messages. */
 export const messagesFormat: AnswerFormat<Messages> = {
   readAnswer(value, limits) {
     const { success, data } = messageAnswer.safeParse(value);
@@ -62,7 +62,10 @@ export const messagesFormat: AnswerFormat<Messages> = {
   },
 };
 
-/** `POST /v1/messages/count_tokens`: admitted like a call, and free (https://platform.claude.com/docs/en/build-with-claude/token-counting). */
+/**
+ * `POST /v1/messages/count_tokens`. Admitted like any call, but free
+ * (https://platform.claude.com/docs/en/build-with-claude/token-counting).
+ */
 export const countTokensSurface: Surface<CountTokens> = {
   feature: "count_tokens",
   kind: "chat",
@@ -79,7 +82,7 @@ export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) 
 
 const nothing = /(?!)/g;
 
-/** Reads the answer to a token count, which uses no tokens itself. */
+/** Reads the answer to a token count, which itself uses no tokens. */
 const countFormat: AnswerFormat<CountTokens> = {
   readAnswer: (value) =>
     tokenCount.safeParse(value).success

@@ -3,12 +3,12 @@ import { unsupported } from "../http/parse-body.ts";
 import { jsonObject } from "../text-fields.ts";
 
 /**
- * The types of Anthropic's tools end in the date of their version (the type `ToolUnion` of
+ * The types of Anthropic's tools end in a version date (the type `ToolUnion` of
  * github.com/anthropics/anthropic-sdk-typescript).
  */
 const dated = (name: string) => new RegExp(`^${name}_\\d{8}$`);
 
-/** Anthropic's tools that the client runs, and those that search the request's own tools: they cost only tokens. */
+/** Types of Anthropic's tools that run at the client or search only the request's own tools. They cost only tokens. */
 const clientTypes = [
   dated("bash"),
   dated("text_editor"),
@@ -29,7 +29,6 @@ const uses = z
   .min(1)
   .max(mostUses);
 
-/** A custom tool that the client defines. */
 const customTool = z.looseObject({
   type: z.literal("custom").nullish(),
   name: z.string().min(1).max(128),
@@ -38,7 +37,7 @@ const customTool = z.looseObject({
 const clientTool = z.looseObject({ type: z.string() });
 /** Each search has a fee, so the request must state the maximum number of searches. */
 const searchTool = z.looseObject({ max_uses: uses });
-/** What is fetched counts as input, so the request must state its maximum size. */
+/** Fetched content counts as input, so the request must state its maximum size. */
 const fetchTool = z.looseObject({
   max_uses: uses,
   max_content_tokens: z
@@ -50,7 +49,7 @@ const fetchTool = z.looseObject({
 
 type Tool = { type?: string | null | undefined } & Record<string, unknown>;
 
-/** A tool of a request. Its type alone determines the other members, so that an error names the member at fault. */
+/** A tool of a request. The type alone selects the schema, so that an error names the invalid member. */
 export const tool = z.looseObject({ type: z.string().nullish() }).superRefine((value: Tool, context) => {
   const { error } = schemaOf(value).safeParse(value);
   for (const { message, path } of error?.issues ?? []) context.addIssue({ code: "custom", message, path });
@@ -65,7 +64,7 @@ function schemaOf({ type }: Tool): z.ZodType {
 const servedTypes = [/^custom$/, searchType, fetchType, ...clientTypes];
 
 /**
- * Refuses tools that run at the provider and have no price here or keep state there, and unknown types of tools.
+ * Refuses tools of unknown types, and tools that run at the provider if they have no price here or keep state there.
  * @throws GatewayError `unsupported_parameter`
  */
 export function refuseTools(tools: readonly Tool[]): void {
@@ -73,16 +72,16 @@ export function refuseTools(tools: readonly Tool[]): void {
   if (at >= 0) throw unsupported(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
 }
 
-/** The maximum use of a request's server tools. */
+/** How often a request's server tools may run, and the tokens that they may add. */
 export type ServerToolUse = { searches: number; uses: number; addedTokens: number };
 
 /**
- * Maximum tokens of a search's results. Anthropic publishes no limit; its example has 6,039 input tokens after one
- * search (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
+ * Assumed maximum tokens of one search's results. Anthropic publishes no limit. Its example has 6,039 input tokens
+ * after one search (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
  */
 const searchResultTokens = 12_000;
 
-/** Returns how often server tools may run, and the maximum number of tokens that they add to the conversation. */
+/** Returns the maximum use of a request's server tools. */
 export function serverToolUse(tools: readonly Tool[]): ServerToolUse {
   const total = { searches: 0, uses: 0, addedTokens: 0 };
   for (const each of tools) {

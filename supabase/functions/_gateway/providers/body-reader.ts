@@ -4,21 +4,25 @@ import type { Readable } from "node:stream";
 /** Takes the next bytes. @returns whether it wants more */
 export type Take = (bytes: Uint8Array) => boolean;
 
-/** Reads the bytes of an answer. */
+/** Reads the bytes of a provider's answer. */
 export type BodyReader = {
-  /** Returns the next bytes; undefined at the end. @throws Error if the answer was cut or can't be decoded */
+  /**
+   * Returns the next bytes, or undefined at the end.
+   * @throws Error if the answer was cut off or can't be decoded
+   */
   read: () => Promise<Uint8Array | undefined>;
   /**
-   * Passes bytes to `take` as they arrive, without a promise per piece, until it wants no more.
-   * @returns whether there may be more @throws Error like `read`
+   * Passes bytes to `take` as they arrive until `take` wants no more. Needs no promise for each piece.
+   * @returns whether more bytes may follow
+   * @throws Error as `read` does
    */
   pour: (take: Take) => Promise<boolean>;
 };
 
-/** How many bytes may wait for their reader before the connection is paused. */
+/** The number of bytes that may wait to be read before the connection is paused. */
 const mostHeld = 64 * 1024;
 
-/** Returns a reader that consumes an answer at its caller's pace. */
+/** Creates a reader that consumes a body at its caller's pace. */
 export function readerOf(body: Readable): BodyReader {
   let come: Uint8Array[] = [];
   let held = 0;
@@ -30,7 +34,8 @@ export function readerOf(body: Readable): BodyReader {
     wake = undefined;
   };
   body.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
-    // Not a Buffer: its slices don't copy, and its searches are slower.
+    // Converts the Buffer to a plain Uint8Array, because slices of a Buffer share its memory and searching one is
+    // slower.
     come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     held += bytes.byteLength;
     if (held > mostHeld) body.pause();
@@ -49,7 +54,7 @@ export function readerOf(body: Readable): BodyReader {
     tell();
   });
 
-  /** Returns everything that has arrived, in one piece. */
+  /** Returns all bytes that have arrived, in one piece. */
   function takeAll(first: Uint8Array): Uint8Array {
     const all = come.length === 1 ? first : Buffer.concat(come);
     come = [];
@@ -75,7 +80,7 @@ export function readerOf(body: Readable): BodyReader {
     },
     pour(take) {
       return new Promise<boolean>((resolve, reject) => {
-        // One packet may hold several pieces: they are passed on together.
+        // One packet may hold several pieces. They are passed on together.
         const flowSoon = () => queueMicrotask(flow);
         function flow(): void {
           try {

@@ -5,11 +5,11 @@ import { ConnectTimeout } from "./reachable.ts";
 /** A running request to a provider. */
 export type Connection = ReturnType<typeof openConnection>;
 
-/** The abort reason of every closed connection; shared because it carries no details. */
+/** The abort reason of closed connections. Shared, because it carries no details. */
 const over = new Error("the connection is closed");
 
 /**
- * Manages a request's time limits, its client's disconnection and its exchange, and explains why the request ended.
+ * Tracks a request to a provider: its time limits, its client, and the reason why it ended.
  * @param options.acceptedBy when the answer must have been accepted
  */
 export function openConnection(
@@ -43,13 +43,16 @@ export function openConnection(
 
   return {
     close,
-    /** Returns a signal that aborts on close. Created on demand, because whole answers never need it. */
+    /**
+     * Returns a signal that aborts when the connection closes. Created on demand, because non-streamed answers never
+     * need it.
+     */
     ended(): AbortSignal {
       controller ??= new AbortController();
       if (closed) controller.abort(over);
       return controller.signal;
     },
-    /** Sets what to do on close. */
+    /** Sets the function that is called when the connection closes. */
     onClose(act: () => void): void {
       abandon = act;
       if (closed) act();
@@ -58,11 +61,11 @@ export function openConnection(
     outliveClient(): void {
       clientLeft.removeEventListener("abort", leave);
     },
-    /** Sets a time limit for the next step, within the total time. */
+    /** Sets the time limit for the next step. It never exceeds the total time. */
     expectWithin(limitMs: number): void {
       limit.restart(Math.min(until - now(), limitMs));
     },
-    /** Gives an accepted answer the rest of the total time. */
+    /** Allows the rest of the total time once the answer is accepted. */
     noteAccepted(): void {
       until = deadline;
       if (!closed) limit.restart(until - now());

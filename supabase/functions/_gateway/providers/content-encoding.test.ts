@@ -16,7 +16,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Returns a provider's answer once its headers have arrived. */
+/** Starts a provider that answers with a content coding, and returns its answer once the headers have arrived. */
 async function answerOf(coding: string, answer: (response: ServerResponse) => void) {
   const server = createServer((request, response) => {
     response.writeHead(200, { "content-encoding": coding }).flushHeaders();
@@ -36,7 +36,7 @@ type Answer = Awaited<ReturnType<typeof answerOf>>;
 
 /**
  * Reads an answer to its end.
- * @throws the error that ends the answer, with the text received before it as the message
+ * @throws Error with the text received so far as its message, if reading fails
  */
 async function textOf({ read }: Answer): Promise<string> {
   let text = "";
@@ -54,22 +54,26 @@ describe("Streams in a content coding", () => {
     ["deflate", createDeflate],
     ["br", createBrotliCompress],
     ["zstd", createZstdCompress],
-  ] as const)("a stream in %s is read event by event, as the provider flushes them", async ([coding, create]) => {
-    const encoder = create();
-    const { read, pour } = await answerOf(coding, (response) => encoder.pipe(response));
-    const send = (text: string) => new Promise<void>((sent) => encoder.write(text, () => encoder.flush(() => sent())));
-    for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
-      await send(event);
-      expect(Buffer.from((await read()) ?? []).toString()).toBe(event);
-    }
-    await send("data: 3\n\n");
-    const poured: string[] = [];
-    const take = (bytes: Uint8Array) => poured.push(Buffer.from(bytes).toString()) < 1;
-    expect(await pour(take)).toBe(true);
-    encoder.end("data: 4\n\n");
-    expect(await pour(() => true)).toBe(false);
-    expect(poured).toEqual(["data: 3\n\n"]);
-  });
+  ] as const)(
+    "a stream in %s is read event by event, as soon as the provider flushes each event",
+    async ([coding, create]) => {
+      const encoder = create();
+      const { read, pour } = await answerOf(coding, (response) => encoder.pipe(response));
+      const send = (text: string) =>
+        new Promise<void>((sent) => encoder.write(text, () => encoder.flush(() => sent())));
+      for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
+        await send(event);
+        expect(Buffer.from((await read()) ?? []).toString()).toBe(event);
+      }
+      await send("data: 3\n\n");
+      const poured: string[] = [];
+      const take = (bytes: Uint8Array) => poured.push(Buffer.from(bytes).toString()) < 1;
+      expect(await pour(take)).toBe(true);
+      encoder.end("data: 4\n\n");
+      expect(await pour(() => true)).toBe(false);
+      expect(poured).toEqual(["data: 3\n\n"]);
+    },
+  );
 
   test("a compressed stream delivers its events, then fails if it was cut", async () => {
     const encoder = createGzip();
@@ -87,12 +91,15 @@ test.for(["gzip, br", "gzip,identity, br", " GZIP ,Br"])("decodes the codings %j
   expect(await textOf(answer)).toBe("whole");
 });
 
-test.for(["", "identity", "Identity", "identity, identity"])("leaves a body in %j unchanged", async (coding) => {
-  expect(await textOf(await answerOf(coding, (response) => response.end("whole")))).toBe("whole");
-});
+test.for(["", "identity", "Identity", "identity, identity"])(
+  "leaves a body with the content coding %j unchanged",
+  async (coding) => {
+    expect(await textOf(await answerOf(coding, (response) => response.end("whole")))).toBe("whole");
+  },
+);
 
 test.for(["compress", "utf-8", "constructor", "gzip, gzip, gzip", "gzip, nothing"])(
-  "reading a body in the coding %j fails",
+  "refuses to read a body with the content coding %j",
   async (coding) => {
     const answer = await answerOf(coding, (response) => response.end(gzipSync("whole")));
     expect(answer.status).toBe(200);

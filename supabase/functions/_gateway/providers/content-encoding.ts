@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import * as zlib from "node:zlib";
 import { type BodyReader, readerOf } from "./body-reader.ts";
 
-/** Content codings (RFC 9110, 8.4.1). Some servers send raw deflate, which that section mentions. */
+/** Decoders by content coding (RFC 9110, 8.4.1). That section mentions that some servers send raw deflate. */
 const decoders: Record<string, (first: Uint8Array) => Duplex> = {
   gzip: () => zlib.createGunzip(),
   "x-gzip": () => zlib.createGunzip(),
@@ -46,7 +46,7 @@ function decodedBy(body: BodyReader, coding: string): BodyReader {
     return readerOf(decoder);
   }
 
-  /** Bytes that arrived before a failure are decoded first. */
+  /** If the body fails, decodes the bytes that arrived before the failure. */
   async function feed(decoder: Duplex, first: Uint8Array): Promise<void> {
     try {
       for (let bytes: Uint8Array | undefined = first; bytes && !decoder.destroyed; bytes = await body.read()) {
@@ -58,7 +58,7 @@ function decodedBy(body: BodyReader, coding: string): BodyReader {
     decoder.end();
   }
 
-  /** Some runtimes treat a body that was cut as complete. */
+  /** Throws the failure of the body instead of returning its end. Some runtimes treat a truncated body as complete. */
   function orCut<Value>(value: Value): Value {
     if (!value && failure) throw failure;
     return value;

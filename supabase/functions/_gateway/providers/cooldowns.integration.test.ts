@@ -18,7 +18,7 @@ import { answerWell, hang, type ScriptedProvider, startScriptedProvider } from "
 const root = path.resolve(import.meta.dirname, "../../../..");
 const processes = 3;
 const callsEach = 6;
-/** How long a stream waits for its first byte in this test, and the first cooldown. */
+/** The time limit for a stream's first byte in this test, and the length of the first cooldown. */
 const firstByteMs = 1_000;
 const cooldownMs = 30_000;
 
@@ -47,7 +47,7 @@ afterAll(async () => {
   await tenant.close();
 });
 
-/** Starts the functions in their own process, as hosted Supabase runs several isolates. */
+/** Starts the functions in a separate process, since hosted Supabase runs several isolates. */
 async function startFunctions() {
   const { supabase, gatewayDbUrl } = readStack();
   const { command, args } = denoCommand(root, process.env.LOCAL_DENO as DenoPackage | undefined);
@@ -74,9 +74,12 @@ async function startFunctions() {
   return { child, url };
 }
 
-/** @returns how long each sequential call to a process took */
+/**
+ * Calls a process several times in sequence.
+ * @returns the latency of each call in milliseconds
+ */
 async function callInTurn({ url }: { url: string }, calls: number): Promise<number[]> {
-  // The functions don't have the public prefix `/v1`: the public path is `/v1/chat/completions`.
+  // Without the prefix `/v1`, which only the public URL has.
   const client = new OpenAI({ baseURL: url, apiKey: tenant.key, maxRetries: 0 });
   const latencies: number[] = [];
   for (let n = 0; n < calls; n++) {

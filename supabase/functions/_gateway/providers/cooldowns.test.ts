@@ -52,7 +52,7 @@ describe("When a route is set aside", () => {
     expect(state()).toBe("open");
   });
 
-  test("does not set a route aside for a timeout of a call that had less time than usual", () => {
+  test("does not set a route aside for a timeout of a call that had less time than the usual limit", () => {
     fail("timeout", { undecided: true });
     expect(state()).toBe("open");
   });

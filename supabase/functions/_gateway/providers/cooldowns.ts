@@ -1,15 +1,15 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
 /**
- * Consecutive failures until a route is set aside. One is enough if callers waited for the route, or if it states when
- * to retry.
+ * Number of consecutive failures after which a route is set aside. One failure is enough if callers waited for the
+ * route or if the route states when to retry.
  */
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
-/** Each failed probe doubles the cooldown, up to this. */
+/** Maximum length of a cooldown. Each failed probe doubles it. */
 const longestCooldownMs = 300_000;
 
-/** Failures caused by the route itself. Errors about one request say nothing about other requests. */
+/** Failures caused by the route itself. Other failures depend on the request and don't affect other requests. */
 const routeFailures: ReadonlySet<AttemptFailure> = new Set([
   "unreachable",
   "timeout",
@@ -24,15 +24,14 @@ const routeFailures: ReadonlySet<AttemptFailure> = new Set([
 ]);
 
 /**
- * Whether a route may be called. `hanging` means that it made callers wait; it is called only if there is no other
- * route.
+ * Whether a route may be called. A `hanging` route made callers wait, so it is called only if there is no other route.
  */
 export type RouteState = "open" | "cooling" | "hanging";
 
 type Health = {
   failures: number;
   answeredAt: number;
-  /** The length of the current or last cooldown; 0 while the route works. */
+  /** The length of the current or last cooldown, or 0 while the route works. */
   cooldownMs: number;
   until: number;
   hanging: boolean;
@@ -40,27 +39,30 @@ type Health = {
   probingSince?: number;
 };
 
-/** What a call learned about a route. */
+/** The result of a failed or abandoned call to a route. */
 export type RouteResult = {
   failure: AttemptFailure;
   startedAt: number;
   retryAfterSeconds?: number;
-  /** Whether the request may have caused the failure, or the call had less time than usual. */
+  /** Whether the request may have caused the failure, or the call had less than the usual time. */
   undecided: boolean;
-  /** Whether no byte had arrived after half of the first-byte limit when the client left. */
+  /** Whether the client left after waiting at least half of the first-byte limit without receiving a byte. */
   waitedLong?: boolean;
 };
 
 /**
- * A circuit breaker per route, in this process. A route that keeps failing is set aside for 30 s. Then one call probes
- * it; if that also fails, the next cooldown is twice as long, up to 5 minutes. A key names a provider, a model and an
- * endpoint, so a missing endpoint does not affect other endpoints.
+ * A circuit breaker for each route, in this process. A route that keeps failing is set aside for 30 s. Then one call
+ * probes the route. If the probe fails, the next cooldown is twice as long, up to 5 minutes. Keys consist of a
+ * provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
  */
 export type Cooldowns = {
-  /** Returns whether to call a route. After a cooldown one call gets `open`, and must report its result. */
+  /** Returns whether to call a route. After a cooldown, the first caller gets `open` and must report its result. */
   stateOf: (key: string) => RouteState;
   noteAnswer: (key: string) => void;
-  /** @returns how long the route is set aside from now, in milliseconds; 0 if it is not */
+  /**
+   * Records a failed or abandoned call.
+   * @returns for how many more milliseconds the route is set aside, or 0
+   */
   noteFailure: (key: string, result: RouteResult) => number;
 };
 
@@ -98,7 +100,7 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
       if (probed) health.probingSince = undefined;
       const isTimeout = failure === "timeout";
       const waited = isTimeout || waitedLong;
-      // The wait says little about a route that answered other calls in the meantime.
+      // A long wait does not count against a route that answered other calls in the meantime.
       const isAlone = waited && health.answeredAt >= startedAt;
       if (undecided || isAlone || !(waitedLong || routeFailures.has(failure))) return 0;
       health.failures += 1;

@@ -10,7 +10,7 @@ import { postOf } from "./exchange.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
-/** The user agents of the platform's runtime and of this project's own. */
+/** The user agents of hosted Supabase's runtime and of this project's own Deno. */
 const hosted = "Deno/2.1.4 (variant; SupabaseEdgeRuntime/1.74.0)";
 const local = "Deno/2.9.6";
 
@@ -42,9 +42,9 @@ async function httpProvider(answer: RequestListener, onConnection: () => void): 
 }
 
 /**
- * Returns the results of sequential calls in Deno: for each answer, its status, the beginning of its text and how it
- * ended, or that there was no answer. A call is abandoned if it has no headers after two seconds, or hasn't ended
- * within `abandonMs` after them.
+ * Makes calls in Deno, one after another. Returns the result of each call: the answer's status, the beginning of its
+ * text and how it ended, or the error without an answer. A call is abandoned if it has no headers after two seconds, or
+ * hasn't ended within `abandonMs` after them.
  */
 async function postInDeno(deno: DenoPackage, url: string, calls: number, abandonMs = 2_000): Promise<string[]> {
   const program = `
@@ -97,7 +97,7 @@ describe.each<[string, DenoPackage]>([
       },
     );
     expect(await postInDeno(deno, url, 3)).toEqual(["200:answer 1", "!", "200:answer 3"]);
-    // The failed request used the first connection, like the request before it.
+    // The failed request used the first connection, as the request before it did.
     expect(asked).toEqual([1, 1, 2]);
   });
 
@@ -151,7 +151,7 @@ describe.each<[string, DenoPackage]>([
     }
   });
 
-  test("an abandoned answer counts as cut, and the provider's connection is closed", async () => {
+  test("an abandoned answer counts as cut off, and the connection to the provider is closed", async () => {
     let left = () => {};
     const gone = new Promise<void>((resolve) => {
       left = resolve;
@@ -159,7 +159,7 @@ describe.each<[string, DenoPackage]>([
     const url = await provider((socket) => {
       socket.on("close", left).write(head("transfer-encoding: chunked", ""));
       const piece = `8000\r\n${"x".repeat(0x8000)}\r\n`;
-      // Stops on an error: writes to a closed connection fail at once, repeatedly.
+      // Stops on an error, because every further write to a closed connection fails immediately.
       const writeOn = (error?: Error | null) => void (error || socket.write(piece, writeOn));
       writeOn();
     });
@@ -167,7 +167,7 @@ describe.each<[string, DenoPackage]>([
     await gone;
   });
 
-  test("distinguishes a connection that was never established from a lost one", async () => {
+  test("reports an address where no connection can be established as unconnected", async () => {
     const refusing = await provider(() => {});
     closers.pop()?.();
     const plain = await provider((socket) => socket.end("HTTP/1.1 400 X\r\n\r\n"));

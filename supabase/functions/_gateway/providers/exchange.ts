@@ -6,11 +6,15 @@ import { decoded } from "./content-encoding.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
-/** Connections idle for longer (in milliseconds) aren't reused: a network device may have dropped them. */
+/**
+ * Connections that were idle for longer (in milliseconds) aren't reused, because a network device may have dropped
+ * them.
+ */
 const idleConnectionMs = 30_000;
 
 /**
- * Keeps an agent from sending a request twice: Deno resends it if a reused connection is reset, which may charge twice.
+ * Prevents an agent from sending a request twice. Deno resends a request if a reused connection is reset, and the
+ * provider may charge both.
  */
 function neverAgain(agent: http.Agent): http.Agent {
   const reuse = agent.reuseSocket.bind(agent);
@@ -34,18 +38,18 @@ export type Answer = BodyReader & {
   header: (name: string) => string | undefined;
 };
 
-/** A request being sent, and its answer. */
+/** A request in flight, with its future answer and a function that abandons it. */
 export type Exchange = { answer: Promise<Answer>; abandon: () => void };
 
 /** Posts a body. Follows no redirect, and never sends a request twice. */
 type Post = (url: string, headers: Record<string, string>, body: string) => Exchange;
 
 /**
- * Returns the best way to post in a runtime. Current runtimes use Node's client: `fetch` takes twice as long, and only
- * a full garbage collection frees its calls. Deno before 2.8, such as the platform's runtime (2.1), uses `fetch`: if an
- * answer to Node's client is cut there, a promise that can't be caught is rejected, which ends the isolate with all its
- * calls. A read also never ends there after a cut or an abandoned call.
- * @param userAgent as in `navigator`
+ * Returns the best HTTP client for a runtime. Current runtimes use Node's client, because `fetch` takes twice as long
+ * and only a full garbage collection frees its calls. Deno before 2.8, such as hosted Supabase's runtime (2.1), uses
+ * `fetch`. If an answer to Node's client is cut off there, a rejection that can't be caught ends the isolate with all
+ * its calls. Reading a cut or abandoned answer also never ends there.
+ * @param userAgent the value of `navigator.userAgent`
  */
 export function postOf(userAgent: string): Post {
   const [, major = 0, minor = 0] = /^Deno\/(\d+)\.(\d+)/.exec(userAgent)?.map(Number) ?? [];
@@ -53,7 +57,7 @@ export function postOf(userAgent: string): Post {
   return isWhole ? postByNode : postByFetch;
 }
 
-/** The best way to post in this runtime. */
+/** The best HTTP client for this runtime. */
 export const post: Post = postOf(navigator.userAgent);
 
 function postByNode(url: string, headers: Record<string, string>, body: string): Exchange {
@@ -75,7 +79,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
   const noteConnected = () => {
     connected = true;
   };
-  // Events that happen once don't need `once`, which wraps each listener.
+  // These events occur only once, so `once` is not needed. It would wrap each listener.
   sent.on("finish", noteConnected).on("socket", (socket) => {
     // A reused connection is already open.
     if (!socket.connecting) noteConnected();
@@ -110,7 +114,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
 }
 
 type Parts = { protocol: string; hostname: string; host: string; port: string; path: string };
-/** Parsed addresses. Needs no limit, because there are only a few. */
+/** A cache of parsed URLs. Needs no limit, because providers have only a few. */
 const known = new Map<string, Parts>();
 
 function partsOf(url: string): Parts {
@@ -122,7 +126,7 @@ function partsOf(url: string): Parts {
   return parts;
 }
 
-/** Returns headers as a flat list: each name before its value. */
+/** Converts headers to a flat list in which each name precedes its value. */
 function listOf(headers: Record<string, string>): string[] {
   const list: string[] = [];
   for (const name in headers) list.push(name, headers[name] ?? "");

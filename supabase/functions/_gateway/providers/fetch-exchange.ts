@@ -3,16 +3,19 @@ import { decoded } from "./content-encoding.ts";
 import type { Answer, Exchange } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
-/** Many times the size of an event. By default, a stream allocates, clears and discards 64 KiB for each read. */
+/**
+ * Buffer size of a read. Many times the size of an event, but by default a stream allocates, clears and discards 64 KiB
+ * for each read.
+ */
 const pieceBytes = 8 * 1024;
-/** The reason of every abandoned request; shared, because creating an error for each one is slow. */
+/** The abort reason of abandoned requests. Shared, because creating an error for each request is slow. */
 const abandoned = new Error("the request was abandoned");
 
 /** Posts a body with the runtime's own `fetch`. Follows no redirect, and never sends a request twice. */
 export function postByFetch(url: string, headers: Record<string, string>, body: string): Exchange {
   const ending = new AbortController();
   let cancel = () => {};
-  // Not a string: Deno would resend it if a reused connection is reset, which may charge twice.
+  // Sends a Blob, because Deno would resend a string if a reused connection is reset, and the provider may charge both.
   const sent = { method: "POST", headers, body: new Blob([body]), redirect: "manual", signal: ending.signal } as const;
   const answer = fetch(url, sent).then((response): Answer => {
     const { status, body: bytes } = response;
@@ -21,7 +24,7 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     async function read(): Promise<Uint8Array | undefined> {
       const reading = await reader?.read(new Uint8Array(pieceBytes));
       if (reading && !reading.done) return reading.value;
-      // A cancelled reader reports the end of the stream.
+      // A cancelled reader reports the end of the stream instead of an error.
       ending.signal.throwIfAborted();
       return undefined;
     }
@@ -47,8 +50,8 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
 }
 
 /**
- * Rethrows an error of `fetch`, which has no code for a failed connection: Deno names the cause in the message, Node in
- * `cause`.
+ * Rethrows an error of `fetch`, as NotConnected if no connection was established. The error has no code for that, but
+ * Deno names the cause in the message, and Node in `cause`.
  */
 function refuse(error: unknown): never {
   const text = error instanceof Error ? `${error.message} ${error.cause}` : "";

@@ -48,7 +48,7 @@ describe("Reads the usage stated by fixtures", () => {
     const { counts, stated_cost_usd, served_tier } = fixture.states ?? {};
     const usage = statedBy(fixture);
     const { audio_output_tokens, ...read } = usage?.counts ?? { audio_output_tokens: 0 };
-    // Gemini's speech output is all audio unless it states otherwise.
+    // All of Gemini's speech output is audio unless its usage says otherwise.
     expect(fixture.surface === "gemini" ? read : usage?.counts).toEqual(counts);
     expect([usage?.statedCostUsd, usage?.servedTier]).toEqual([stated_cost_usd, served_tier]);
     expect(usage?.marks).toBeUndefined();

@@ -1,4 +1,7 @@
-/** Time limits of a provider call, in milliseconds: per route, for all routes tried one after another, and in total. */
+/**
+ * Time limits of a provider call, in milliseconds. Some apply to one route, `routesMs` applies to all routes together,
+ * and `totalMs` applies to the whole call.
+ */
 export type TimeLimits = {
   connectMs: number;
   firstByteMs: number;
@@ -11,9 +14,9 @@ export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "tot
 
 /** The platform waits at most 150 s for a function's first byte. */
 export const firstByteWithinMs = 140_000;
-/** The longest wall-clock time that the platform gives a function. */
+/** The longest wall-clock time that Supabase gives a function. */
 export const mostTotalSeconds = 400;
-/** The part of the time for all routes that a non-streamed answer leaves for the next route. */
+/** The time that a non-streamed answer's route leaves for the next route. */
 const nextRouteMs = 40_000;
 export const defaultTimeLimits = {
   connectMs: 5_000,
@@ -23,8 +26,9 @@ export const defaultTimeLimits = {
 } as const;
 
 /**
- * Returns the limits of one request: the route's, else the provider's, else the defaults, within the gateway's total
- * time. A non-streamed answer has no first byte until it is complete, so its limit is the total time.
+ * Returns the limits of one request. The route's limits override the provider's, which override the defaults, but the
+ * total time never exceeds the gateway's. A non-streamed answer has no first byte until it is complete, so its
+ * first-byte limit depends on the total time.
  */
 export function limitsFor(
   limits: TimeLimits,

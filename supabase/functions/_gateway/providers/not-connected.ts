@@ -1,4 +1,4 @@
 /**
- * No connection was established, because of the name, the address or the handshake. Nothing of the request was sent.
+ * No connection was established because the name, the address or the handshake failed. No part of the request was sent.
  */
 export class NotConnected extends Error {}

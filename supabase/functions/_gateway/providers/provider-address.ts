@@ -4,8 +4,8 @@ import type { Provider } from "./provider-settings.ts";
 type Address = { url: string; headers: Record<string, string> };
 
 /**
- * Returns the URL for a call to a model, and the header with the provider's key.
- * @throws Error if the provider has no such endpoint, which admission rules out
+ * Returns the URL and the key header for a call to a model.
+ * @throws Error if the provider doesn't have the endpoint, which admission rules out
  */
 export function addressOf(provider: Provider, { endpoint, model }: { endpoint: Endpoint; model: string }): Address {
   const address = provider.kind.endpoints[endpoint];
@@ -13,7 +13,7 @@ export function addressOf(provider: Provider, { endpoint, model }: { endpoint: E
   return addressAt(provider, { ...address, path: address.path.replace("{model}", () => encodeURIComponent(model)) });
 }
 
-/** Returns a URL below the base URL, and the header with the provider's key. */
+/** Returns a URL below the base URL and the key header. */
 export function addressAt(
   { baseUrl, apiKey, apiVersion, kind }: Pick<Provider, "baseUrl" | "apiKey" | "apiVersion" | "kind">,
   { path, keyHeader }: EndpointAddress,

@@ -8,24 +8,29 @@ import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 /** A provider's answer, available from its first byte. */
 export type ProviderAnswer = {
   route: RunRoute;
-  /** The content type in lower case; empty if the provider states none. */
+  /** The content type in lower case, or empty if the provider states none. */
   contentType: string;
-  /** Returns the next bytes; undefined at the end. @throws ProviderFailure */
-  read: () => Promise<Uint8Array | undefined>;
-  /** Passes bytes to `take` until it wants no more. @returns whether there may be more @throws ProviderFailure */
-  pour: (take: Take) => Promise<boolean>;
-  /** Puts bytes back to be read again. */
-  unread: (bytes: Uint8Array) => void;
-  /** Ends the call by closing the connection to the provider. */
-  cancel: () => void;
   /**
-   * Whether the provider charges in full even if the client disconnects, so that the answer is read to its end rather
-   * than cancelled.
+   * Returns the next bytes, or undefined at the end.
+   * @throws ProviderFailure
    */
+  read: () => Promise<Uint8Array | undefined>;
+  /**
+   * Passes bytes to `take` until `take` wants no more.
+   * @returns whether more bytes may follow
+   * @throws ProviderFailure
+   */
+  pour: (take: Take) => Promise<boolean>;
+  /** Puts bytes back, so that the next read returns them again. */
+  unread: (bytes: Uint8Array) => void;
+  /** Closes the connection to the provider. */
+  cancel: () => void;
+  /** Whether the answer is read to its end when the client disconnects, because the provider charges in full anyway. */
   drains: boolean;
   /**
-   * Returns a signal that aborts when the request ends or its total time is up, even while its answer isn't being read.
-   * Not a getter: V8 would give each object a hidden class that keeps the call alive until a full collection.
+   * Returns a signal that aborts when the request ends or its total time is up, even if nothing reads the answer then.
+   * A method, because V8 would give each object with a getter a hidden class that keeps the call in memory until a full
+   * garbage collection.
    */
   ended: () => AbortSignal;
   startedAt: number;
@@ -34,7 +39,7 @@ export type ProviderAnswer = {
   attempt: (failure?: AttemptFailure) => Attempt;
 };
 
-/** The length in characters that is enough to classify an error, and how long the error may take to arrive. */
+/** How much of an error is read to classify it, in characters, and how long that may take. */
 const longestError = 16_384;
 const errorWithinMs = 1_000;
 
@@ -48,13 +53,14 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
       text += decoder.decode(bytes, { stream: true });
     }
   } catch {
-    // If the error can't be read, its status is enough to classify it.
+    // If the error can't be read, it is classified by its status alone.
   }
   return refusalFailure({ ...answer, text });
 }
 
 /**
- * Returns a reader of an answer whose first bytes have arrived. Further bytes must each arrive within the idle limit.
+ * Returns a reader of an answer whose first bytes have arrived. Each of the next bytes must arrive within the idle
+ * limit.
  */
 export function readerOf(
   answer: Answer,
@@ -66,12 +72,12 @@ export function readerOf(
     ahead = undefined;
     return bytes;
   }
-  /** Ends the request if the next bytes don't arrive. */
+  /** Awaits the next bytes, and ends the request if they don't arrive in time. */
   async function attended<More>(reading: () => Promise<More>): Promise<More> {
     try {
       connection.expectWithin(idleMs);
       const more = await reading();
-      // While the client reads, only the total time limit applies.
+      // The idle limit is off while the client processes bytes. Only the total time limit applies.
       connection.expectWithin(Number.POSITIVE_INFINITY);
       if (!more) connection.close();
       return more;

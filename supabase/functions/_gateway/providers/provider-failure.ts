@@ -3,7 +3,7 @@ import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { type RefusedAnswer, readRefusal } from "./refusal.ts";
 
-/** The code that a caller gets if no other route is left. */
+/** The error code for the caller, by failure, if no route is left. */
 const codes = {
   unreachable: "provider_error",
   timeout: "provider_timeout",
@@ -28,7 +28,7 @@ const messages: Partial<Record<AttemptFailure, string>> = {
   not_found: "The model's provider does not have this endpoint or model.",
 };
 
-/** Failures caused by the request itself: every provider would refuse it. */
+/** Failures caused by the request itself, which every provider would refuse. */
 const requestFaults: ReadonlySet<AttemptFailure> = new Set([
   "invalid_request",
   "context_length_exceeded",
@@ -53,11 +53,11 @@ export class ProviderFailure extends Error {
   readonly mayHaveCharged: boolean;
   /** Whether another route may serve the call. */
   readonly retryable: boolean;
-  /** When the provider accepts requests again. */
+  /** When the provider accepts requests again, in seconds from now. */
   readonly retryAfterSeconds?: number;
-  /** Whether the failure says nothing about other requests to the route. */
+  /** Whether the request itself may have caused the failure, so that other requests to the route may succeed. */
   readonly mayBeRequest: boolean;
-  /** Usage that the provider states despite the failure. */
+  /** The usage that the provider stated despite the failure. */
   readonly use?: CallUse;
 
   constructor(failure: AttemptFailure, { cause, ...options }: Options) {
@@ -79,7 +79,7 @@ export class ProviderFailure extends Error {
     return operatorFaults.has(this.failure);
   }
 
-  /** Returns the same failure, for a call whose earlier attempt may have been charged. */
+  /** Returns the same failure, marked as possibly charged because of an earlier attempt. */
   afterCharge(): ProviderFailure {
     return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true });
   }
@@ -87,19 +87,19 @@ export class ProviderFailure extends Error {
   toGatewayError(): GatewayError {
     const headers: Record<string, string> = {};
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
-    // Standard clients would retry calls that can't succeed or are already charged.
+    // Keeps standard clients from retrying calls that can't succeed or may already be charged.
     if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
     return new GatewayError(this.code, { message: messages[this.failure], headers });
   }
 }
 
-/** The client disconnected: neither an answer nor a failure. */
+/** The client disconnected. The call has neither an answer nor a failure. */
 export class ClientLeft extends Error {
-  /** An estimate of what the interrupted call used. */
+  /** The estimated usage of the interrupted call. */
   use?: CallUse;
 }
 
-/** Returns the failure for an error that a provider answered before it did any work. */
+/** Returns the failure for an error with which a provider refused a request before doing any work. */
 export function refusalFailure(answer: RefusedAnswer): ProviderFailure {
   const { failure, ...facts } = readRefusal(answer);
   // A proxy that timed out doesn't know whether its server is still working.
@@ -108,8 +108,8 @@ export function refusalFailure(answer: RefusedAnswer): ProviderFailure {
 }
 
 /**
- * Returns the failure for an answer that doesn't belong to the endpoint. The provider may charge for it.
- * @param use the usage that it states
+ * Returns the failure for an answer that isn't valid for the endpoint. The provider may charge for it.
+ * @param use the usage that the answer states
  */
 export function invalidAnswer(use?: CallUse): ProviderFailure {
   return new ProviderFailure("invalid_answer", { mayHaveCharged: true, retryable: false, use });

@@ -39,7 +39,7 @@ describe("Settings of a provider", () => {
     expect(read({ X_KIND: "", X_API_KEY: "", X_NOT_KNOWN: "" }).size).toBe(0);
   });
 
-  test("a provider's settings override its kind's endpoints, name of the limit, and stream_options", () => {
+  test("a provider's settings override its kind's endpoints, output limit field and stream_options", () => {
     const own = { OWN_BASE_URL: "https://llm.example.com/v1" };
     const changed = { OWN_ENDPOINTS: "chat, embeddings", OWN_OUTPUT_LIMIT: "max_completion_tokens" };
     const kind = read({ ...own, ...changed, OWN_STREAM_OPTIONS: "on" }).get("own")?.kind;
@@ -133,7 +133,7 @@ describe("Settings of a provider", () => {
     expect(() => read(settings)).not.toThrow("secret");
   });
 
-  test("accepts a billing name of 128 characters and an account of 256, in the provider's spelling", () => {
+  test("accepts a billing name of up to 128 characters and an account of up to 256, spelled as the provider does", () => {
     const arn = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/";
     const account = `${arn}${"a".repeat(256 - arn.length)}`;
     expect(read({ ...own, X_BILLING_NAME: "a".repeat(128), X_ACCOUNT: account }).get("x")).toMatchObject({
@@ -190,7 +190,7 @@ describe("Time limits", () => {
     readProviders({ AI_PROVIDER_A_KIND: "openai", AI_PROVIDER_A_API_KEY: "k", ...settings }, { local: false }).get("a")
       ?.timeLimits;
 
-  test("time limits are in seconds, and absent if unset", () => {
+  test("time limits are set in seconds, and are undefined if unset", () => {
     const settings = {
       AI_PROVIDER_A_FIRST_BYTE_SECONDS: "20",
       AI_PROVIDER_A_IDLE_SECONDS: "60",
@@ -204,7 +204,7 @@ describe("Time limits", () => {
     ["FIRST_BYTE", 140],
     ["IDLE", 140],
     ["TOTAL", 400],
-  ] as const)("time limits accept whole numbers from 1 for %s_SECONDS, up to %i", ([name, most]) => {
+  ] as const)("time limits accept whole numbers from 1: %s_SECONDS up to %i", ([name, most]) => {
     const set = (value: string) => () => limitsOf({ [`AI_PROVIDER_A_${name}_SECONDS`]: value });
     for (const value of ["1", String(most)]) expect(set(value)).not.toThrow();
     const told = `AI_PROVIDER_A_${name}_SECONDS must be a whole number of seconds from 1 to ${most}.`;

@@ -6,27 +6,25 @@ import { kinds } from "./kinds/registry.ts";
 import { firstByteWithinMs, mostTotalSeconds, type OwnLimits } from "./limits.ts";
 
 /**
- * A model provider, as described by its settings. Addresses come only from the environment: no database row can
- * redirect a request.
+ * A model provider's settings. Its address comes only from the environment, so no database row can redirect a request.
  */
 export type Provider = {
   /** The base URL, without a trailing slash. */
   baseUrl: string;
-  /** The key; absent if the server needs none. */
+  /** The API key. Absent if the server needs none. */
   apiKey?: string;
-  /** The kind, with the overrides of the settings applied. */
+  /** The provider's kind, after the settings have overridden some of its values. */
   kind: ProviderKind;
   apiVersion?: string;
-  /** The provider's name in imported costs and invoices, and the account there that pays for the key. */
+  /** The provider's name in imported costs and invoices, and the account at the provider that pays for the key. */
   billingName?: string;
   account?: string;
-  /** Whether the provider may have a private address and be reached without TLS. */
+  /** Whether the provider may have a private address or use HTTP without TLS. */
   allowPrivate: boolean;
-  /** Overrides the default time limits. */
   timeLimits?: OwnLimits;
   /**
-   * Whether the provider charges for calls that the client abandons. If so, reading on to the usage costs nothing
-   * extra.
+   * Whether the provider charges for calls that the client abandons. If so, reading the rest of the answer for its
+   * usage costs nothing extra.
    */
   drains: boolean;
 };
@@ -52,7 +50,7 @@ const seconds = (most: number) =>
     .refine((value) => value >= 1 && value <= most, `must be a whole number of seconds from 1 to ${most}`);
 const onOff = z.enum(["on", "off"], "must be on or off").transform((value) => value === "on");
 
-/** The settings of one provider, by the suffixes of their names. */
+/** The settings of one provider. The keys are the last parts of the variables' names. */
 const settings = z.object({
   KIND: z.enum(kindNames, `must be one of ${kindNames.join(", ")}`).optional(),
   BASE_URL: z.string().optional(),
@@ -84,10 +82,10 @@ const suffixes = Object.keys(settings.shape);
 const settingName = new RegExp(`^${prefix}_([A-Z][A-Z0-9_]*?)_(${suffixes.join("|")})$`);
 
 /**
- * Reads the settings of all providers. A provider whose kind has a public address needs no address.
- * @param local whether the project runs on this machine: providers may then be on it or in its network
- * @returns providers by lower-case id, as routes name them
- * @throws Error naming the setting that is missing, wrong or misspelt, and what to do
+ * Reads the settings of all providers. A provider needs no address setting if its kind has a public address.
+ * @param local whether the project runs on this machine, so that providers may be in its local network
+ * @returns providers by lower-case id, the form in which routes name them
+ * @throws Error that names the missing, wrong or misspelt setting and says what to do
  */
 export function readProviders(
   env: Record<string, string | undefined>,
@@ -177,7 +175,10 @@ function readEndpoints(text: string | undefined, { existing, name }: { existing:
   return chosen;
 }
 
-/** @returns what is wrong with a base URL, in words for operators */
+/**
+ * Checks a base URL.
+ * @returns what is wrong with it, as a message for operators
+ */
 function addressFault(
   text: string,
   { allowPrivate, allowName, keyName }: { allowPrivate: boolean; allowName: string; keyName: string },

@@ -16,7 +16,10 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Starts a provider with the given handler. Returns its URL, the paths requested from it, and when a client left. */
+/**
+ * Starts a provider with the given handler. Returns its URL, the paths that were requested, and a promise that resolves
+ * when a client disconnects.
+ */
 async function provider(answer: RequestListener): Promise<{ baseUrl: string; asked: string[]; left: Promise<void> }> {
   const asked: string[] = [];
   let leave: () => void = () => {};
@@ -80,7 +83,7 @@ async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string>
   return body;
 }
 
-test("an answer has no own getter, because the getter's hidden class would keep its call alive until a full collection", async () => {
+test("an answer has no getter of its own, because it would keep its call in memory until a full garbage collection", async () => {
   const { baseUrl } = await provider(text("{}"));
   const answer = await callProvider(callOf([baseUrl]), accept);
   const getters = Object.entries(Object.getOwnPropertyDescriptors(answer)).filter(([, { get }]) => get);
@@ -88,7 +91,7 @@ test("an answer has no own getter, because the getter's hidden class would keep 
 });
 
 describe("Calls of a provider", () => {
-  test("a provider call returns the answer's bytes and its route", async () => {
+  test("a provider call returns the answer's bytes and the route that answered", async () => {
     const { baseUrl, asked } = await provider(text("hello"));
     const tried: Tried[] = [];
     expect(await readAll(callOf([baseUrl]), tried)).toBe("hello");
@@ -96,7 +99,7 @@ describe("Calls of a provider", () => {
     expect(tried).toEqual([]);
   });
 
-  test("a provider call reports each dispatch, and that the routes before it certainly charged nothing", async () => {
+  test("a provider call reports each dispatch, and that earlier routes charged nothing", async () => {
     const [busy, next] = [await provider(text("no", 429)), await provider(text("yes"))];
     const told: string[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(`dispatch ${position}`);
@@ -139,7 +142,7 @@ describe("Calls of a provider", () => {
     await silent.left;
   });
 
-  test("refuses a provider name that resolves to a private address, at no cost", async () => {
+  test("refuses a provider whose host name resolves to a private address, without a charge", async () => {
     const { baseUrl, asked } = await provider(text("yes"));
     const hidden = baseUrl.replace("127.0.0.1", "localhost");
     const call = callOf([hidden]);
@@ -150,7 +153,7 @@ describe("Calls of a provider", () => {
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("a call answered with 404 reports that, and tells standard clients not to retry", async () => {
+  test("reports that the provider answered 404, and tells standard clients not to retry", async () => {
     const { baseUrl } = await provider(text("{}", 404));
     const failure = await readAll(callOf([baseUrl])).catch((error) => error);
     expect(failure).toMatchObject({ code: "provider_error", mayHaveCharged: false });
@@ -159,7 +162,7 @@ describe("Calls of a provider", () => {
     expect(told.options.headers).toEqual({ "x-should-retry": "false" });
   });
 
-  test("tries no further route once the time for all routes is up", async () => {
+  test("stops trying routes once the time for all routes is up", async () => {
     const [first, second, third] = [await provider(() => {}), await provider(() => {}), await provider(() => {})];
     const routes = [first, second, third].map(({ baseUrl }) => baseUrl);
     const call = callOf(routes, { limits: { ...limits, routesMs: 450 } });
@@ -207,7 +210,7 @@ describe("Calls of a provider", () => {
     expect(await readAll(callOf([baseUrl]))).toBe("as it is");
   });
 
-  test("a call that may have been charged at one route stays possibly charged, regardless of the next answer", async () => {
+  test("a call that may have been charged at one route stays possibly charged, even if the next route refuses it", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     for (const status of [429, 400]) {
       const refusing = await provider(text("no", status));
@@ -268,7 +271,7 @@ describe("Calls of a provider", () => {
     await endless.left;
   });
 
-  test("a call may have been charged if its answer is cut", async () => {
+  test("a call may have been charged if its answer is cut off", async () => {
     const cut = await provider((_, response) => {
       response.writeHead(200, { "content-length": "100" }).write("half");
       setTimeout(() => response.destroy(), 20);
@@ -301,7 +304,7 @@ describe("Time limit before the first byte", () => {
   const streamed = { limits: timeouts };
   const timeout = { code: "provider_timeout", mayHaveCharged: true };
 
-  test("the first byte's limit is 60 s for a stream; for a whole answer 100 s, or 140 s at the last route", () => {
+  test("the first byte's limit is 60 s for a stream, and 100 s for a whole answer, or 140 s at the last route", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const of = (stream: boolean, isLast: boolean) =>
       limitsFor(defaults, { stream, isLast, provider: {}, route: {} }).firstByteMs;
@@ -310,13 +313,13 @@ describe("Time limit before the first byte", () => {
     ]);
   });
 
-  test("the first byte's limit leaves half of a short time to the next route of a whole answer", () => {
+  test("the first byte's limit for a whole answer leaves half of a short total time to the next route", () => {
     const short = { ...defaultTimeLimits, totalMs: 70_000 };
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([35_000, 70_000]);
   });
 
-  test("the first byte's limit is the route's, else the provider's, within the total time", () => {
+  test("the first byte's limit is the route's own, or else the provider's, but never exceeds the total time", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
     const of = (stream: boolean, route = {}) => limitsFor(defaults, { stream, isLast: true, provider, route });
@@ -364,14 +367,14 @@ describe("Time limit before the first byte", () => {
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
   });
 
-  test("a non-streamed answer's limit for the first byte ends with the call's deadline", async () => {
+  test("a non-streamed answer's limit for the first byte never exceeds the call's deadline", async () => {
     const slow = await provider(inMs(600));
     const by = (ms: number) => callOf([slow.baseUrl], { ...whole, deadline: performance.now() + ms });
     expect(await readAll(by(800))).toBe("yes");
     await expect(readAll(by(400))).rejects.toMatchObject(timeout);
   });
 
-  test("a non-streamed answer's time passes to the next route if the first route fails immediately", async () => {
+  test("a non-streamed answer's time passes to the next route if earlier routes fail immediately", async () => {
     const [busy, failing, slow] = [
       await provider(text("no", 429)),
       await provider(text("no", 500)),
@@ -381,7 +384,7 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf(routes, whole))).toBe("yes");
   });
 
-  test("a non-streamed answer's first route leaves time for the next route", async () => {
+  test("a non-streamed answer's first route leaves enough time for the next route", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], whole);
     expect(await readAll(call)).toBe("yes");
@@ -454,7 +457,7 @@ describe("Routes that keep failing", () => {
     ]);
   });
 
-  // An error about a request may quote it, and a single call may exceed a limit that others don't:
+  // An error about a request may quote the request, and one large call may exceed a limit that other calls don't:
   // https://github.com/Aider-AI/aider/issues/1880
   test.for<[number, string]>([
     [400, "Invalid value: 'invalid api key'."],
@@ -486,7 +489,7 @@ describe("Routes that keep failing", () => {
     ]);
   });
 
-  test("a failing route is still called if no other is left", async () => {
+  test("failing routes are still called if no other route is left", async () => {
     const [first, second] = [await provider(text("no", 500)), await provider(text("no", 503))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) await readAll(call).catch(() => {});
@@ -494,7 +497,7 @@ describe("Routes that keep failing", () => {
     expect(call.open.attempts.filter(({ failure }) => failure === "skipped")).toEqual([]);
   });
 
-  test("a failing route makes one call wait but not the next ones", async () => {
+  test("a hanging route delays one call but not the calls after it", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl]);
     for (let n = 0; n < 4; n++) expect(await readAll({ ...call, deadline: performance.now() + 2_000 })).toBe("yes");
@@ -504,16 +507,19 @@ describe("Routes that keep failing", () => {
   test.for<[number, number]>([
     [200, 3],
     [50, 5],
-  ])("a hanging route is set aside after three clients waited half of its time: %i ms of 300", async ([ms, times]) => {
-    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
-    const call = callOf([silent.baseUrl, good.baseUrl]);
-    for (let n = 0; n < 5; n++) {
-      const leaving = new AbortController();
-      setTimeout(() => leaving.abort(), ms);
-      await readAll({ ...call, clientLeft: leaving.signal, deadline: performance.now() + 2_000 }).catch(() => {});
-    }
-    expect(silent.asked).toHaveLength(times);
-  });
+  ])(
+    "a hanging route is set aside after three clients waited half of its time limit: %i ms of 300",
+    async ([ms, times]) => {
+      const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+      const call = callOf([silent.baseUrl, good.baseUrl]);
+      for (let n = 0; n < 5; n++) {
+        const leaving = new AbortController();
+        setTimeout(() => leaving.abort(), ms);
+        await readAll({ ...call, clientLeft: leaving.signal, deadline: performance.now() + 2_000 }).catch(() => {});
+      }
+      expect(silent.asked).toHaveLength(times);
+    },
+  );
 
   test("a hanging route is set aside after one timeout even if that timeout used up the time for all routes", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
@@ -530,7 +536,7 @@ describe("Routes that keep failing", () => {
   });
 });
 
-describe("Error of a call with no route left", () => {
+describe("Error of a call that failed on all routes", () => {
   const refuse = (status: number, body: object, headers: Record<string, string> = {}): RequestListener => {
     return (_, response) => response.writeHead(status, headers).end(JSON.stringify(body));
   };
@@ -547,7 +553,7 @@ describe("Error of a call with no route left", () => {
       "rate_limit_exceeded",
       { "retry-after": "17" },
     ]);
-    // The other route's revoked key doesn't help the caller, so the rate limit is reported.
+    // A revoked key on the other route would not help the caller, so the error reports the rate limit.
     expect(await told(refuse(429, {}, { "retry-after": "17" }), refuse(401, {}))).toEqual([
       429,
       "rate_limit_exceeded",
@@ -569,12 +575,12 @@ describe("Error of a call with no route left", () => {
     expect(await told(refuse(401, {}), overloaded)).toEqual([502, "provider_error", { "retry-after": "30" }]);
   });
 
-  test("a request's own error is returned without trying another route", async () => {
+  test("an error caused by the request is returned without trying another route", async () => {
     const code = "context_length_exceeded";
     expect(await told(refuse(400, { error: { code } }), text("yes"))).toEqual([400, code, {}]);
   });
 
-  test.for([401, 402, 403, 404])("the error advises against a retry after a %i", async (status) => {
+  test.for([401, 402, 403, 404])("the error advises against a retry if the provider answered %i", async (status) => {
     expect(await told(refuse(status, {}))).toEqual([502, "provider_error", { "x-should-retry": "false" }]);
   });
 });

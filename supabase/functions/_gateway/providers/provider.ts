@@ -14,11 +14,11 @@ import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
-/** A request to a provider: its endpoint, its JSON, and headers that replace the kind's. */
+/** A request to a provider, with its JSON body and headers that replace those of the provider's kind. */
 export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
 export type ProviderCall = {
-  /** Where steps and attempts are recorded. */
+  /** The run that records steps and attempts. */
   open: Pick<OpenRun, "addStep" | "attempts">;
   routes: readonly RunRoute[];
   providers: ReadonlyMap<string, Provider>;
@@ -28,24 +28,25 @@ export type ProviderCall = {
   requestFor: (route: RunRoute, provider: Provider) => ProviderRequest;
   /** The run's id, sent to the provider as `x-request-id`. */
   requestId: string;
-  /** The name to use in steps. */
+  /** The name of this call in the run's steps. */
   name: string;
   clientLeft: AbortSignal;
   limits: TimeLimits;
-  /** When the whole call must have ended, by `now`. */
+  /** When the whole call must have ended, as a time of `now`. */
   deadline: number;
   now: () => number;
-  /** Called when the request is sent to a route: from then on, its provider may charge. */
+  /** Called when the request is sent to a route, whose provider may charge from then on. */
   onDispatch?: (route: RunRoute) => void;
   /** Called before another route is tried, if no route so far can have charged. */
   onUncharged?: () => void;
 };
 
 /**
- * Calls a run's routes in order until `accept` takes an answer. A route fails over to the next unless the request
- * itself is at fault; routes that are cooling down are called last. Failed attempts are added to the step trace.
+ * Calls the routes of a run in order until `accept` takes an answer. Tries the next route after a failure, unless the
+ * request itself caused it. Calls routes that are cooling down last. Adds failed attempts to the run's steps.
  * @param accept reads an answer far enough to validate it. @throws ProviderFailure to try the next route
- * @throws ProviderFailure of the last route, including whether any may have charged, or ClientLeft
+ * @throws ProviderFailure of the most helpful attempt, including whether any attempt may have been charged, or
+ * ClientLeft
  */
 export async function callProvider<Accepted>(
   call: ProviderCall,
@@ -94,8 +95,8 @@ export async function callProvider<Accepted>(
 }
 
 /**
- * Yields the routes to call, in order: first the routes that work, then the routes that are set aside. A hanging route
- * is left out if any route works.
+ * Yields the routes to call: first those that work, then those that are set aside. Leaves out hanging routes if any
+ * route works.
  */
 function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
   const setAside: { route: RunRoute; hangs: boolean }[] = [];
@@ -112,7 +113,7 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
   }
   // If every route is set aside, none of them counts as skipped.
   if (!asked) skipped.length = 0;
-  // No call waits for a hanging route while another route may answer.
+  // A call must not wait for a hanging route after another route has been tried.
   for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
 }
 
@@ -120,7 +121,10 @@ const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position,
 const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
   `${provider} ${model} ${endpoint}`;
 
-/** Returns the more helpful failure: one that says when to retry, or that resolves without an operator. */
+/**
+ * Returns the failure that is more helpful to the caller, such as one that says when to retry or one that does not need
+ * an operator.
+ */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
@@ -128,7 +132,7 @@ function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): 
   return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge() : told;
 }
 
-/** A request to one route, created before it is sent. */
+/** The state of a request to one route, created before the request is sent. */
 type Asking = {
   route: RunRoute;
   provider: Provider;
@@ -137,7 +141,7 @@ type Asking = {
   /** When the request must have ended, and when its answer must have been accepted, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
-  /** Whether earlier routes used up the request's time, so that a timeout says nothing about this route. */
+  /** Whether earlier routes used up some of the request's time, so that a timeout doesn't count against this route. */
   undecided: boolean;
   noteHead: (head: Pick<Answer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;
@@ -175,10 +179,13 @@ function startAttempt(
   };
 }
 
-/** Headers with a provider's request id: OpenAI and most others, Azure, Bedrock, and Cloudflare in front of some. */
+/**
+ * Response headers that may carry a request id: OpenAI's, which most providers use, Azure's, Bedrock's, Anthropic's,
+ * and Cloudflare's.
+ */
 const requestIdHeaders = ["x-request-id", "apim-request-id", "x-amzn-requestid", "request-id", "cf-ray"];
 
-/** Returns the provider's request id. Some servers return our own id, which is ignored. */
+/** Returns the provider's request id. Ignores our own id, which some servers return. */
 function upstreamRequestId(header: Answer["header"], ownId: string): string | undefined {
   const ids = requestIdHeaders.map((name) => header(name));
   return ids.find((id) => id !== undefined && id !== ownId && /^[\x21-\x7e]{1,128}$/.test(id));
@@ -242,7 +249,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
       throw cause;
     }
     noteFailed(provider.baseUrl);
-    // Once the request is being sent, it may have arrived, unless the connection failed.
+    // A dispatched request may have reached the provider, unless no connection was established.
     const sent = dispatched && !(cause instanceof NotConnected);
     throw connection.explain(cause, { sent, retryable: true });
   }

@@ -2,19 +2,19 @@ import { connect } from "node:net";
 import { isPrivateAddress } from "../../_shared/private-addresses.ts";
 import type { Provider } from "./provider-settings.ts";
 
-/** An answer within this time shows that a host is reachable. */
+/** A host that answered within this time counts as reachable. */
 const freshMs = 30_000;
 /** When each host last answered, by base URL. */
 const reachedAt = new Map<string, number>();
 
-/** Returns whether a host answered so recently that no check is needed. */
+/** Returns whether a host answered so recently that it need not be checked. */
 export function wasJustReached(baseUrl: string, now: () => number): boolean {
   return now() - (reachedAt.get(baseUrl) ?? Number.NEGATIVE_INFINITY) < freshMs;
 }
 
 /**
- * Checks that a provider's host accepts connections, within its own time limit and before any request is sent, and that
- * its name doesn't resolve to a private network. Costs one handshake.
+ * Checks that a provider's host accepts connections and that its name doesn't resolve to a private address. Runs before
+ * the request is sent, with a time limit of its own, and costs one handshake.
  * @throws Error if the host isn't reached within the limit, or if `signal` aborts
  */
 export async function ensureReachable(
@@ -51,10 +51,10 @@ export function noteReached(baseUrl: string, now: () => number): void {
   reachedAt.set(baseUrl, now());
 }
 
-/** Forgets that a host answered: the next call checks again. */
+/** Forgets that a host answered, so that the next call checks the host again. */
 export function noteFailed(baseUrl: string): void {
   reachedAt.delete(baseUrl);
 }
 
-/** The handshake was not answered in time. */
+/** The host did not complete the handshake in time. */
 export class ConnectTimeout extends Error {}

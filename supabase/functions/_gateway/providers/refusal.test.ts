@@ -281,7 +281,7 @@ test.for<[unknown, AttemptFailure]>([
   [{ error: { code: 502, message: "Provider disconnected" } }, "server_error"],
   [{ error: { code: "3051" } }, "server_error"],
   [{ type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, "rate_limited"],
-])("classifies an error answered with status 200: %j", ([body, failure]) => {
+])("classifies an error that a provider sent with status 200: %j", ([body, failure]) => {
   expect(failureOf(200, body)).toBe(failure);
 });
 
@@ -289,7 +289,7 @@ test.for<[unknown, AttemptFailure]>([
 test.for<[number, string]>([
   [498, "capacity_exceeded"],
   [429, "resource_unavailable"],
-])("a %i for a service tier without capacity may be due to the request: %s", ([status, code]) => {
+])("a %i for a service tier without capacity is reported as possibly caused by the request: %s", ([status, code]) => {
   const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
   expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
   expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
@@ -327,7 +327,7 @@ describe("Time to retry", () => {
   });
 });
 
-test("reads an error that is nested very deeply or has no known shape", () => {
+test("classifies an error that is nested very deeply or has no known shape as an invalid request", () => {
   const deep = `${'{"error":'.repeat(5_000)}{"code":"content_filter"}${"}".repeat(5_000)}`;
   expect(failureOf(400, deep)).toBe("invalid_request");
   expect(failureOf(400, { error: { code: null, message: 7, details: [null, [[]]] } })).toBe("invalid_request");
@@ -348,7 +348,7 @@ describe("Errors of Anthropic", () => {
     [500, "api_error", "server_error"],
     [504, "timeout_error", "timeout"],
     [529, "overloaded_error", "server_error"],
-    // Errors in a stream that has begun with 200.
+    // Errors in the events of a stream that began with status 200.
     [200, "overloaded_error", "server_error"],
     [200, "rate_limit_error", "rate_limited"],
     [200, "billing_error", "payment_required"],

@@ -1,6 +1,6 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
-/** Why a provider refused a request, and when to retry. */
+/** The reason why a provider refused a request, and when to retry. */
 export type Refusal = {
   failure: AttemptFailure;
   retryAfterSeconds?: number;
@@ -11,16 +11,16 @@ export type Refusal = {
 /** A provider's error answer. */
 export type RefusedAnswer = { status: number; text: string; header?: (name: string) => string | undefined };
 
-/** The words of an error: its codes and types, and its messages; in lower case. */
+/** The words that identify an error, in lower case: its codes and types, and its messages. */
 type Words = { codes: ReadonlySet<string>; message: string };
 type Rule = { failure: AttemptFailure; statuses: readonly number[]; codes: readonly string[]; message: RegExp };
 
-/** A stream's first event and a whole answer may contain an error although the status is 200. */
+/** The status of streams and answers that contain an error although the status reports success. */
 const ok = 200;
 
 /**
- * Errors whose status doesn't identify them; the first match applies. Codes and messages come from the providers'
- * documentation and from public reports; refusal.test.ts cites each.
+ * Errors that their status alone doesn't identify. The first matching rule applies. Codes and messages come from the
+ * providers' documentation and from public reports, which refusal.test.ts cites.
  */
 const rules: readonly Rule[] = [
   {
@@ -64,7 +64,7 @@ const rules: readonly Rule[] = [
     message:
       /model (?:\S+ )?(?:not exist|not found|does not exist|has been decommissioned)|not a valid model|model identifier is invalid|unable to access (?:non-serverless )?model|invalid model/,
   },
-  // The request names the id of an item that OpenAI hasn't stored.
+  // The request refers to an item that OpenAI hasn't stored.
   { failure: "invalid_request", statuses: [404], codes: [], message: /items are not persisted/ },
   {
     failure: "rate_limited",
@@ -74,14 +74,14 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Statuses of errors about the request. Their texts may quote it. */
+/** Statuses of errors about the request. The texts of such errors may quote the request. */
 const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);
-/** OpenAI's and Groq's words for a request above an entire per-minute limit. */
+/** OpenAI's and Groq's message for a single request that exceeds the whole per-minute limit. */
 const requestTooLarge = /request too large/;
 /** OpenAI's and Groq's codes for a service tier without capacity. */
 const tierCodes = ["resource_unavailable", "capacity_exceeded"];
 
-/** The failure by status alone. Other statuses below 500 are the request's fault. */
+/** The failure for a status alone. Any other status below 500 means that the request caused the failure. */
 const byStatus: Readonly<Record<number, AttemptFailure>> = {
   200: "server_error",
   401: "unauthorized",
@@ -102,7 +102,7 @@ const byStatus: Readonly<Record<number, AttemptFailure>> = {
   524: "timeout",
 };
 
-/** Classifies a provider's refusal by the status, words and headers of its error. */
+/** Classifies a provider's refusal by its status, error text and headers. */
 export function readRefusal({ status: sent, text, header = () => undefined }: RefusedAnswer): Refusal {
   const error = parseError(text);
   const words = wordsOf(error, text);
@@ -119,7 +119,10 @@ export function readRefusal({ status: sent, text, header = () => undefined }: Re
   return { failure, mayBeRequest, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
 }
 
-/** Returns the status stated in an answer with status 200, as openrouter.ai/docs/api-reference/errors documents. */
+/**
+ * Returns the error status that an answer with status 200 contains, as openrouter.ai/docs/api-reference/errors
+ * documents.
+ */
 function statedStatus({ codes }: Words): number {
   return Number([...codes].find((code) => /^[45]\d\d$/.test(code)) ?? ok);
 }
@@ -132,7 +135,7 @@ function failureOf(status: number): AttemptFailure {
 const longestMessage = 4_096;
 const codeMembers = ["code", "type", "status", "reason", "error_code"];
 const messageMembers = ["message", "detail", "msg", "error", "error_msg", "raw"];
-/** Members that hold the error itself, or more about it. */
+/** Members that may contain the error or further details of it. */
 const innerMembers = ["error", "innererror", "details", "detail", "metadata", "response"];
 const deepest = 6;
 
@@ -169,8 +172,8 @@ function wordsOf(error: unknown, text: string): Words {
 const longestRetrySeconds = 24 * 60 * 60;
 
 /**
- * Returns when to retry, in whole seconds: `retry-after-ms` (OpenAI), `retry-after` (RFC 9110, 10.2.3), Google's
- * RetryInfo.
+ * Returns when to retry, in whole seconds. Reads `retry-after-ms` (OpenAI), `retry-after` (RFC 9110, 10.2.3) and
+ * Google's RetryInfo.
  */
 function retryAfter(header: (name: string) => string | undefined, text: string): number | undefined {
   const ms = Number(header("retry-after-ms") || Number.NaN);

@@ -28,14 +28,14 @@ describe("Requests that could change the bill", () => {
 
   // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
   test.for(["https://example.com/a.pdf", "HTTP://example.com/a.pdf", "//example.com/a.pdf"])(
-    "refuses an address as a file's content: %s",
+    "refuses a URL as a file's content: %s",
     (url) => {
       const body = user({ type: "input_file", filename: "a.pdf", file_data: url });
       expect(refusal(body)).toMatchObject({ status: 400 });
     },
   );
 
-  // github.com/vllm-project/vllm/pull/25794
+  // vLLM runs a template that the request contains: github.com/vllm-project/vllm/pull/25794
   test("a request can't make the server run a template that the client sends", () => {
     const body = { ...hello, chat_template_kwargs: { chat_template: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty("chat_template");
@@ -43,15 +43,15 @@ describe("Requests that could change the bill", () => {
 });
 
 describe("Requests that real clients send", () => {
-  // `ImageDetail` of openai-node, responses.ts; Codex sends it for screenshots: github.com/vercel/ai/issues/14998.
+  // `ImageDetail` of openai-node, responses.ts. Codex sends it for screenshots: github.com/vercel/ai/issues/14998.
   const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", detail: "original" };
 
-  test("accepts an image with the original detail in a message", () => {
+  test("accepts an image with `detail: original` in a message", () => {
     expect(sent(user(image)).input).toEqual(user(image).input);
   });
 
   test.for(["function_call_output", "custom_tool_call_output"])(
-    "accepts an image with the original detail in a %s",
+    "accepts an image with `detail: original` in a %s",
     (type) => {
       const input = [{ type, call_id: "c", output: [image] }];
       expect(sent({ model: "m", input }).input).toEqual(input);
@@ -59,7 +59,7 @@ describe("Requests that real clients send", () => {
   );
 });
 
-// `AgentMessage` and `FunctionCallOutputContentItem` of github.com/openai/codex, codex-rs/protocol/src/models.rs;
+// `AgentMessage` and `FunctionCallOutputContentItem` of github.com/openai/codex, codex-rs/protocol/src/models.rs. Also
 // github.com/envoyproxy/ai-gateway/pull/2455.
 describe("Messages between Codex's agents reach the provider", () => {
   const content = [

@@ -32,7 +32,7 @@ describe("Response streams", () => {
     }
   });
 
-  test("a response stream ends with its own last event, which contains the metadata, and [DONE]", () => {
+  test("a response stream ends with its own last event, with our metadata added, and [DONE]", () => {
     const { reader } = scan(...body, completed);
     const platform = { run_id: "x", usage: {} };
     const [last, done, rest] = reader.completion(platform).split("\n\n");
@@ -73,7 +73,7 @@ describe("Response streams", () => {
     );
   });
 
-  test("a stream without its last event is incomplete, unless [DONE] follows its content", () => {
+  test("a response stream without its last event is incomplete, unless [DONE] follows its content", () => {
     const done = event("response.output_text.done", { text: "a" });
     expect(scan(created, delta("a"), done).facts.done).toBe(false);
     expect(scan(created, delta("a"), done, "data: [DONE]\n\n").facts).toMatchObject({ done: true, failed: false });

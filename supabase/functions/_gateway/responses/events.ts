@@ -20,18 +20,18 @@ const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|erro
 export const outputTexts = /"delta"\s*:\s*"/g;
 
 /**
- * Members that identify an event without a type as a whole response, a chat chunk, or an event that states its type
+ * Members that show that an event without a `type` is a whole response, a chat chunk, or an event whose type is stated
  * elsewhere.
  */
 const misplaced = ["output", "choices", "response", "item", "delta"];
 
 /**
- * Reads an event that isn't a response event and that standard clients don't know; returns undefined for response
- * events.
+ * Reads an event that is not a response event, and that standard clients therefore don't know. Returns undefined for
+ * response events.
  */
 export function readOther(event: { type: string }): Reading | undefined {
   if (event.type.startsWith("response.")) return undefined;
-  // OpenAI sends these while it computes a long response.
+  // OpenAI sends keepalive events while it computes a long response.
   if (event.type === "keepalive") return { fate: keepaliveLine };
   const isMisplaced = event.type === "" && misplaced.some((member) => member in event);
   return { fate: isMisplaced || tellsError(event) ? "fail" : "drop" };
@@ -48,8 +48,8 @@ export function readResponseUsage(
 }
 
 /**
- * Reads a stream of native response events as it passes through. The provider's last event, which holds the whole
- * response and its usage, is held until the run has ended, then sent with `platform` in it, followed by `[DONE]`.
+ * Creates a reader for a stream of response events. It holds back the provider's last event, which contains the whole
+ * response and its usage, until the run has ended. Then it sends the event with `platform` added, followed by `[DONE]`.
  */
 export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimits }): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
@@ -82,7 +82,9 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
   };
 }
 
-/** Puts `platform` into the event, as in a chat's last event, and into the response, as without streaming. */
+/**
+ * Adds `platform` to the event, as in a chat's last event, and to the response inside, as in a non-streamed response.
+ */
 export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
   if (!event) return "data: [DONE]\n\n";
   const data = { ...event, response: { ...event.response, platform }, platform };
@@ -96,7 +98,7 @@ const response = z.looseObject({
 
 const calls = new Set(["function_call", "custom_tool_call", "tool_search_call"]);
 
-/** Returns the texts of a response: its last message, unless it calls functions. */
+/** Returns the texts of a response's last message, or none if the response calls functions. */
 export function saidInResponse(value: unknown): SaidTexts {
   const { output } = response.safeParse(value).data ?? { output: [] };
   if (output.some(({ type }) => calls.has(type))) return [];

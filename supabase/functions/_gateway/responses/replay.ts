@@ -17,7 +17,7 @@ type Item = z.infer<typeof item>;
 type Part = z.infer<typeof part>;
 type Event = { type: string } & Record<string, unknown>;
 
-/** Returns a stored response as a stream of its native events: each text as one piece, then the completion. */
+/** Returns a stored response as a stream of response events. Each text is one delta, and the last event follows. */
 export function replayResponse(answer: unknown): string {
   const { platform, ...response } = kept.parse(answer);
   const { usage, ...head } = response;

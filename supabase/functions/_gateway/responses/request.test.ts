@@ -26,11 +26,11 @@ describe("Maximum cost of a response", () => {
     ["a stream", { stream: true }, 32_768],
     ["a whole answer", {}, 8_192],
     ["a step of the tool loop", { stream: true, tools: ["calculator"] }, 2_048],
-  ] as const)("assumes the default output limit for %s if none is stated: %j", ([, fields, outputLimit]) => {
+  ] as const)("assumes the default output limit for %s if the request states none: %j", ([, fields, outputLimit]) => {
     expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ outputLimit, outputLimitAssumed: true });
   });
 
-  test("uses the output limit under any of its names", () => {
+  test("accepts the output limit under each of its names, but not under two at once", () => {
     expect(readResponses(hello, 100)).toMatchObject({ choices: 1, images: 0, inputBytes: 100 });
     for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
       expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);
@@ -64,13 +64,13 @@ test.each([
   { type: "input_text", text: "t", file_url: "https://example.com/a.pdf" },
   { type: "output_text", text: "t", uuid: "u" },
   { type: "input_image", image_url: "https://example.com/a.png", video_url: "https://example.com/a.mp4" },
-])("refuses media in a part of another kind, which would not be counted: %j", (part) => {
+])("refuses media in a part of another type, where they would not be counted: %j", (part) => {
   const param = `input.0.content.0.${Object.keys(part).at(-1)}`;
   const input = [{ role: "user", content: [part] }];
   expect(refusal({ ...hello, input })).toEqual({ code: "invalid_request", param });
 });
 
-test("refuses a file stored at the provider in any part, since it may belong to another tenant", () => {
+test("refuses files stored at the provider in any part, since they may belong to another tenant", () => {
   const input = [{ role: "user", content: [{ type: "input_text", text: "t", file_id: "file-1" }] }];
   expect(refusal({ ...hello, input })).toEqual({
     code: "unsupported_parameter",
@@ -78,7 +78,7 @@ test("refuses a file stored at the provider in any part, since it may belong to 
   });
 });
 
-describe("Passes offered fields to the provider unchanged", () => {
+describe("Passes supported fields to the provider unchanged", () => {
   const message = (part: object) => [{ type: "message", role: "user", content: [part] }];
   test.for<[string, unknown]>([
     ["input", message({ type: "input_text", text: "t" })],
@@ -110,7 +110,7 @@ describe("Passes offered fields to the provider unchanged", () => {
   });
 });
 
-test("passes unchanged the members that clients and providers add to items and parts", () => {
+test("passes members that clients and providers add to items and parts to the provider unchanged", () => {
   const input = [
     {
       type: "message",
@@ -127,7 +127,7 @@ test("passes unchanged the members that clients and providers add to items and p
 });
 
 describe("Null counts as absent", () => {
-  test("null counts as absent in every optional field, such as LlamaIndex's user", () => {
+  test("null counts as absent in every optional field, such as `user`, which LlamaIndex sends", () => {
     const optional = Object.keys(responsesSchema.shape).filter((name) => !["model", "input"].includes(name));
     expect(optional).toContain("user");
     const nulls = Object.fromEntries(optional.map((name) => [name, null]));
@@ -197,9 +197,9 @@ describe("Requests that current clients send", () => {
   const shell = { type: "function", name: "exec_command", parameters: {}, strict: false };
   const patch = { type: "custom", name: "apply_patch", format: { type: "grammar", syntax: "lark", definition: "x" } };
 
-  // As sent by Codex CLI: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of
+  // Codex CLI sends these: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of
   // github.com/openai/codex.
-  test("keeps custom tools, namespaces and their items; web search is left out by name", () => {
+  test("keeps custom tools, namespaces and their items, but leaves out and reports web search", () => {
     const agents = { type: "namespace", name: "agents", description: "d", tools: [shell, patch] };
     const input = [
       { type: "message", role: "user", content: [{ type: "input_text", text: "edit" }] },
@@ -236,8 +236,9 @@ describe("Requests that current clients send", () => {
     expect([asked.ignored, Object.keys(asked.others ?? {})]).toEqual([["web_search"], ["client_metadata"]]);
   });
 
-  // Models of "responses lite": codex-rs/tools/src/tool_spec.rs, create_tools_json_for_responses_lite.
-  test("keeps tools in an item; hosted tools among them are left out by name", () => {
+  // Codex sends these to models of "responses lite": codex-rs/tools/src/tool_spec.rs,
+  // create_tools_json_for_responses_lite.
+  test("keeps tools defined in an item, but leaves out and reports hosted tools among them", () => {
     const functions = { type: "namespace", name: "functions", description: "", tools: [patch, shell] };
     const tools = (list: object[]) => ({ type: "additional_tools", id: "at_1", role: "developer", tools: list });
     const hi = { type: "message", role: "user", content: "hi" };
@@ -250,8 +251,8 @@ describe("Requests that current clients send", () => {
     expect(asked.inputEstimate.input_tokens).toBeGreaterThan(40);
   });
 
-  // ResponseInputItem of openai-node, resources/responses/responses.ts.
-  test("leaves out calls of hosted tools in a history by name", () => {
+  // ResponseInputItem of openai-node, resources/responses/responses.ts, lists these items.
+  test("leaves out and reports calls of hosted tools in a history", () => {
     const hi = { type: "message", role: "user", content: "hi" };
     const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } };
     const list = { type: "mcp_list_tools", id: "mcpl_1", server_label: "s", tools: [{ name: "t", input_schema: {} }] };
@@ -261,7 +262,7 @@ describe("Requests that current clients send", () => {
     expect(ignored).toEqual(["mcp_list_tools", "web_search_call", "local_shell_call_output"]);
   });
 
-  test("keeps numbers, names and order of an item and its parts", () => {
+  test("keeps the numbers, names and order in an item and its parts", () => {
     const items =
       '[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","2":1,"1":9223372036854775807},' +
       '{"role":"user","content":[{"type":"input_text","text":"t","at":1e400}],"n":1.0}]';
@@ -275,7 +276,7 @@ describe("Requests that current clients send", () => {
 
   // CompactionTrigger and ResponseCompactionItemParam of openai-node, resources/responses/responses.ts. Codex sends
   // these items if openai_base_url is set.
-  test("keeps compactions and settings among the items", () => {
+  test("keeps compaction and configuration items in the input", () => {
     const input = [
       { type: "compaction", id: "cmp_1", encrypted_content: "c2VjcmV0" },
       { type: "configuration_update", reasoning: { effort: "low" } },
@@ -287,7 +288,7 @@ describe("Requests that current clients send", () => {
 
   // ToolSearchTool and ResponseToolSearchOutputItemParam of openai-node, resources/responses/responses.ts. Codex finds
   // the tools of MCP servers this way: codex-rs/core/src/tools/handlers/tool_search.rs of github.com/openai/codex.
-  test("keeps a client's search for tools and its results", () => {
+  test("keeps a tool search that the client runs, and its results", () => {
     const search = { type: "tool_search", execution: "client", description: "Finds tools", parameters: {} };
     const found = { type: "namespace", name: "mcp__math", tools: [{ ...shell, defer_loading: true }] };
     const call = {
@@ -310,7 +311,7 @@ describe("Requests that current clients send", () => {
     expect(estimate([call, output([found])])).toBeGreaterThan(estimate([call, output([])]) + 20);
   });
 
-  test("leaves out a provider's search for tools by name", () => {
+  test("leaves out and reports a tool search that the provider runs", () => {
     for (const execution of [undefined, null, "server"]) {
       const asked = readResponses({ ...hello, tools: [shell, { type: "tool_search", execution }] }, 100);
       expect([asked.ignored, asked.request.tools]).toEqual([["tool_search"], [shell]]);
@@ -330,7 +331,7 @@ describe("Requests that current clients send", () => {
     [{ context_management: [{ type: "compaction" }] }],
     [{ moderation: { model: "m" } }],
     [{ temprature: 1 }],
-  ])("leaves out %j by name", ([fields]) => {
+  ])("leaves out %j and reports the field's name", ([fields]) => {
     expect(Object.keys(readResponses({ ...hello, ...fields }, 100).others ?? {})).toEqual(Object.keys(fields ?? {}));
     expect(sent(fields ?? {})).toEqual(sent({}));
   });
@@ -340,7 +341,7 @@ describe("Requests that current clients send", () => {
     expect(sent({ prompt_cache_retention: "24h" }, kinds.groq)).not.toHaveProperty("prompt_cache_retention");
   });
 
-  test("drops the includes that only hosted tools could use, and reports each by name", () => {
+  test("drops the `include` values that only hosted tools could use, and reports each one", () => {
     const include = ["web_search_call.results", "reasoning.encrypted_content"];
     expect(readResponses({ ...hello, include }, 100).ignored).toEqual(["web_search_call.results"]);
     expect(sent({ include }).include).toEqual(["reasoning.encrypted_content"]);
@@ -359,7 +360,7 @@ describe("Requests that current clients send", () => {
     expect(inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
   });
 
-  test("leaves out a reference to an item of the same input; refuses any other reference with a fix", () => {
+  test("leaves out a reference to an item of the same input, and refuses any other reference with advice on how to fix it", () => {
     const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
     const result = { type: "function_call_output", call_id: "c", output: "o" };
     const input = [call, { type: "item_reference", id: "fc_1" }, { id: "fc_1" }, result];
@@ -373,7 +374,7 @@ describe("The gateway's own tools", () => {
   const serverTools = (fields: object) => readResponses({ ...hello, ...fields }, 100).serverTools;
   const tool = { type: "function", name: "weather" };
 
-  test("the gateway's own tools can be requested in either spelling, and count as input when described to the model", () => {
+  test("the gateway's own tools can be requested in `tools` or in `platform`, and count as input when described to the model", () => {
     expect(serverTools({ tools: ["calculator"] })).toEqual({ maxSteps: 4, tools: ["calculator"] });
     expect(serverTools({ platform: { max_steps: 8, tools: ["current_time"] } })).toEqual({
       maxSteps: 8,
@@ -411,7 +412,7 @@ describe("The gateway's own tools", () => {
   });
 });
 
-test("the provider's body names the provider's model and the reserved limit, forbids storage, and shares no cache", () => {
+test("the provider's body names the provider's model and the reserved limit, forbids storage, and keeps prompt caches separate", () => {
   const asked = { ...hello, max_tokens: 9, prompt_cache_key: "k", stream: true, metadata: { a: "b" } };
   expect(JSON.parse(responsesProviderRequest(readResponses(asked, 100), to).body)).toEqual({
     input: "hello",
@@ -424,7 +425,7 @@ test("the provider's body names the provider's model and the reserved limit, for
   });
 });
 
-test("requests OpenAI's default tier unless the client names one, since projects may have another default", () => {
+test("requests OpenAI's default tier unless the client names a tier, since projects may have another default", () => {
   const provider = { ...to.provider, kind: kinds.openai };
   const tierOf = (asked: object) =>
     JSON.parse(responsesProviderRequest(readResponses({ ...hello, ...asked }, 100), { ...to, provider }).body)

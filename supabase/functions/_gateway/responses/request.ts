@@ -14,10 +14,10 @@ import { estimateInput } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
-/** What a response requests, and its maximum cost. */
+/** A parsed response request, with what its maximum cost depends on. */
 export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
-/** The fields sent to a provider. The gateway's own fields have already been read. */
+/** The request fields that can be sent to a provider, without the gateway's own fields. */
 type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "max_steps"> & {
   input: string | readonly object[];
   tools?: readonly object[];
@@ -28,7 +28,7 @@ type Item = Exclude<ResponsesRequest["input"], string>[number];
 const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
 
 /**
- * Checks a parsed body against the allow-list.
+ * Validates a parsed body against the supported fields.
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readResponses(value: unknown, bodyBytes: number): Responses {
@@ -50,7 +50,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
   const serverTools = readServerTools(request);
   const { platform, max_steps, tools, include, ...fields } = request;
   const functions = serverTools
-    ? // The gateway's tools have optional arguments, which strict tools may not have.
+    ? // The gateway's tools have optional arguments, which strict mode does not allow.
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(request);
@@ -87,9 +87,9 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
 }
 
 /**
- * Returns the output limit of a response that states none. Agents state none and fail if an answer reaches a limit, so
- * a streamed response gets the maximum; admission lowers it to the model's. With server tools, each step reserves the
- * limit again, so it is smaller.
+ * Returns the output limit of a response whose request states none. Agents state no limit and fail if an answer reaches
+ * one, so a streamed response gets the maximum, which admission lowers to the model's limit. With server tools the
+ * limit is smaller, because each step reserves it again.
  */
 function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
   if (serverTools) return outputLimits.default;
@@ -103,8 +103,8 @@ function allowedTools({ tool_choice: choice }: ResponsesRequest) {
 }
 
 /**
- * Leaves out references to items that are in the same input.
- * @throws GatewayError `unsupported_parameter` for other references, which would need stored items
+ * Removes references to items that are in the same input.
+ * @throws GatewayError `unsupported_parameter` for references to other items, which would have to be stored
  */
 function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest["input"] {
   if (typeof input === "string" || input.every(({ type }) => type !== "item_reference")) return input;
@@ -131,13 +131,13 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
     const { left, ignored } = withoutHosted(item.tools);
     ignoredInAll.push(...ignored);
     hasTools ||= left.length > 0;
-    // A client's search for tools needs its output, even an empty one.
+    // Keeps the output of a tool search that the client ran even if it is empty, because the call needs an output.
     return left.length > 0 || item.type === "tool_search_output" ? [{ ...item, tools: left }] : [];
   });
   return { input: items, hasTools, ignored: ignoredInAll };
 }
 
-/** Returns the contents of the input by kind. `imageBytes` is the part of the body that holds images, not text. */
+/** Returns the texts and images in the input. `imageBytes` is the part of the body that consists of images. */
 function readInput({ input, instructions = "" }: ResponsesRequest) {
   const texts = [instructions];
   if (typeof input === "string")
@@ -173,8 +173,8 @@ function partsOf(item: Item) {
 }
 
 /**
- * Builds the provider's request from the client's fields, with the limits that the reservation is based on. Providers
- * must not store it.
+ * Builds the provider's request from the client's fields and the limits that the reservation is based on. Forbids the
+ * provider to store it.
  */
 export function responsesProviderRequest(
   { request, others = {}, outputLimit, stream }: Responses,

@@ -27,7 +27,7 @@ const itemState = {
   id: z.string().max(512).optional(),
   status: z.enum(["in_progress", "completed", "incomplete"]).optional(),
 };
-// Unlisted members pass to the provider: clients return items as providers wrote them.
+// Unlisted members pass to the provider, because clients return items as the provider sent them.
 const part = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("input_text"), text: z.string() }),
   z.looseObject({
@@ -39,7 +39,7 @@ const part = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("input_file"), ...fileData.shape }),
   z.looseObject({ type: z.literal("output_text"), text: z.string() }),
   z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
-  // Messages between Codex's agents.
+  // Part of messages between Codex's agents.
   z.looseObject({ type: z.literal("encrypted_content"), encrypted_content: z.string() }),
 ]);
 const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia)))]);
@@ -71,7 +71,7 @@ const tool = nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool
 const reasoning = nullIsAbsent(
   z.looseObject({
     effort: reasoningEffort.optional(),
-    // `pro` produces several answers, but the reservation counts one.
+    // Excludes `pro`, which generates several answers although the reservation counts only one.
     mode: z.literal("standard").optional(),
     summary: z.enum(["auto", "concise", "detailed"]).optional(),
     generate_summary: z.enum(["auto", "concise", "detailed"]).optional(),
@@ -109,7 +109,7 @@ const item = z.discriminatedUnion("type", [
     ...itemState,
   }),
   z.looseObject({ type: z.literal("custom_tool_call_output"), call_id: z.string(), output: content, ...itemState }),
-  // Nothing is stored, so clients return the model's reasoning, encrypted.
+  // Nothing is stored, so clients send the model's reasoning back in encrypted form.
   z.looseObject({
     type: z.literal("reasoning"),
     summary: z.array(summary),
@@ -126,7 +126,7 @@ const item = z.discriminatedUnion("type", [
     tools: z.array(tool).min(1).max(maxTools),
     id: itemState.id,
   }),
-  // A client's search for tools that it did not send at first, and the tools it found.
+  // The client's search for tools that were not in the request, and the tools that it found.
   z.looseObject({
     type: z.literal("tool_search_call"),
     call_id: z.string().optional(),
@@ -152,7 +152,7 @@ const item = z.discriminatedUnion("type", [
   hostedItem,
 ]);
 
-/** The type of a message or a reference is optional. */
+/** An input item. Adds the type of messages and references, which clients may omit. */
 const inputItem = nullIsAbsent(
   z.preprocess((value) => {
     if (!isObject(value) || "type" in value) return value;
@@ -228,10 +228,10 @@ export const responsesSchema = z.object({
 
 export type ResponsesRequest = z.infer<typeof responsesSchema>;
 
-/** Values of `include` that are supported. All others belong to hosted tools. */
+/** The supported values of `include`. Other values only concern hosted tools. */
 export const includable: ReadonlySet<string> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"]);
 
-/** Members that would cost money without a price, or that refer to stored data. */
+/** Members that are refused because they would cost money without a price or refer to stored data. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in input.",

@@ -10,7 +10,7 @@ import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
 import { type Conversation, createStepReader } from "./tool-events.ts";
 
-/** `POST /v1/responses`, stateless. */
+/** `POST /v1/responses`, without stored state. */
 export const responsesSurface: Surface<Responses> = {
   feature: "responses",
   kind: "chat",
@@ -27,7 +27,7 @@ export const responsesSurface: Surface<Responses> = {
   },
 };
 
-/** The parts of a response that are read here. */
+/** The parts of a response that the gateway reads. */
 export const response = z.looseObject({
   output: z.array(z.unknown()),
   status: z.string().optional(),
@@ -37,7 +37,7 @@ export const response = z.looseObject({
 /** Matches the output texts of a whole response. */
 const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 
-/** How responses are read, both whole and streamed. */
+/** Reads whole and streamed responses. */
 export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, limits) {
     const { success, data } = response.safeParse(value);
@@ -66,7 +66,7 @@ const responsesTools: ToolDialect<Responses> = {
   format: responsesFormat,
   stepRequest(asked, { first, last, added }) {
     const { tool_choice, input, ...request } = asked.request;
-    // `tool_choice` applies once; on the last step, tools are disabled.
+    // Sends the client's `tool_choice` only on the first step. Disables tools on the last step.
     const choice = last ? "none" : first ? tool_choice : undefined;
     const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
     return {
@@ -105,13 +105,16 @@ function readTurn(answer: unknown): Turn {
   return { said: items.flatMap(asInput), toolCalls };
 }
 
-/** Returns items without the provider's ids and states, since a provider would look them up but nothing is stored. */
+/**
+ * Returns an output item as input for the next step, without the provider's id and status. The provider would look up
+ * the id, but nothing is stored.
+ */
 function asInput({ id, status, ...item }: Item): object[] {
   const known = item.type === "message" || item.type === "function_call";
   return known || (item.type === "reasoning" && item.encrypted_content) ? [item] : [];
 }
 
-/** Returns what the client sees of a step that other steps follow: everything except calls of our tools. */
+/** Returns the items of an intermediate step that the client sees, which are all items except calls of our tools. */
 function shownItems(answer: unknown): Item[] {
   return itemsOf(answer).filter(({ type }) => type !== "function_call");
 }

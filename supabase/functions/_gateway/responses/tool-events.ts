@@ -21,12 +21,12 @@ const eventShape = z.looseObject({
 });
 type Event = z.infer<typeof eventShape>;
 
-/** What the steps of one streamed response share: the client sees them as one response. */
+/** The state that the steps of one streamed response share. */
 export type Conversation = {
   name?: { id: unknown; created_at: unknown };
   nextIndex: number;
   nextSequence: number;
-  /** Items of earlier steps. */
+  /** Items of earlier steps, which the last event repeats. */
   shown: object[];
 };
 
@@ -34,9 +34,9 @@ const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
- * Reads one step of a response with server tools. The client sees one response: one beginning, its items as they arrive
- * (without calls of our tools) with continuous numbering, and one end. Each event is parsed and serialized again.
- * @param options.last whether no further step follows: the model's output is final, including calls of tools
+ * Creates a reader for one step of a response with server tools. The client sees all steps as one response, with
+ * continuous numbering and without calls of our tools. Each event is parsed and serialized again.
+ * @param options.last whether this is the last step, whose output is final, including calls of tools
  */
 export function createStepReader(
   options: Step & { conversation: Conversation },
@@ -65,7 +65,7 @@ export function createStepReader(
     return { fate: output_index === undefined ? "drop" : written({ ...event, output_index }), content: true };
   }
 
-  /** Returns the index of an item for the client; undefined if the item is only for the gateway. */
+  /** Returns the client's index for an item, or undefined if the client does not see the item. */
   function shownIndex(index: number, item: Event["item"]): number | undefined {
     if (!indexes.has(index)) {
       const hidden = item?.type === "function_call" && !last;

@@ -1,15 +1,15 @@
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 
-/** A call of a server tool: the model's arguments, and the tool's result. */
+/** A call of a server tool, with the model's arguments and the tool's result. */
 export type ToolUse = { name: string; arguments: string; result: string };
 
-/** The content of a run, as far as its workspace captures it. */
+/** Collects the content of a run, if its workspace captures content. */
 export type CapturedContent = {
-  /** Takes the request's body, unchanged. */
+  /** Takes the raw request body. */
   notePrompt: (body: Uint8Array) => void;
   noteTool: (use: ToolUse) => void;
-  /** Stores the content, then calls `then`; calls it at once if nothing is captured. */
+  /** Stores the content and then calls `then`. Calls `then` immediately if nothing is captured. */
   keepAnswer: (answer: () => string | undefined, then: () => void) => void;
 };
 
@@ -19,7 +19,7 @@ export type CapturedContent = {
  */
 export const maxKept = 1024 * 1024;
 
-/** Captures a run's content if the workspace's policy enables that; otherwise does nothing. */
+/** Captures the content of a run if the workspace's policy enables it. Otherwise ignores the content. */
 export function captureContent(
   { database, settlements, waitUntil, report }: Pick<Gateway, "database" | "settlements" | "waitUntil" | "report">,
   run: Run,
@@ -42,7 +42,7 @@ export function captureContent(
       const used = tools.length > 0 ? JSON.stringify(tools) : undefined;
       const content = { tools: withinLimit(used), answer: withinLimit(answer()) };
       if (content.tools === undefined && content.answer === undefined) return then();
-      // Once the run has ended, its answer must be available for replay.
+      // The run may end only after its answer is stored, so that a repeated call can replay it.
       const kept = keep(content).finally(then);
       settlements.awaitOutcome(kept);
       waitUntil(kept);

@@ -23,7 +23,7 @@ function collect() {
 }
 
 describe("Open runs", () => {
-  test("open runs are updated together every 15 seconds with their current counts, until they end", async () => {
+  test("open runs are saved together every 15 seconds with their current counts, until they end", async () => {
     const { openRuns, touched } = collect();
     const counts = { input_tokens: 1, output_tokens: 0, cost_usd: "0" };
     const release = openRuns.track(run("a"), () => counts);

@@ -1,13 +1,13 @@
 import { createBag } from "../../_shared/bag.ts";
 import type { Run } from "../database.ts";
 
-/** Counts of the current provider call. */
+/** The token counts of the current provider call so far. */
 export type CountsSoFar = { route?: number; input_tokens: number; output_tokens: number };
 
 /** A run's entry in the argument of `ai.heartbeat_runs`. */
 type UseSoFar = CountsSoFar & { cost_usd: string };
 
-/** Long calls send a heartbeat every 15 s; the sweeper closes runs without one for 45 s. */
+/** Interval of the heartbeats for open runs. The sweeper closes runs without a heartbeat for 45 s. */
 const touchIntervalMs = 15_000;
 
 export type OpenRuns = {
@@ -15,7 +15,7 @@ export type OpenRuns = {
   track: (run: Run, use: () => UseSoFar) => () => void;
 };
 
-/** Tracks this isolate's open runs, and touches them together while there are any. */
+/** Tracks this isolate's open runs and sends one heartbeat for all of them at each interval. */
 export function createOpenRuns(options: {
   touch: (counts: readonly object[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
@@ -30,7 +30,7 @@ export function createOpenRuns(options: {
       return;
     }
     const counts = open.items().map(({ run, read }) => ({ created_at: run.created_at, id: run.run_id, ...read() }));
-    // If a touch fails, the next touch makes up for it.
+    // A failed heartbeat is ignored, because the next one replaces it.
     options.waitUntil(options.touch(counts).catch(() => {}));
   }
 
@@ -38,7 +38,7 @@ export function createOpenRuns(options: {
     track(run, read) {
       const entry = open.add({ run, read });
       timer ??= setInterval(tick, touchIntervalMs);
-      // The timer keeps running for the next run: otherwise, sporadic calls would each start and stop one.
+      // Keeps the timer, because sporadic calls would otherwise each start and stop one.
       return () => open.remove(entry);
     },
   };

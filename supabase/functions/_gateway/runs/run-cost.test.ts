@@ -22,19 +22,20 @@ const call = (route: number, input_tokens: number, output_tokens: number, basis:
 });
 
 describe("Cost of a run", () => {
-  test("charges each call of a run by its own route and tier", () => {
+  test("charges each call of a run at the prices of its own route and tier", () => {
     const calls = [call(1, 100, 10), call(2, 99, 10), call(2, 100, 0)];
-    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar; the sum of the inputs would fall into another tier.
+    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar. The sum of the inputs would be priced at another context
+    // tier.
     expect(costOfCalls(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
-  test("charges an estimated call at its estimate", () => {
+  test("charges the estimate for an estimated call", () => {
     expect(costOfCalls(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 
   test("charges the provider's stated cost if the route trusts it, and the route's prices otherwise", () => {
-    // OpenRouter's usage accounting states `cost`.
+    // OpenRouter states `cost` in its usage.
     const stated = { ...call(1, 1_000, 100), statedCostUsd: "0.0031", servedTier: "odd" };
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
     expect(costOfCalls(trusting, [stated]).cost_usd).toBe("0.0031");
@@ -53,7 +54,7 @@ describe("Cost of a run", () => {
     expect(costOfCalls(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
   });
 
-  test("marks a tier without a price and keeps the run's other marks", () => {
+  test("marks a run served at a tier without a price, and keeps the run's other marks", () => {
     const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
     expect(factsOf(run, [call(1, 1, 1)])).toEqual({});
     expect(factsOf(run, [served("default")])).toEqual({ served_tier: "default" });
@@ -64,7 +65,7 @@ describe("Cost of a run", () => {
     });
   });
 
-  test("a run without calls costs zero, and an unknown route has the first route's prices", () => {
+  test("a run without calls costs zero, and a call by an unknown route has the first route's prices", () => {
     expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
     expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });

@@ -3,10 +3,10 @@ import { isTierPriced, type TokenCounts } from "../../_shared/money.ts";
 import type { Run } from "../database.ts";
 import type { UsageFacts, UsageMark } from "../usage/usage.ts";
 
-/** What one provider call used, and how that is known: from its final usage, an intermediate count, or an estimate. */
+/** What one provider call used. `basis` is the source: the final usage, an intermediate count, or an estimate. */
 export type CallUse = ChargedCall & UsageFacts & { basis: "final" | "partial" | "guess" };
 
-/** Returns the counts of all calls together. */
+/** Returns the sum of all calls' counts. */
 export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   const total: Record<string, number> = {};
   for (const { usage } of calls) {

@@ -18,40 +18,43 @@ export type RunEnd = {
   status: Outcome["status"];
   httpStatus: number;
   errorCode?: string;
-  /** Usage of the run's last call; absent if unknown. */
+  /** Usage of the run's last call. Absent if unknown. */
   use?: CallUse;
   firstByteMs?: number;
   /**
-   * Whether the last call certainly cost nothing; the idempotency key is free again if no earlier call cost anything
-   * either.
+   * Whether the last call certainly cost nothing. The idempotency key can be used again if no earlier call cost
+   * anything.
    */
   keyUnused?: boolean;
-  /** The answer, if it is complete. */
+  /** The answer. Absent if it is incomplete. */
   answer?: WholeAnswerText;
 };
 
-/** A whole answer: the texts of its choices, and all of it as JSON. */
+/** A complete answer: the texts of its choices, and the whole answer as JSON. */
 export type WholeAnswerText = { said?: () => SaidTexts; text: (platform: Platform) => string };
 
-/** The `platform` member of native responses, with the counts that are charged. */
+/** The `platform` member of native responses, with the charged token counts. */
 export type Platform = Record<string, unknown> & { usage: TokenCounts };
 
-/** A run, from its beginning to its single end. */
+/** A run that the database has begun. It ends exactly once. */
 export type OpenRun = {
   run: Run;
   steps: Step[];
-  /** The requests to providers so far, in order, including skipped routes. */
+  /** The attempts so far, in order: requests to providers and skipped routes. */
   attempts: Attempt[];
-  /** Counts of the current call; updated by the code that relays the answer, and read by the heartbeat. */
+  /**
+   * Token counts of the current provider call. The code that relays the answer updates them, and the heartbeat reads
+   * them.
+   */
   progress: CountsSoFar;
   content: CapturedContent;
   /** Whether the current call has been sent to a provider, which may charge for it from then on. */
   dispatched: boolean;
-  /** Adds a step that has just ended to the trace and, for a request to a provider, its attempt to `attempts`. */
+  /** Adds a finished step to the trace. For a provider call, also adds its attempt to `attempts`. */
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number, attempt?: Attempt) => void;
-  /** Records what a call used if other calls follow it. */
+  /** Records the usage of a finished call that another call follows. */
   finishCall: (use: CallUse) => void;
-  /** Returns whether one of its calls has finished, for which the provider charges. */
+  /** Returns whether an earlier call of the run has finished and is charged. */
   hasCharged: () => boolean;
   /** Returns the total usage of the finished calls. */
   usedSoFar: () => TokenCounts;
@@ -59,10 +62,10 @@ export type OpenRun = {
   end: (end: RunEnd) => Platform;
 };
 
-/** What identifies a run in telemetry. */
+/** The details that identify a run in telemetry. */
 type RunAbout = Pick<EndedRun, "requestId" | "path" | "feature">;
 
-/** Manages a run that the database has begun. */
+/** Creates the state of a run that the database has begun. */
 export function openRun(
   gateway: Gateway,
   { run, startedAt, asked, about }: { run: Run; startedAt: number; asked: Asked; about: RunAbout },
@@ -176,7 +179,7 @@ export function openRun(
   };
 }
 
-/** Adds the usage of provider calls to the steps: each known call belongs to the next step of its kind. */
+/** Adds the usage of provider calls to the steps. Each call belongs to the next step of its type. */
 function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): TracedStep[] {
   const left = [...calls];
   return steps.map((step) => {
@@ -185,13 +188,13 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   });
 }
 
-/** Records the request that a call is charged for: the last one to its route. */
+/** Records which attempt a call is charged for, which is the last one to the call's route. */
 function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
   const attempt = attempts.findLast(({ failure, route }) => failure !== "skipped" && route === use.route);
   if (attempt && !charges.has(attempt)) charges.set(attempt, use);
 }
 
-/** Returns the attempts in stored form. For a single call, the run's own counts are enough. */
+/** Returns the attempts in stored form. Leaves out the counts if there was only one call, since the run has them. */
 function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): Attempt[] {
   return attempts.map((attempt) => {
     const use = charges.size > 1 ? charges.get(attempt) : undefined;
@@ -201,15 +204,15 @@ function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Att
 }
 
 /**
- * Returns whether an attempt that may have been charged was followed by another attempt. If so, the run's counts don't
- * include the earlier one.
+ * Returns whether another attempt followed one that may have been charged. If so, the run's counts don't include that
+ * earlier attempt.
  */
 function hasUncountedAttempt(attempts: readonly Attempt[]): boolean {
   const asked = attempts.filter(({ failure }) => failure !== "skipped");
   return asked.slice(0, -1).some(({ may_have_charged }) => may_have_charged);
 }
 
-/** Returns the source of a run's counts. */
+/** Returns how a run's token counts were determined. */
 function usageSource(
   calls: readonly CallUse[],
   { status, use, attempts }: Pick<RunEnd, "status" | "use"> & { attempts: readonly Attempt[] },
@@ -224,7 +227,7 @@ function usageSource(
 const maxIgnored = 100;
 const maxNameLength = 128;
 
-/** Returns the members and tools of a request that its provider did not receive. */
+/** Returns the names of the members and tools that the request's provider did not receive. */
 export function ignoredNames({ ignored = [], others = {}, hints = [] }: Asked, provider?: Provider): string[] {
   const left = Object.keys(others).filter((name) => !provider?.kind.passes?.includes(name));
   const leftHints = hints.filter((name) => provider?.kind.leftOut.includes(name));
@@ -233,7 +236,7 @@ export function ignoredNames({ ignored = [], others = {}, hints = [] }: Asked, p
     .map((name) => name.slice(0, maxNameLength));
 }
 
-/** Returns native response metadata, with the amounts that settlement charges. */
+/** Returns the `platform` metadata of a response, with the amounts that settlement charges. */
 function platformMetadata(
   run: Run,
   end: {

@@ -34,7 +34,7 @@ function collect(fail = 0) {
 }
 
 describe("Settlements", () => {
-  test("a flush waits for settlements even if they are added only after another write ends", async () => {
+  test("a flush also waits for settlements that are added only after another write ends", async () => {
     const { settlements, batches } = collect();
     let written = () => {};
     settlements.awaitOutcome(
@@ -77,7 +77,7 @@ describe("Settlements", () => {
     await Promise.all(kept);
   });
 
-  test("settlements are sent together if they arrive while two batches are running", async () => {
+  test("settlements that arrive while two batches are running are sent together", async () => {
     const batches: string[][] = [];
     const answers: (() => void)[] = [];
     const settlements = createSettlements({
@@ -104,7 +104,7 @@ describe("Settlements", () => {
     expect(batches).toHaveLength(3);
   });
 
-  test("settlements do not block others while they wait for a retry", async () => {
+  test("settlements that wait for a retry do not block others", async () => {
     const batches: string[][] = [];
     const kept: Promise<unknown>[] = [];
     let failures = 0;
@@ -125,7 +125,7 @@ describe("Settlements", () => {
     expect(batches.flat()).toHaveLength(2 * batchSize + 1);
   });
 
-  test("settlements are retried until the database is back, eventually every ten seconds, and the outage is reported once", async () => {
+  test("settlements are retried until the database is back, at last every ten seconds, and the outage is reported only once", async () => {
     vi.useFakeTimers();
     try {
       const times: number[] = [];
@@ -151,7 +151,7 @@ describe("Settlements", () => {
     }
   });
 
-  test("settlements that Postgres can't read are reported and dropped, and the rest of their batch is written", async () => {
+  test("settlements that Postgres can't parse are reported and dropped, and the rest of their batch is written", async () => {
     const written: string[] = [];
     const reported: unknown[] = [];
     const settlements = createSettlements({

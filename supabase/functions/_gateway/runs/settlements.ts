@@ -5,7 +5,7 @@ import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
 import type { UsageMark } from "../usage/usage.ts";
 
-/** How a run ended, as passed to `ai.settle_runs`: usage and cost of all its provider calls together. */
+/** The outcome of a run, as passed to `ai.settle_runs`, with the usage and cost of all its provider calls. */
 export type Outcome = TokenCounts &
   Partial<RunCost> & {
     created_at: string;
@@ -14,10 +14,10 @@ export type Outcome = TokenCounts &
     http_status: number;
     error_code?: string;
     usage_source: UsageSource;
-    /** The position of the last call's route. */
+    /** The position of the route that served the last call. */
     route?: number;
     served_tier?: string;
-    /** Who bills the last call, and to which account, as named by the operator. */
+    /** The provider that bills the last call, and the account that it bills, as the operator names them. */
     billing_name?: string;
     billing_account?: string;
     marks?: readonly UsageMark[];
@@ -28,38 +28,41 @@ export type Outcome = TokenCounts &
     steps: Step[];
     attempts?: Attempt[];
     /**
-     * Whether no provider was called, or the provider certainly refused: the idempotency key can then be used again.
+     * Whether no provider was called or the provider certainly refused, so that the idempotency key can be used again.
      */
     key_unused: boolean;
   };
 
-/** Where a run's counts come from. */
+/** How a run's token counts were determined. */
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
 
 export type Settlements = {
   /**
-   * Takes an outcome. It is written soon after the answer, in a batch; with `promptly`, it does not wait for other
+   * Adds an outcome, which is soon written in a batch. With `promptly`, it is written without waiting for other
    * outcomes.
    */
   add: (outcome: Outcome, options?: { promptly: boolean }) => void;
   /** Registers work that will add an outcome, so that a flush waits for it. */
   awaitOutcome: (work: Promise<unknown>) => void;
-  /** Resolves when every outcome added so far is written. */
+  /** Resolves when all outcomes added so far are written. */
   flush: () => Promise<void>;
 };
 
-/** A batch is sent after 50 ms, or earlier if it has 100 runs. */
+/** A batch is sent after 50 ms, or earlier when it has 100 outcomes. */
 const batchWindowMs = 50;
 export const batchSize = 100;
-/** The last delay repeats. The sweeper closes a run that stays open, and its outcome corrects the cost later. */
+/**
+ * Delays between retries. The last one repeats. If the sweeper closes the run in the meantime, the outcome corrects its
+ * cost later.
+ */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 
-/** An SQLSTATE class (PostgreSQL, Appendix A). */
+/** The SQLSTATE class of data exceptions (PostgreSQL, Appendix A). */
 const dataException = "22";
 
 /**
- * Settles runs in batches, after their answers. An outcome is retried until it is written: an open run is stored with
- * its reservation, and settling is idempotent.
+ * Settles runs in batches after their answers. Retries an outcome until it is written, which is safe because settling
+ * is idempotent and the reservation remains until then.
  */
 export function createSettlements(options: {
   settle: (outcomes: readonly Outcome[]) => Promise<void>;
@@ -83,7 +86,7 @@ export function createSettlements(options: {
       try {
         return await queue.ask(outcome);
       } catch (error) {
-        // Postgres can't read the outcome, so a retry doesn't help.
+        // Postgres can't parse the outcome, so a retry would not help.
         const isHopeless = sqlState(error)?.startsWith(dataException);
         if (isHopeless || failures === retryDelaysMs.length) options.report(error);
         if (isHopeless) return;

@@ -6,12 +6,12 @@ import { readGeminiUsage } from "../usage/read-usage.ts";
 import { type CallCounts, callUse, type UsageLimits } from "../usage/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
-/** The format of all speech: 24 kHz, mono, 16 bits. */
+/** The format of all speech: 24 kHz, mono, 16 bits per sample. */
 export const pcmFormat = { sampleRate: 24_000, bytesPerSample: 2, channels: 1 } as const;
 const bytesPerSecond = pcmFormat.sampleRate * pcmFormat.bytesPerSample * pcmFormat.channels;
-/** More than Gemini's output limit allows. */
+/** Maximum size of the audio. Gemini's output limit keeps real audio smaller. */
 const maxAudioBytes = 48 * 1024 * 1024;
-/** Gemini's token count for a second of speech. */
+/** Gemini's number of tokens for one second of speech. */
 const tokensPerSecond = 25;
 
 const answerShape = z.looseObject({
@@ -31,8 +31,8 @@ const usageShape = z.looseObject({ usageMetadata: z.unknown().optional() });
 export type SpokenAnswer = { pcm: Uint8Array[]; bytes: number; use: CallUse };
 
 /**
- * Reads speech from Gemini.
- * @throws ProviderFailure if it isn't speech: the provider may still have charged for it
+ * Reads Gemini's speech.
+ * @throws ProviderFailure if the answer isn't speech. The provider may still have charged for it.
  */
 export async function readGeminiSpeech(
   answer: ProviderAnswer,
@@ -45,7 +45,7 @@ export async function readGeminiSpeech(
   const stated = readGeminiUsage(said, usageLimits);
   const use = stated && callUse(stated.usage, { route, basis: "final" as const });
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw invalidAnswer(use);
-  // A missing count of the speech doesn't mean zero.
+  // If the usage has no count for the speech, estimates it instead of assuming zero.
   if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
   const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };

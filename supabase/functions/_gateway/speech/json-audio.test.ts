@@ -11,7 +11,7 @@ function split(pieces: Uint8Array[], maxAudioBytes = 1_000_000) {
   return { value: JSON.parse(rest), audio: Buffer.concat(audio), audioBytes };
 }
 
-/** Returns the bytes of a text, split by the sizes in turn. */
+/** Splits the bytes of a text into pieces of the given sizes, used in turn. */
 function cut(text: string, sizes: number[]): Uint8Array[] {
   const bytes = encoder.encode(text);
   const pieces: Uint8Array[] = [];
@@ -61,7 +61,7 @@ test("decodes escapes within the audio", () => {
   for (const size of [1, 2, 3, 100]) expect(split(cut(escaped, [size])).audio).toEqual(Buffer.from(audio));
 });
 
-test("accepts audio up to its limit and not a byte more, and refuses a long text", () => {
+test("accepts audio up to its size limit and not a byte more, and refuses a text of that size", () => {
   const answer = (bytes: number) => [encoder.encode(JSON.stringify({ data: Buffer.alloc(bytes).toString("base64") }))];
   expect(split(answer(999), 999).audioBytes).toBe(999);
   expect(() => split(answer(1_000), 999)).toThrow(RangeError);

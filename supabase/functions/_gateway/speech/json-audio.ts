@@ -1,28 +1,31 @@
 import { Buffer } from "node:buffer";
 
-/** The maximum size of an answer without its audio. */
+/** Maximum size of an answer, not counting its audio. */
 const maxRestBytes = 1024 * 1024;
 const [quote, backslash] = [0x22, 0x5c];
 
-/** A JSON answer with its audio removed: every string named `data` is empty. */
+/** A JSON answer and the audio removed from it. In `rest`, every string named `data` is empty. */
 export type SplitAnswer = { rest: string; audio: Uint8Array[]; audioBytes: number };
 
 export type AudioSplitter = {
-  /** Takes the next bytes. @throws RangeError if there is too much */
+  /**
+   * Takes the next bytes.
+   * @throws RangeError if the answer is too large
+   */
   push: (bytes: Uint8Array) => void;
   end: () => SplitAnswer;
 };
 
 /**
- * Extracts the base64 audio from a JSON answer as it arrives, because the whole text, its values and the audio together
- * would be several times what an isolate can hold.
+ * Extracts the base64 audio from a JSON answer as it arrives. Holding the whole text, its values and the audio would
+ * take several times the memory of an isolate.
  */
 export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }): AudioSplitter {
   const decoder = new TextDecoder("utf-8");
   const audio: Uint8Array[] = [];
   let audioBytes = 0;
   let rest = "";
-  /** The kind of the open string, audio or other, and whether its next character is escaped. */
+  /** Whether a string is open, whether it is audio, and whether its next character is escaped. */
   let inside: "audio" | "text" | undefined;
   let escaped = false;
   let base64 = "";
@@ -72,7 +75,7 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
     flush(false);
   }
 
-  /** Decodes complete groups of base64: four characters are three bytes. Some servers escape `=` and `/`. */
+  /** Decodes complete groups of base64, of four characters each. Some servers escape `=` and `/`. */
   function flush(last: boolean): void {
     if (base64.includes("\\")) {
       if (!last) return;

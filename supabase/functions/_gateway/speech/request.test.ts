@@ -12,7 +12,7 @@ function refusal(body: unknown): { code: string; param?: string } {
 }
 
 describe("Speech", () => {
-  test("speech is wav with the default model and voice unless the request names others", () => {
+  test("speech is a WAV file with the default model and voice unless the request names others", () => {
     expect(readSpeech({ input: "Grüße" })).toMatchObject({ format: "wav", inputBytes: 7, outputLimit: 120 });
     expect(readSpeech({ input: "a", model: "m", voice: "v", response_format: "pcm" })).toMatchObject({
       model: "m",
@@ -21,7 +21,7 @@ describe("Speech", () => {
     });
   });
 
-  test("a speech input has 1 to 10,000 characters, regardless of their bytes", () => {
+  test("speech input must have 1 to 10,000 characters, however many bytes they take", () => {
     expect(() => readSpeech({ input: "🦊".repeat(10_000) })).not.toThrow();
     expect(refusal({ input: "a".repeat(10_001) })).toEqual({ code: "invalid_request", param: "input" });
     expect(refusal({ input: "" })).toEqual({ code: "invalid_request", param: "input" });

@@ -6,7 +6,7 @@ import { countCharacters, modelName } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
 const maxCharacters = 10_000;
-/** Gemini speaks 25 tokens per second, and no slower than six characters per second. */
+/** Gemini's speech has 25 tokens per second, and at least six characters per second. */
 const reservedTokensPerCharacter = 4;
 const leastReservedTokens = 100;
 
@@ -29,7 +29,7 @@ const refusedMembers: Refused = {
   stream_format: "The answer is audio. Leave it out.",
 };
 
-/** The text to speak, and its maximum cost. */
+/** A parsed speech request, with what its maximum cost depends on. */
 export type Speech = Asked & { input: string; format: "wav" | "pcm" };
 
 /**
@@ -54,7 +54,7 @@ export function readSpeech(value: unknown): Speech {
   };
 }
 
-/** Builds the request for Gemini, the only kind with this endpoint. */
+/** Builds a request for Gemini, the only kind with a speech endpoint. */
 export function speechProviderRequest({ input }: Speech, { voice }: Pick<ProviderTarget, "voice">): ProviderRequest {
   return {
     endpoint: "speech",

@@ -12,8 +12,8 @@ import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
 import { wavHeader } from "./wav.ts";
 
 /**
- * The memory of an isolate that all concurrent answers may use together, each estimated from its text. The platform
- * ends an isolate at 256 MB.
+ * The memory that concurrent answers may use in an isolate, in total. Each answer's use is estimated from its text.
+ * Supabase ends an isolate that exceeds 256 MB.
  */
 const maxHeldBytes = 96 * 1024 * 1024;
 const heldBytesPerCharacter = 4_000;

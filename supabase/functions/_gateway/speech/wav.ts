@@ -2,7 +2,7 @@ import { pcmFormat } from "./gemini-answer.ts";
 
 const headerBytes = 44;
 
-/** Returns the RIFF/WAVE header for this many bytes of linear PCM in our format. */
+/** Returns the RIFF/WAVE header for the given number of bytes of linear PCM in our format. */
 export function wavHeader(bytes: number): Uint8Array<ArrayBuffer> {
   const { sampleRate, bytesPerSample, channels } = pcmFormat;
   const header = new DataView(new ArrayBuffer(headerBytes));

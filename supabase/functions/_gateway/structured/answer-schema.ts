@@ -2,15 +2,15 @@ import { GatewayError } from "../http/errors.ts";
 import { UnsupportedSchema } from "./check.ts";
 import { compileSchema } from "./json-schema.ts";
 
-/** The text of each of an answer's choices: null for a refusal, empty if it calls functions. */
+/** The text of each choice in an answer: null for a refusal, and empty if the choice calls functions. */
 export type SaidTexts = readonly (string | null)[];
 
-/** Returns whether an answer conforms to its schema; undefined if that can't be determined. */
+/** Returns whether an answer conforms to its schema, or undefined if that can't be determined. */
 export type AnswerCheck = (said: SaidTexts) => boolean | undefined;
 
 /**
- * Prepares the check of a structured answer.
- * @returns undefined if the schema can't be checked and isn't strict: the provider alone enforces it
+ * Prepares the check of structured answers against a schema.
+ * @returns undefined if the schema can't be checked and isn't strict, so that only the provider enforces it
  * @throws GatewayError `unsupported_schema` if a strict schema can't be checked
  */
 export function prepareAnswerCheck(

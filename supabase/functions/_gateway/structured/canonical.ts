@@ -5,7 +5,9 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns JSON in which equal values have equal texts: sorted members, 1.0 as 1, -0 as 0. */
+/**
+ * Returns a canonical JSON text, in which equal values have equal texts: members are sorted, 1.0 is 1, and -0 is 0.
+ */
 export function canonical(value: unknown, effort?: Effort): string {
   effort?.spend(typeof value === "string" ? 1 + value.length / 64 : 1);
   if (Array.isArray(value)) return `[${value.map((each) => canonical(each, effort)).join()}]`;

@@ -1,12 +1,14 @@
-/** Returns whether a value conforms. @throws Exhausted if the check would take too long */
+/**
+ * Returns whether a value conforms to a schema.
+ * @throws Exhausted if the check would take too long
+ */
 export type Check = (value: unknown, effort: Effort) => boolean;
 
 /** Returns whether a text matches a regular expression. */
 export type Matcher = (text: string, effort: Effort) => boolean;
 
-/** A keyword's location in a schema, and the functions to compile and resolve the schemas that it refers to. */
+/** The location of a keyword in a schema, with functions that compile and resolve the schemas to which it refers. */
 export type Place = {
-  /** The schema that contains the keyword. */
   schema: Record<string, unknown>;
   /** JSON Pointer of the keyword. */
   pointer: string;
@@ -15,19 +17,19 @@ export type Place = {
   compilePattern: (pattern: string, pointer: string) => Matcher;
 };
 
-/** An invalid schema, or one that can't be checked here in full. */
+/** The schema is invalid, or this checker doesn't support all of it. */
 export class UnsupportedSchema extends Error {
   override readonly name = "UnsupportedSchema";
 }
 
-/** The check of an answer would take so long that it would block other requests. */
+/** Checking the answer would take so long that other requests would have to wait. */
 class Exhausted extends Error {}
 
 /** Limits on checking one answer. Other tenants share the isolate, and neither schema nor answer can be trusted. */
 const maxSteps = 1_000_000;
 const maxDepth = 500;
 
-/** Counts the steps of a check. */
+/** Counts the steps and the depth of a check. */
 export class Effort {
   #steps = maxSteps;
   #depth = 0;

@@ -2,7 +2,7 @@ import { type Check, Effort, type Place, UnsupportedSchema } from "./check.ts";
 import { type Checks, keywords } from "./keywords.ts";
 import { createPatterns } from "./pattern.ts";
 
-/** Standard keywords that aren't supported here. Ignoring them would check a different schema. */
+/** Standard keywords that are not supported. Ignoring them would check a different schema. */
 const beyond = [
   "$dynamicRef",
   "$dynamicAnchor",
@@ -16,10 +16,10 @@ const beyond = [
 ];
 
 /**
- * Compiles a JSON Schema (2020-12) whose references stay within it. The schema is interpreted, never turned into code,
- * and is checked in bounded time, including patterns: existing validators don't guarantee that, and neither schema nor
- * answer can be trusted. `format` and keywords unknown to the standard are annotations.
- * @returns whether a value conforms; undefined if the check would take too long
+ * Compiles a JSON Schema (2020-12) whose references stay within the schema. It is interpreted, never turned into code,
+ * and every check takes bounded time, including regular expressions. Existing validators don't guarantee this, and
+ * neither the schema nor the answer can be trusted. `format` and keywords outside the standard are only annotations.
+ * @returns a function that returns whether a value conforms, or undefined if the check would take too long
  * @throws UnsupportedSchema
  */
 export function compileSchema(root: unknown): (value: unknown) => boolean | undefined {
@@ -60,14 +60,14 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
     try {
       return check(value, new Effort());
     } catch {
-      // The check takes too long, or the answer is nested too deeply. An answer that has been paid for is returned
-      // anyway.
+      // The check takes too long, or the answer is nested too deeply. The answer has been paid for, so it is returned
+      // unchecked.
       return undefined;
     }
   };
 }
 
-/** Returns the target of a reference within the schema (RFC 6901, 6). */
+/** Returns the subschema that a reference points to (RFC 6901, 6). */
 function find(root: unknown, reference: string, pointer: string): unknown {
   if (!/^#(?:\/|$)/.test(reference)) throw new UnsupportedSchema(`${pointer} leads out of the schema.`);
   let target: unknown = root;
@@ -90,7 +90,7 @@ function unescapeToken(token: string): string | undefined {
   }
 }
 
-/** Compiles a schema, and rejects one whose references overflow the stack. */
+/** Compiles a schema. Rejects a schema whose references overflow the stack. */
 function compileWithinStack(work: () => Check): Check {
   try {
     return work();

@@ -2,8 +2,8 @@ import { canonical, isObject } from "./canonical.ts";
 import { type Check, type Place, UnsupportedSchema } from "./check.ts";
 
 /**
- * Creates a keyword's check; undefined if the keyword has no effect of its own. @throws UnsupportedSchema for an
- * invalid value
+ * Creates a keyword's check, or returns undefined if the keyword has no effect of its own.
+ * @throws UnsupportedSchema for an invalid value
  */
 type Make = (given: unknown, place: Place) => Check | undefined;
 export type Checks = typeof keywords;
@@ -18,7 +18,7 @@ const typeChecks: Record<string, (value: unknown) => boolean> = {
   string: (value) => typeof value === "string",
 };
 
-/** The keywords of JSON Schema 2020-12 (Core, 10; Validation, 6) that have an effect of their own. */
+/** The checks of the JSON Schema 2020-12 keywords (Core, 10; Validation, 6). */
 export const keywords = {
   // Keywords that apply schemas to the same value.
   $ref(given, { resolve, pointer }) {
@@ -58,7 +58,7 @@ export const keywords = {
     );
   },
 
-  // For values of any type.
+  // Keywords for values of any type.
   type(given, { pointer }) {
     const names = Array.isArray(given) ? given : [given];
     const checks = names.map((name) => (Object.hasOwn(typeChecks, name) ? typeChecks[name] : undefined));
@@ -74,7 +74,7 @@ export const keywords = {
     return (value, effort) => canonical(value, effort) === wanted;
   },
 
-  // For numbers.
+  // Keywords for numbers.
   minimum: bound((value, limit) => value >= limit),
   maximum: bound((value, limit) => value <= limit),
   exclusiveMinimum: bound((value, limit) => value > limit),
@@ -84,7 +84,7 @@ export const keywords = {
     return (value) => typeof value !== "number" || isMultiple(value, given);
   },
 
-  // For strings, counted in characters.
+  // Keywords for strings. Length is counted in characters.
   minLength: size(lengthOf, (length, limit) => length >= limit),
   maxLength: size(lengthOf, (length, limit) => length <= limit),
   pattern(given, { pointer, compilePattern }) {
@@ -92,7 +92,7 @@ export const keywords = {
     return (value, effort) => typeof value !== "string" || matches(value, effort);
   },
 
-  // For arrays.
+  // Keywords for arrays.
   minItems: size(itemsOf, (items, limit) => items >= limit),
   maxItems: size(itemsOf, (items, limit) => items <= limit),
   uniqueItems(given, { pointer }) {
@@ -122,7 +122,7 @@ export const keywords = {
   minContains: countOnly,
   maxContains: countOnly,
 
-  // For objects.
+  // Keywords for objects.
   properties(given, place) {
     const named = schemaMap(given, place);
     return ofObjects((value, effort) =>
@@ -176,7 +176,7 @@ export const keywords = {
   minProperties: size(propertiesOf, (count, limit) => count >= limit),
   maxProperties: size(propertiesOf, (count, limit) => count <= limit),
 
-  // Only used by references.
+  // Subschemas that only references use.
   $defs: definitions,
   definitions,
 } satisfies Record<string, Make>;
@@ -185,7 +185,7 @@ function definitions(given: unknown, place: Place): undefined {
   schemaMap(given, place);
 }
 
-/** `then` and `else` have no effect without `if`. */
+/** Compiles `then` and `else` only to validate them. They have no effect without `if`. */
 function nested(given: unknown, { compile, pointer }: Place): undefined {
   compile(given, pointer);
 }
@@ -228,7 +228,7 @@ function propertiesOf(value: unknown): number | undefined {
   return isObject(value) ? Object.keys(value).length : undefined;
 }
 
-/** Returns whether a value is a multiple, within the precision of floats: 0.3 is a multiple of 0.1. */
+/** Returns whether a value is a multiple of another, within floating-point precision: 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, of: number): boolean {
   const times = value / of;
   return Number.isFinite(times) && Math.abs(times - Math.round(times)) <= 1e-9 * Math.max(1, Math.abs(times));

@@ -1,17 +1,17 @@
 import { RE2JS } from "re2js";
 import { type Effort, type Matcher, UnsupportedSchema } from "./check.ts";
 
-/** Steps of the matcher that count as one step of the check. */
+/** Number of the regular expression matcher's steps that count as one step of a check. */
 const stepsPerEffort = 50;
-/** The maximum total weight of a schema's patterns, in characters with counted repetitions written out. */
+/** Maximum total weight of a schema's patterns. The weight is their length with counted repetitions written out. */
 const maxWeight = 30_000;
 const overhead = 20;
 
 /**
- * Creates the compiler of a schema's regular expressions, which match in linear time (RE2): with backtracking, a
- * pattern could stop the isolate, and so could patterns too large to compile.
- * @returns a function that throws UnsupportedSchema for an invalid pattern, for lookaround and backreferences, which
- * linear time rules out, and once there are too many patterns
+ * Creates a compiler for the regular expressions of a schema. They are limited in size and match in linear time (RE2),
+ * since backtracking or a very large pattern could block the isolate.
+ * @returns a function that throws UnsupportedSchema for an invalid pattern, for lookaround and backreferences, which a
+ * linear-time matcher can't support, and if the patterns are too many or too large
  */
 export function createPatterns(): (pattern: string, pointer: string) => Matcher {
   const known = new Map<string, Matcher>();

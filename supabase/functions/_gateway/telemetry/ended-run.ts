@@ -5,7 +5,7 @@ import type { RunEnd } from "../runs/run.ts";
 import type { Step, UsageSource } from "../runs/settlements.ts";
 import type { UsageMark } from "../usage/usage.ts";
 
-/** A step, with its request to a provider if it made one. Times are milliseconds of the gateway's clock. */
+/** A step with its provider attempt, if any. Times are milliseconds of the gateway's clock. */
 export type TracedStep = Pick<Step, "type" | "name" | "status"> & {
   startedAt: number;
   endedAt: number;
@@ -14,12 +14,12 @@ export type TracedStep = Pick<Step, "type" | "name" | "status"> & {
   servedTier?: string;
 };
 
-/** What telemetry receives about a run: the facts of its row, but never requests, answers or credentials. */
+/** The data that telemetry receives about a run. Never contains requests, answers or credentials. */
 export type EndedRun = {
   runId: string;
   requestId: string;
   workspaceId: string;
-  /** Absent if the caller is not a key. */
+  /** Absent if the caller does not use a key. */
   keyName?: string;
   path: string;
   feature: string;
@@ -44,10 +44,10 @@ export type EndedRun = {
   marks?: readonly UsageMark[];
 };
 
-/** What telemetry receives about a call, admitted or not. */
+/** The data that telemetry receives about a call, whether or not it was admitted. */
 export type EndedRequest = {
   method: string;
-  /** The pattern of the route; absent if there is none, since paths can contain anything. */
+  /** The pattern of the matched route. Absent if none matched, because an unknown path can contain anything. */
   route?: string;
   requestId: string;
   status: number;
@@ -55,7 +55,7 @@ export type EndedRequest = {
   latencyMs: number;
 };
 
-/** Receives ended calls and runs. The environment decides what is logged and traced. */
+/** Receives ended calls and runs. Environment variables decide which are logged and traced. */
 export type Telemetry = {
   run?: (run: EndedRun) => void;
   request?: (request: EndedRequest) => void;

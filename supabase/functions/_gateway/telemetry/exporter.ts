@@ -1,24 +1,27 @@
 import type { Span } from "./spans.ts";
 
-/** The destination of spans (OTLP/HTTP). */
+/** Where to send spans, by OTLP over HTTP. */
 export type ExporterSettings = { url: string; headers: Record<string, string>; serviceName: string };
 
 export type SpanExporter = { add: (spans: readonly Span[]) => void; flush: () => Promise<void> };
 
 const batchWindowMs = 1_000;
 const batchSize = 512;
-/** Spans beyond this are dropped: telemetry may be lost, but an isolate must not run out of memory. */
+/**
+ * Maximum number of spans waiting to be sent. More are dropped, because losing telemetry is better than running out of
+ * memory.
+ */
 const maxWaiting = 4_096;
 const timeoutMs = 5_000;
 
-/** A collector couldn't be reached, or refused the spans. */
+/** The collector couldn't be reached or refused the spans. */
 class ExportFailed extends Error {
   override readonly name = "ExportFailed";
 }
 
 /**
- * Sends spans in batches, in the background. Spans that can't be sent are dropped; only the first of consecutive
- * failures is reported.
+ * Creates an exporter that sends spans in batches in the background. It drops spans that can't be sent, and reports
+ * only the first of consecutive failures.
  */
 export function createExporter(
   { url, headers, serviceName }: ExporterSettings,

@@ -16,15 +16,15 @@ export function requestLine({ method, route, requestId, status, code, latencyMs 
 }
 
 /**
- * Returns whether an operator should look at a run: it failed, a provider failed it, or its usage is unusual. A skipped
- * route and a client that left are not failures.
+ * Returns whether an operator should look at a run, because the run or one of its provider calls failed or its usage is
+ * unusual. A skipped route and a client that left are not failures.
  */
 export function needsAttention({ status, attempts, marks = [] }: EndedRun): boolean {
   const failed = attempts.some(({ failure = "skipped" }) => failure !== "skipped" && failure !== "cancelled");
   return status === "failed" || failed || marks.length > 0;
 }
 
-/** Returns a run as one line of JSON: the facts of its row in the database. */
+/** Returns a run as a line of JSON with the data of its database row. */
 export function runLine(run: EndedRun): string {
   const route = run.routes.find(({ position }) => position === run.route);
   const prices = route && unitPrices(route, { inputTokens: run.usage.input_tokens ?? 0, servedTier: run.servedTier });

@@ -10,8 +10,8 @@ const settings = z.object({
 });
 
 /**
- * Reads AI_LOG and the OpenTelemetry settings that define where spans are sent.
- * @throws Error naming the setting that is wrong
+ * Reads AI_LOG and the OpenTelemetry variables that define where spans are sent.
+ * @throws Error that names the invalid setting
  */
 export function readTelemetry(env: Record<string, string>): TelemetrySettings {
   const parsed = settings.safeParse(env);

@@ -23,9 +23,10 @@ const statuses = { unset: 0, error: 2 } as const;
 const operations: Record<string, string> = { embeddings: "embeddings", speech: "generate_content" };
 
 /**
- * Returns a run as a trace by the GenAI semantic conventions (opentelemetry.io, 1.41): the call, and within it each
- * provider call and each tool. The trace's id is the run's, so that `platform.trace_id` finds it.
- * @param epochMs when the gateway's clock was 0
+ * Returns a run as a trace by the GenAI semantic conventions (opentelemetry.io, 1.41), with a span for the call and,
+ * inside it, a span for each provider call and each tool. The trace has the run's id, which clients get as
+ * `platform.trace_id`.
+ * @param epochMs when the gateway's clock was 0, in milliseconds since 1970
  */
 export function spansOf(run: EndedRun, epochMs: number): Span[] {
   const traceId = run.runId.replaceAll("-", "");
@@ -93,7 +94,7 @@ function modelSpan(run: EndedRun, { attempt, usage, servedTier, status }: Traced
       "gen_ai.usage.reasoning.output_tokens": usage?.reasoning_tokens || undefined,
       "openai.response.service_tier": servedTier,
       "http.response.status_code": attempt?.status,
-      // Not `gen_ai.response.id`, which is the id of the answer rather than the request.
+      // Not `gen_ai.response.id`, which identifies the answer rather than the request.
       "gatehouse.upstream.request_id": attempt?.upstream_request_id,
       "gatehouse.route.position": attempt?.route,
       "gatehouse.price.input_usd_per_million": prices?.input,

@@ -74,7 +74,7 @@ const run: EndedRun = {
   servedTier: "priority",
 };
 
-/** Starts a collector that answers with a status. */
+/** Starts a collector that answers every request with the given status. */
 async function openCollector(status = 200) {
   const received: { url?: string; headers: IncomingHttpHeaders; body: string }[] = [];
   const server = createServer(async (request, response) => {
@@ -115,7 +115,7 @@ describe("Telemetry", () => {
     expect(lines.map((line) => JSON.parse(line).level)).toEqual(logged ? ["warn"] : []);
   });
 
-  test("logs which provider failed a run, how, and what the answering route costs", () => {
+  test("logs which provider failed a run and how, and the prices of the route that answered", () => {
     const { telemetry, lines } = open({});
     telemetry.run?.(run);
     expect(JSON.parse(lines[0] ?? "")).toMatchObject({
@@ -152,7 +152,7 @@ describe("Telemetry", () => {
     expect(() => readTelemetry(env)).toThrow(/AI_LOG|OTEL_EXPORTER_OTLP/);
   });
 
-  test("sends spans by the GenAI conventions in one batch, with the collector's headers", async () => {
+  test("sends spans that follow the GenAI conventions in one batch, with the collector's headers", async () => {
     const { received, endpoint } = await openCollector();
     const { telemetry } = open({
       OTEL_EXPORTER_OTLP_ENDPOINT: `${endpoint}/`,

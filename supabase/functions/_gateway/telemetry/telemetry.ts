@@ -5,7 +5,10 @@ import { spansOf } from "./spans.ts";
 
 export type TelemetrySettings = { log: boolean; traces?: ExporterSettings };
 
-/** Writes a line for each run that needs attention, and the lines and spans that the environment enables. */
+/**
+ * Creates telemetry that logs each run that needs attention, and writes the other lines and spans that the settings
+ * enable.
+ */
 export function createTelemetry(
   { log, traces }: TelemetrySettings,
   options: {

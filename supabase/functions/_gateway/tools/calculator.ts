@@ -3,7 +3,7 @@ import type { ServerTool } from "./server-tool.ts";
 
 const maxCharacters = 1_000;
 const maxDepth = 50;
-/** The digits that a float holds reliably: 0.1 + 0.2 is 0.3. */
+/** Number of decimal digits that a float holds reliably. Rounding to them makes 0.1 + 0.2 equal 0.3. */
 const significantDigits = 15;
 
 const input = z.strictObject({ expression: z.string().min(1).max(maxCharacters) });
@@ -43,7 +43,7 @@ const functions: Record<string, { arguments: 1 | "many"; apply: (...values: numb
   max: { arguments: "many", apply: Math.max },
 };
 
-/** Binding powers; the right one is smaller for a right-associative operator. */
+/** The operators with their binding powers. The right power is smaller if the operator is right-associative. */
 const operators: Record<string, { left: number; right: number; apply: (a: number, b: number) => number }> = {
   "+": { left: 1, right: 2, apply: (a, b) => a + b },
   "-": { left: 1, right: 2, apply: (a, b) => a - b },
@@ -52,7 +52,7 @@ const operators: Record<string, { left: number; right: number; apply: (a: number
   "%": { left: 3, right: 4, apply: (a, b) => a % b },
   "^": { left: 7, right: 6, apply: (a, b) => a ** b },
 };
-/** A sign binds less tightly than a power but more tightly than a product: -2^2 is -4. */
+/** The binding power of a sign, below a power and above a product: -2^2 is -4. */
 const signPower = 5;
 
 const tokenShape = /\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z]+)|([-+*/%^(),]))/y;

@@ -3,7 +3,7 @@ import type { ServerTool } from "./server-tool.ts";
 
 const input = z.strictObject({ timezone: z.string().max(64).nullish() });
 
-/** Returns the time of the run. */
+/** The tool that returns the time of the run. */
 export const currentTime: ServerTool<typeof input> = {
   name: "current_time",
   description:

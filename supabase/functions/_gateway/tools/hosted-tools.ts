@@ -2,8 +2,9 @@ import { z } from "zod";
 import { unsupported } from "../http/parse-body.ts";
 
 /**
- * OpenAI's tools that a provider or a client would run and that have no price here: they fetch, search, store or run
- * code (the type `Tool` of openai-node, resources/responses/responses.ts). They are left out by name.
+ * OpenAI's tools that run at a provider or a client and have no price here (the type `Tool` of openai-node,
+ * resources/responses/responses.ts). They fetch, search, store or run code. Requests are sent without them, and the
+ * answer lists their names.
  */
 const hostedToolTypes = [
   "apply_patch",
@@ -25,7 +26,7 @@ const hostedToolTypes = [
 ] as const;
 const hosted: ReadonlySet<unknown> = new Set(hostedToolTypes);
 
-/** Calls and results of hosted tools in a response's input (the type `ResponseInputItem` there). */
+/** Calls and results of hosted tools in a response's input (the type `ResponseInputItem` of openai-node). */
 const hostedItemTypes = [
   "apply_patch_call",
   "apply_patch_call_output",
@@ -48,7 +49,7 @@ const hostedItemTypes = [
 ] as const;
 const hostedItems: ReadonlySet<unknown> = new Set(hostedItemTypes);
 
-/** An item of a hosted tool. Only its type is read. */
+/** A call or result of a hosted tool. Only the type and id are read. */
 export const hostedItem = z.object({ type: z.enum(hostedItemTypes), id: z.string().optional() });
 
 export function isHostedItem<Item extends { type: string }>(
@@ -61,8 +62,8 @@ export function isHostedItem<Item extends { type: string }>(
 export const hostedTool = z.object({ type: z.enum(hostedToolTypes) });
 
 /**
- * A hosted tool in responses, where a client may run `tool_search` itself: Codex finds the tools of MCP servers this
- * way.
+ * A hosted tool in a response request. There, a client may run `tool_search` itself, as Codex does to find the tools of
+ * MCP servers.
  */
 export const hostedOrClientTool = z.looseObject({
   ...hostedTool.shape,
@@ -85,7 +86,7 @@ function isHosted(tool: Tool): tool is Exclude<Tool, string> {
   return tool.type !== "tool_search" || tool.execution !== "client";
 }
 
-/** Separates hosted tools from a list. */
+/** Separates a list of tools into those that are kept and the types of hosted tools. */
 export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { left: Listed[]; ignored: string[] } {
   const left = tools.filter((tool) => !isHosted(tool));
   const ignored = tools.flatMap((tool) => (isHosted(tool) ? [tool.type] : []));
@@ -93,10 +94,10 @@ export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { 
 }
 
 /**
- * Removes hosted tools from a request. If no tools are left, all other tool settings are removed, too: Xcode sends an
- * empty list with every call (github.com/local-inference-lab/vllm/pull/193).
- * @param allowed the tools that an `allowed_tools` choice names
- * @param options.hasOthers whether there are tools elsewhere in the request
+ * Removes hosted tools from a request. If no tools are left, also removes all other tool settings. Xcode sends an empty
+ * list with every call (github.com/local-inference-lab/vllm/pull/193).
+ * @param allowed the tools to which an `allowed_tools` choice refers
+ * @param options.hasOthers whether the request defines tools elsewhere, in an item
  * @returns the request, and the types that were left out
  * @throws GatewayError `unsupported_parameter` if a tool call is required but only hosted tools are allowed
  */

@@ -9,7 +9,7 @@ const run = (name: string, args: string) => {
 };
 
 describe("Server tools", () => {
-  test("calculates an expression", () => {
+  test("the calculator evaluates an expression", () => {
     expect(run("calculator", '{"expression":"6 * 7"}')).toEqual({ succeeded: true, expression: "6 * 7", result: 42 });
   });
 
@@ -35,7 +35,7 @@ describe("Server tools", () => {
     expect(run(name, args)).toEqual({ succeeded: false, error });
   });
 
-  test("a server tool fails if it was not offered", () => {
+  test("a server tool fails if it was not offered to the model", () => {
     const call = { name: "calculator", arguments: '{"expression":"1"}', offered: ["current_time" as const] };
     expect(runTool(call, context).succeeded).toBe(false);
   });

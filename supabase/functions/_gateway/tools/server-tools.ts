@@ -2,7 +2,6 @@ import { calculator } from "./calculator.ts";
 import { currentTime } from "./current-time.ts";
 import type { ToolContext } from "./server-tool.ts";
 
-/** The gateway's own tools. */
 const tools = { calculator, current_time: currentTime } as const;
 
 export type ServerToolName = keyof typeof tools;
@@ -11,14 +10,15 @@ export function isServerTool(name: string): name is ServerToolName {
   return Object.hasOwn(tools, name);
 }
 
-/** Returns a tool's description for the model. */
+/** Returns a tool's name, description and parameters for the model. */
 export function toolDefinition(name: ServerToolName): object {
   const { description, parameters } = tools[name];
   return { name, description, parameters };
 }
 
 /**
- * Runs a tool that a model has called. Errors caused by the model are returned to it, so that it can correct them.
+ * Runs a tool that a model has called. Returns errors that the model caused as a result, so that the model can correct
+ * them.
  * @returns the result for the model, as JSON text
  */
 export function runTool(

@@ -24,38 +24,38 @@ import type { ServerTools } from "./tool-request.ts";
 /** A tool call made by a model. */
 export type ToolCall = { id: string; name: string; arguments: string };
 
-/** A model's output in one step, as returned to it in the next, and the tools it called. */
+/** A model's output in one step, which the next request repeats, and the tool calls in it. */
 export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
 
-/** One step of a conversation: its position, and the usage of earlier steps. */
+/** One step of a conversation: whether it is the first or the last, and the usage of earlier steps. */
 export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageLimits: UsageLimits };
 
-/** How conversations with tools work on a surface. */
+/** Defines how conversations with tools work on a surface. */
 export type ToolDialect<Request extends Asked> = {
   format: Pick<AnswerFormat<Request>, "readAnswer">;
   /**
-   * Returns the request of a step, including what was added to the conversation. On the last step, tools are disabled.
+   * Returns the request of a step, including the messages added to the conversation. Disables tools on the last step.
    */
   stepRequest: (asked: Request, step: { first: boolean; last: boolean; added: readonly object[] }) => Request;
   /** Returns the model's output in a whole answer. */
   readTurn: (answer: unknown) => Turn;
-  /** Returns a tool's result in the form the model expects. */
+  /** Returns a tool's result in the format that the model expects. */
   toolResult: (call: ToolCall, content: string) => object;
-  /** Returns the answer of several steps: the last step's answer, with the output and usage of the earlier steps. */
+  /** Returns the answer to the client: the last step's answer, with the output and usage of earlier steps added. */
   wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
   /** Creates the readers for the steps of a streamed conversation. */
   createReaders: (call: AdmittedCall<Request>) => (step: Step) => StepReader;
 };
 
-/** Reads one step's stream; afterwards, `turn` returns the model's output. */
+/** Reads the stream of one step. After the stream has ended, `turn` returns the model's output. */
 export type StepReader = StreamReader & { turn: () => Turn };
 
-/** If a model calls more tools in one step, the rest are refused as unavailable and aren't traced. */
+/** Maximum number of tools that run in one step. Further calls are refused and not traced. */
 const maxToolCallsAStep = 32;
 
 /**
- * Answers with the gateway's own tools: alternates between model and tools until the model calls none or its steps are
- * used up. Each further step is reserved before it is made.
+ * Answers with the gateway's own tools. Alternates between model and tools until the model calls no tool or has used
+ * all its steps. Each step after the first is reserved before it is made.
  */
 export async function answerWithTools<Request extends Asked>(
   gateway: Gateway,
@@ -74,7 +74,9 @@ export async function answerWithTools<Request extends Asked>(
 
 type Loop<Request extends Asked> = ReturnType<typeof createLoop<Request>>;
 
-/** Tracks the conversation: the current step's call, and how to advance to the next step. */
+/**
+ * Creates the state of the conversation, with the current step's call and a function that advances to the next step.
+ */
 function createLoop<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
@@ -99,7 +101,10 @@ function createLoop<Request extends Asked>(
     return { ...call, asked: stepAsked, inputEstimate: { ...inputEstimate, input_tokens } };
   }
 
-  /** Runs the tools that the model has called, and reserves its next step. @throws GatewayError if that is refused */
+  /**
+   * Runs the tools that the model has called and reserves its next step.
+   * @throws GatewayError if the reservation is refused
+   */
   async function advance(turn: Turn, use: CallUse): Promise<void> {
     open.finishCall(use);
     const results = turn.toolCalls.map((toolCall, index) => {
@@ -109,7 +114,7 @@ function createLoop<Request extends Asked>(
       const { succeeded, content } = runTool({ ...toolCall, offered: beyond ? [] : tools }, { time });
       if (beyond) return dialect.toolResult(toolCall, content);
       open.content.noteTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
-      // A name invented by the model could contain anything.
+      // A name that the model invented could contain anything, so it is not recorded.
       const name = tools.find((tool) => tool === toolCall.name) ?? "unknown";
       open.addStep({ type: "tool", name, status: succeeded ? "succeeded" : "failed" }, began);
       return dialect.toolResult(toolCall, content);

@@ -7,7 +7,7 @@ const maxSteps = z.number().int().min(1).max(8);
 const defaultMaxSteps = 4;
 const toolName = z.string().max(64);
 
-/** Fields of a request for server tools, in addition to `tools`, in which a string names a server tool. */
+/** The request fields for server tools other than `tools`. A string in `tools` also names a server tool. */
 export const toolLoopFields = {
   max_steps: maxSteps.optional(),
   platform: nullIsAbsent(
@@ -20,7 +20,7 @@ export const serverToolName = toolName;
 export type ServerTools = { maxSteps: number; tools: readonly ServerToolName[] };
 
 /**
- * Reads the tool loop of a request, in either spelling.
+ * Reads which server tools a request enables, in `platform` or in the request's own fields.
  * @returns undefined if no server tool is requested; `max_steps` alone has no effect
  * @throws GatewayError `invalid_request` for unknown tools and for combinations that aren't allowed
  */

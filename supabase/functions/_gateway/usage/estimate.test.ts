@@ -5,7 +5,7 @@ import { wavHeader } from "../speech/wav.ts";
 import { createOutputCounter, estimateInput, markOverrun } from "./estimate.ts";
 
 describe("estimateInput", () => {
-  test("estimateInput counts one token per four bytes of text, and three per message", () => {
+  test("estimateInput counts one token per four bytes of text, and three tokens per message", () => {
     expect(estimateInput({ texts: ["", "abcd", "éé"], messages: 2 })).toEqual({ input_tokens: 8, output_tokens: 0 });
     expect(estimateInput({ texts: ["abcde"] })).toEqual({ input_tokens: 2, output_tokens: 0 });
   });
@@ -24,12 +24,12 @@ describe("A chat's estimated input", () => {
   const estimate = (...messages: object[]) => readChat({ model: "m", messages }, 1_000_000).inputEstimate.input_tokens;
   const text = "What is said in this recording?";
 
-  test("a chat's estimated input is the text only, without the body's format", () => {
+  test("a chat's estimated input counts only the text, not the JSON around it", () => {
     expect(estimate({ role: "user", content: "x".repeat(40) })).toBe(13);
     expect(estimate({ role: "user", content: [{ type: "text", text: "x".repeat(40) }] })).toBe(13);
   });
 
-  test("a chat's estimated input includes tools and their calls", () => {
+  test("a chat's estimated input includes tool definitions and tool calls", () => {
     const call = { id: "c", type: "function", function: { name: "weather", arguments: "x".repeat(400) } };
     expect(estimate({ role: "assistant", tool_calls: [call] })).toBeGreaterThan(100);
     const tools = [{ type: "function", function: { name: "f", description: "x".repeat(400) } }];
@@ -38,7 +38,7 @@ describe("A chat's estimated input", () => {
   });
 
   // 150 KiB at 16 kHz are 4.8 s. Gemini counts 32 tokens per second: https://ai.google.dev/gemini-api/docs/audio
-  test("estimates a recording within a factor of two of its tokens, and reserves its seconds instead of its bytes", () => {
+  test("estimates a recording's tokens within a factor of two, and reserves its seconds instead of its bytes", () => {
     const header = Buffer.from(wavHeader(153_556));
     header.writeUInt32LE(16_000, 24);
     header.writeUInt32LE(32_000, 28);
@@ -83,7 +83,7 @@ describe("createOutputCounter", () => {
   });
 });
 
-test("markOverrun marks an estimate above twice the total limit of all choices", () => {
+test("markOverrun marks an estimate of more than twice the output limits of all choices together", () => {
   const limits = { outputLimit: 10, choices: 2 };
   expect(markOverrun({}, 40, limits)).toEqual({});
   expect(markOverrun({}, 41, limits)).toEqual({ marks: ["above_output_limit"] });

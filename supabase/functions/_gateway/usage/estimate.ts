@@ -2,12 +2,12 @@ import { Buffer } from "node:buffer";
 import { type CallCounts, marked, type UsageFacts, type UsageLimits } from "./usage.ts";
 
 const bytesPerToken = 4;
-/** Tokens that the chat format adds per message. */
+/** Number of tokens that the chat format adds to each message. */
 const tokensPerMessage = 3;
-/** Between OpenAI's 10 and Gemini's 32 per second, so within a factor of two of both. */
+/** Between OpenAI's 10 and Gemini's 32 tokens per second, and within a factor of two of both. */
 const audioTokensPerSecond = 18;
 
-/** The contents of a request's input, by kind. Media never count as text. */
+/** The contents of a request's input by kind. Media don't count as text. */
 export type InputParts = { texts: readonly string[]; messages?: number; imageTokens?: number; audioSeconds?: number };
 
 /** Estimates the tokens of a text from its length in bytes of UTF-8. */
@@ -27,10 +27,10 @@ export function estimateInput({ texts, messages = 0, imageTokens = 0, audioSecon
   };
 }
 
-/** An estimate above this many times the output limit shows that the limit was ignored. */
+/** If an estimate is above this many times the output limit, the provider certainly ignored the limit. */
 const certainOverrun = 2;
 
-/** Marks usage whose estimated output is far above the limit. */
+/** Marks usage if its estimated output shows that the provider ignored the output limit. */
 export function markOverrun<Facts extends UsageFacts>(facts: Facts, output: number, limits: UsageLimits): Facts {
   const limit = limits.outputLimit * limits.choices;
   return output > limit * certainOverrun ? marked(facts, "above_output_limit") : facts;
@@ -55,8 +55,8 @@ export function createOutputCounter(output: RegExp): (event: string) => number {
 }
 
 /**
- * Returns the UTF-8 bytes of a JSON string's text; 0 if it is unclosed. Uses a loop: a pattern would overflow the
- * stack.
+ * Returns the UTF-8 bytes of a JSON string's text, or 0 if the string is unclosed. Uses a loop, because a regular
+ * expression would overflow the stack.
  */
 function textBytes(json: string, from: number): number {
   let bytes = 0;

@@ -1,14 +1,14 @@
 import type { CallCounts, UsageLimits, UsageMark } from "./usage.ts";
 
 /**
- * The most tokens that any model can read or write in a call; they apply if the catalogue has no context window. Also
- * the highest fees and cost that a call can have: the database couldn't store much more.
+ * The most that any model can read or write in one call, which limits the counts if the catalogue has no context
+ * window. Also the highest plausible fees and cost of a call. The database couldn't store much more.
  */
 const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000, feeRequests: 10_000, costUsd: 100_000 } as const;
 
 /**
- * Caps stated counts at the model's context window, input and output separately: a provider that fetches pages itself
- * states an input far larger than the request, but never larger than the window.
+ * Caps the stated input and output separately at the model's context window. A provider that fetches pages itself may
+ * state an input far larger than the request, but never larger than the window.
  */
 export function holdWithinWindow(
   stated: CallCounts,
@@ -16,7 +16,7 @@ export function holdWithinWindow(
 ): { counts: CallCounts; marks: UsageMark[] } {
   const marks: UsageMark[] = [];
   const { input_tokens, output_tokens, reasoning_tokens = 0 } = stated;
-  // Some providers don't count reasoning against the limit.
+  // Reasoning is not counted, because some providers don't count it against the limit.
   if (output_tokens - reasoning_tokens > outputLimit * choices) marks.push("above_output_limit");
   const input = Math.min(input_tokens, contextWindow ?? plausible.inputTokens);
   const output = Math.min(output_tokens, (contextWindow ?? plausible.outputTokens) * choices);
@@ -34,7 +34,9 @@ export function holdCost(statedUsd: string | undefined): { statedCostUsd?: strin
   return Number(statedUsd) > plausible.costUsd ? { marks: ["implausible"] } : { statedCostUsd: statedUsd, marks: [] };
 }
 
-/** Caps each part at its whole, and cache reads and writes together. Drops parts that are zero. */
+/**
+ * Caps each part of the input or output at the whole, and cache reads and writes together. Drops parts that are zero.
+ */
 export function partsWithin(counts: CallCounts): CallCounts {
   const { input_tokens: input, output_tokens: output } = counts;
   const reads = Math.min(counts.cached_input_tokens ?? 0, input);

@@ -8,14 +8,14 @@ describe("audioSeconds", () => {
   const wav = (...parts: Uint8Array[]) => audioSeconds({ format: "wav", data: base64(...parts) });
   const mp3 = (...parts: Uint8Array[]) => audioSeconds({ format: "mp3", data: base64(...parts) });
 
-  test("divides a WAV file's bytes by the rate in its header", () => {
+  test("divides a WAV file's bytes by the byte rate in its header", () => {
     expect(wav(wavHeader(240_000), Buffer.alloc(240_000))).toBeCloseTo(5, 2);
     const list = Buffer.concat([Buffer.from("LIST"), Buffer.from([4, 0, 0, 0]), Buffer.alloc(4)]);
     const header = Buffer.from(wavHeader(240_000));
     expect(wav(header.subarray(0, 12), list, header.subarray(12), Buffer.alloc(240_000))).toBeCloseTo(5, 2);
   });
 
-  test("assumes 16 kHz if a WAV header doesn't state its rate", () => {
+  test("assumes 16 kHz if a WAV header states no valid rate", () => {
     for (const rate of [0, 999, 400_001, 0xffffffff]) {
       const header = Buffer.from(wavHeader(160_000));
       header.writeUInt32LE(rate, 28);
@@ -26,7 +26,7 @@ describe("audioSeconds", () => {
     expect(wav()).toBe(0);
   });
 
-  test("audioSeconds accepts rates at the limits", () => {
+  test("audioSeconds accepts the lowest and the highest allowed rate", () => {
     for (const rate of [1_000, 400_000]) {
       const header = Buffer.from(wavHeader(0));
       header.writeUInt32LE(rate, 28);
@@ -67,7 +67,7 @@ describe("imageTokens", () => {
     expect(imageTokens(png(1, 100_000))).toBeLessThanOrEqual(1_500);
   });
 
-  test("reads the size of a GIF and a JPEG, and assumes 1,024 pixels if unknown", () => {
+  test("reads the size of a GIF and a JPEG, and assumes 1,024 pixels for an image of unknown size", () => {
     const gif = Buffer.concat([Buffer.from("GIF89a"), Buffer.from([0, 2, 0, 2]), Buffer.alloc(16)]);
     expect(imageTokens(`data:image/gif;base64,${gif.toString("base64")}`)).toBe(255);
     const thumbnail = Buffer.concat([Buffer.from([0xff, 0xe1, 0, 12]), Buffer.alloc(10)]);

@@ -1,10 +1,10 @@
 import { Buffer } from "node:buffer";
 
-/** 16 kHz, 16 bits, mono: typical of speech, used if the header doesn't say. */
+/** Byte rates that are typical of speech, used if the header states none. For WAV: 16 kHz, 16 bits, mono. */
 const usualWavBytesPerSecond = 32_000;
 const usualMp3BytesPerSecond = 16_000;
 const bytesPerSecondLimits = { least: 1_000, most: 400_000 } as const;
-/** The header of a WAV file precedes its samples, possibly with other chunks in between. */
+/** How much of a WAV file is searched for its format. Other chunks may precede it. */
 const headerCharacters = 1_024;
 
 /** Returns the number of bytes that a base64 text encodes. */
@@ -13,8 +13,8 @@ function base64Bytes(base64: string): number {
 }
 
 /**
- * Returns the length in seconds of a base64 audio file: its bytes divided by the rate in its header, or by a typical
- * rate.
+ * Returns the length of a base64 audio file in seconds: its bytes divided by the byte rate in its header, or by a
+ * typical rate.
  */
 export function audioSeconds({ data, format }: { data: string; format: "wav" | "mp3" }): number {
   const isWav = format === "wav";
@@ -27,7 +27,7 @@ export function audioSeconds({ data, format }: { data: string; format: "wav" | "
   return base64Bytes(data) / rate;
 }
 
-/** Returns the byte rate of a WAV file: the third member of its `fmt ` chunk. */
+/** Returns the byte rate in a WAV file's header, which is the third field of the `fmt ` chunk. */
 function wavBytesPerSecond(header: Buffer): number | undefined {
   if (header.toString("latin1", 0, 4) !== "RIFF" || header.toString("latin1", 8, 12) !== "WAVE") return undefined;
   for (let at = 12; at + 20 <= header.length; at += 8 + header.readUInt32LE(at + 4)) {
@@ -36,13 +36,13 @@ function wavBytesPerSecond(header: Buffer): number | undefined {
   return undefined;
 }
 
-/** kbit/s by the index in a frame's header: MPEG 1 layer III, then MPEG 2 and 2.5 layer III. */
+/** Bit rates in kbit/s by their index in a frame's header, for MPEG 1 layer III and for MPEG 2 and 2.5 layer III. */
 const mp3Bitrates = [
   [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
   [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 ] as const;
 
-/** Returns the bytes per second of an MP3 file by its first frame, after any ID3v2 tag. */
+/** Returns the byte rate in the first frame of an MP3 file, after any ID3v2 tag. */
 function mp3BytesPerSecond(data: string): number | undefined {
   const tag = Buffer.from(data.slice(0, 16), "base64");
   const size = (at: number) => (tag[at] ?? 0) & 0x7f;
@@ -52,7 +52,7 @@ function mp3BytesPerSecond(data: string): number | undefined {
   const [sync = 0, version = 0, rates = 0] = Buffer.from(data.slice(from * 4, from * 4 + 12), "base64").subarray(
     start % 3,
   );
-  // Eleven bits of sync, then layer III.
+  // A frame begins with eleven sync bits. Only layer III is supported.
   if (sync !== 0xff || (version & 0xe6) !== 0xe2) return undefined;
   const isVersion1 = (version & 0x18) === 0x18;
   const kilobits = mp3Bitrates[isVersion1 ? 0 : 1][(rates >> 4) - 1];
@@ -65,12 +65,12 @@ type Size = { width: number; height: number };
 /** https://platform.openai.com/docs/guides/images-vision#calculating-costs */
 const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768, longestOriginal: 6_000 } as const;
 const usualImage: Size = { width: 1_024, height: 1_024 };
-/** Enough for JPEG thumbnails, which precede the size. */
+/** How much of an image is searched for its size, which follows the thumbnail in a JPEG. */
 const imageCharacters = 96 * 1_024;
 
 /**
- * Returns the tokens of an image: 85 at low detail, otherwise 85 plus 170 per tile of 512 pixels after scaling down. At
- * original detail, the longest side is at most 6,000 pixels.
+ * Returns the tokens of an image. Low detail has 85. Otherwise an image has 85 tokens plus 170 for each tile of 512
+ * pixels after scaling down. At original detail, the longest side is at most 6,000 pixels.
  */
 export function imageTokens(url: string, detail: Detail = "auto"): number {
   if (detail === "low") return tiles.base;
@@ -84,7 +84,7 @@ export function imageTokens(url: string, detail: Detail = "auto"): number {
 }
 
 /**
- * Returns how many high-detail images to reserve for an image: at original detail, OpenAI counts up to 10,000 patches.
+ * Returns how many high-detail images to reserve for one image. At original detail, OpenAI counts up to 10,000 patches.
  */
 export function reservedImages(detail: Detail = "auto"): number {
   return detail === "original" ? 7 : 1;
@@ -105,7 +105,7 @@ function readSize(bytes: Buffer): Size | undefined {
   if (bytes.readUInt16BE(0) !== 0xffd8) return undefined;
   for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff; at += 2 + bytes.readUInt16BE(at + 2)) {
     const marker = bytes[at + 1] ?? 0;
-    // The start-of-frame markers, without the markers of tables in the same range.
+    // Markers that begin a frame. The excluded markers in the same range begin tables.
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
     if (isFrame) return { width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) };
   }

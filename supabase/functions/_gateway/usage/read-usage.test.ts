@@ -6,7 +6,7 @@ const limits = { contextWindow: 1_000, outputLimit: 1_000, choices: 1 };
 const read = (usage: object, own: object = {}) => readCompletionUsage(usage, { ...limits, ...own });
 
 describe("readCompletionUsage", () => {
-  test("charges tokens up to the context window and marks usage above it", () => {
+  test("caps token counts at the context window, and marks usage above the window", () => {
     const usage = (prompt_tokens: number, completion_tokens: number) => read({ prompt_tokens, completion_tokens });
     expect(usage(1_000, 1_000)).toEqual({ counts: { input_tokens: 1_000, output_tokens: 1_000 } });
     expect(usage(1_001, 5)).toEqual({
@@ -41,13 +41,13 @@ describe("readCompletionUsage", () => {
     ["-1", undefined, undefined],
     [`0.${"1".repeat(98)}`, `0.${"1".repeat(98)}`, undefined],
     [`0.${"1".repeat(99)}`, undefined, undefined],
-  ] as const)("reads a stated cost of %s if a call can cost that much", ([cost, statedCostUsd, marks]) => {
+  ] as const)("reads a stated cost of %s if a single call can cost that much", ([cost, statedCostUsd, marks]) => {
     const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
     const stated = read(usage);
     expect([stated?.statedCostUsd, stated?.marks]).toEqual([statedCostUsd, marks]);
   });
 
-  test("caps the parts of a count if the context window caps the whole", () => {
+  test("caps the cached and audio parts of a count if the context window caps the whole count", () => {
     const usage = {
       prompt_tokens: 3_000,
       completion_tokens: 5,
@@ -71,7 +71,7 @@ describe("readCompletionUsage", () => {
     });
   });
 
-  test("marks output above the limit, not counting reasoning", () => {
+  test("marks output above the output limit, without counting reasoning", () => {
     const usage = (completion_tokens: number, reasoning_tokens = 0) =>
       read(
         { prompt_tokens: 5, completion_tokens, completion_tokens_details: { reasoning_tokens } },
@@ -115,7 +115,7 @@ describe("readCompletionUsage", () => {
     ['"cost": 1e400', undefined],
     ['"cost": []', undefined],
     ['"cost": null', undefined],
-  ])("reads the provider's own price exactly: %s", ([member, cost]) => {
+  ])("reads the cost that the provider states exactly: %s", ([member, cost]) => {
     const answer = `{"prompt_tokens": 5, "completion_tokens": 5, ${member}}`;
     const usage = readCompletionUsage(parseAnswer(answer), limits);
     expect(usage?.statedCostUsd).toBe(cost);
@@ -136,7 +136,7 @@ describe("latestUsage", () => {
   const zeros = usage({ prompt_tokens: 0, completion_tokens: 0, cost: "0" });
   const both = { input_tokens: 900, cached_input_tokens: 800, output_tokens: 100 };
 
-  test("never lets a zero replace a count or a cost", () => {
+  test("never lets a zero in later usage replace a count or a cost", () => {
     expect(latestUsage(latestUsage(latestUsage(undefined, first), last), zeros)).toEqual({
       counts: both,
       statedCostUsd: "0.5",
@@ -163,7 +163,7 @@ describe("readEmbeddingUsage", () => {
     expect(readEmbeddingUsage(stated, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
   });
 
-  test("derives the embedding input from the total, as Voyage AI states it", () => {
+  test("derives the input of an embedding from the total, the only count that Voyage AI states", () => {
     // https://docs.voyageai.com/reference/embeddings-api
     expect(readEmbeddingUsage({ total_tokens: 5 }, limits)?.counts).toEqual({ input_tokens: 5, output_tokens: 0 });
     expect(readEmbeddingUsage({}, limits)).toBeUndefined();

@@ -12,7 +12,7 @@ const costMember = /^(?:cost|total_cost|upstream_inference_cost|cost_in_usd_tick
 const costIn = /"(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)"\s*:/;
 
 /**
- * Parses an answer's JSON. Each amount becomes a {@link JsonNumber}, which keeps its digits when written.
+ * Parses an answer's JSON. Each stated cost becomes a {@link JsonNumber}, which keeps all its digits.
  * @throws SyntaxError
  */
 export function parseAnswer(text: string): unknown {
@@ -26,7 +26,7 @@ export function parseAnswer(text: string): unknown {
 export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const stated = readStatedCounts(value);
   const { total = 0, input = difference(total, stated.output) } = stated;
-  // Missing output isn't zero, but may be part of the total.
+  // A missing output count doesn't mean zero, but may follow from the total.
   const output = stated.output ?? difference(total, input);
   if (!isObject(value) || input === undefined || output === undefined) return undefined;
   return statedUsage(value, { ...stated, input, output }, limits);
@@ -43,7 +43,7 @@ export function readMessageUsage(value: unknown, limits: UsageLimits): StatedUsa
   return statedUsage(value, { ...stated, input, output }, limits, { cacheIsSeparate: true });
 }
 
-/** Returns a total minus one of its two parts; undefined if nothing remains or the part is unknown. */
+/** Returns a total minus one of its two parts, or undefined if nothing remains or the part is unknown. */
 function difference(total: number, part: number | undefined): number | undefined {
   return part !== undefined && total > part ? total - part : undefined;
 }
@@ -61,9 +61,9 @@ export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedU
 }
 
 /**
- * Reads the usage of speech in Gemini's form.
- * @returns undefined if it is too incomplete to charge by; `spoken` is whether the tokens of the speech, which are
- * never zero, are stated
+ * Reads the usage of speech in Gemini's format.
+ * @returns undefined if it is too incomplete to charge by. `spoken` is whether the tokens of the speech are stated,
+ * which are never zero
  */
 export function readGeminiUsage(
   value: unknown,
@@ -100,7 +100,7 @@ function statedUsage(
 }
 
 /**
- * Returns whether usage is Anthropic's own, which gateways pass on: its input excludes cache reads and writes.
+ * Returns whether usage is in Anthropic's format, whose input excludes cache reads and writes. Gateways may pass it on.
  * https://platform.claude.com/docs/en/build-with-claude/prompt-caching
  */
 function isAnthropic(usage: Record<string, unknown>): boolean {
@@ -108,14 +108,17 @@ function isAnthropic(usage: Record<string, unknown>): boolean {
   return "input_tokens" in usage && !("total_tokens" in usage) && counts.some((name) => name in usage);
 }
 
-/** Returns whether usage is Perplexity's, which charges citations and reasoning in addition to its stated total. */
+/**
+ * Returns whether usage is in Perplexity's format. Perplexity charges citations and reasoning in addition to the stated
+ * total.
+ */
 function isPerplexity(usage: Record<string, unknown>): boolean {
   return "num_search_queries" in usage || "citation_tokens" in usage || "search_context_size" in usage;
 }
 
 /**
- * Returns the fees of a call. Perplexity charges each search, or the request if it states only the size of its context;
- * xAI charges each source.
+ * Returns the number of fees for a call. Perplexity charges each search, or each request if it states only the size of
+ * the search context. xAI charges each source.
  */
 function feesOf(
   usage: Record<string, unknown>,
@@ -130,26 +133,29 @@ export function readTier({ service_tier }: Record<string, unknown>): string | un
   return typeof service_tier === "string" && /^[\w-]{1,64}$/.test(service_tier) ? service_tier : undefined;
 }
 
-/** xAI states costs in ticks: 10^10 of them are one US dollar. */
+/** The value of a tick, the unit in which xAI states costs. One US dollar has 10^10 ticks. */
 const usdPerTick = { units: 1n, scale: 10 };
 
-/** Reads the provider's own price of a call. */
+/** Reads the cost of a call that the provider states. */
 function readStatedCost(usage: Record<string, unknown>): string | undefined {
   const { cost, cost_details, cost_in_usd_ticks, is_byok } = usage;
   const ticks = readAmount(cost_in_usd_ticks);
   if (ticks !== undefined) return formatDecimal(multiply(parseDecimal(ticks), usdPerTick));
   const own = readAmount(isObject(cost) && "total_cost" in cost ? cost.total_cost : cost);
-  // With the operator's own key, OpenRouter's cost is only its fee.
+  // If the operator brings their own key, OpenRouter's `cost` is only its own fee.
   const upstream =
     is_byok === true && isObject(cost_details) ? readAmount(cost_details.upstream_inference_cost) : undefined;
   if (own === undefined || upstream === undefined) return own;
   return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
 }
 
-/** More than any float or decimal with 12 places needs; longer texts would slow down exact sums. */
+/**
+ * Maximum length of an amount. Any float or decimal with 12 places is shorter, and longer texts would slow down exact
+ * sums.
+ */
 const longestAmount = 100;
 
-/** Returns the exact decimal text of a non-negative amount. */
+/** Returns a non-negative amount as exact decimal text. */
 function readAmount(value: unknown): string | undefined {
   const text = value instanceof JsonNumber ? value.text : typeof value === "number" ? String(value) : value;
   const decimal = typeof text === "string" && text.length <= longestAmount ? readDecimalText(text) : null;

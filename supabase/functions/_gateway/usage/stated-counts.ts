@@ -18,15 +18,15 @@ type StatedCount =
   | "searches"
   | "sources";
 
-/** The readable counts of a usage. */
+/** The counts that could be read from a usage object. */
 export type StatedCounts = Partial<Record<StatedCount, number>>;
 
 type Place = "usage" | "inputDetails" | "outputDetails";
 
-/** Members of a usage and its details, by what they count. */
+/** Members of a usage object and of its details, with the count that each one states. */
 const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
   usage: new Map([
-    // OpenAI's names in chats, then in responses; Anthropic uses the second pair, too.
+    // OpenAI's names in chats, and its names in responses, which Anthropic also uses.
     ["prompt_tokens", "input"],
     ["completion_tokens", "output"],
     ["input_tokens", "input"],
@@ -54,7 +54,7 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
     ["num_sources_used", "sources"],
     ["num_server_side_tools_used", "searches"],
     ["web_search_requests", "searches"],
-    // Azure, models of other vendors: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
+    // Azure's models of other vendors: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
     ["audio_prompt_tokens", "audioInput"],
   ]),
   inputDetails: new Map([
@@ -70,8 +70,8 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
 };
 
 /**
- * Returns what a member counts, by its name and place. Every provider has its own name for cached tokens, such as
- * `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`, `cache_write_tokens` or
+ * Returns which count a member states, given its name and place. Every provider has its own name for cached tokens,
+ * such as `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`, `cache_write_tokens` or
  * `cached_creation_tokens`.
  */
 export function countNamed(name: string, place: Place): StatedCount | undefined {
@@ -83,17 +83,17 @@ export function countNamed(name: string, place: Place): StatedCount | undefined 
   return /uncache|no[nt]?_?cache|miss/i.test(name) ? undefined : "cacheReads";
 }
 
-/** Objects within a usage that contain more counts. */
+/** Objects inside a usage object that contain more counts. */
 const nested: readonly [RegExp, Place][] = [
   [/^(?:prompt|input)_tokens?_details$/, "inputDetails"],
   [/^(?:completion|output)_tokens?_details$/, "outputDetails"],
-  // https://platform.claude.com/docs/en/api/messages: cache writes by duration, and searches.
+  // Anthropic's cache writes by duration, and its searches: https://platform.claude.com/docs/en/api/messages
   [/^(?:cache_creation|server_tool_use)$/, "usage"],
 ];
 
 /**
- * Reads each count separately, so that a malformed count doesn't affect other counts. If a count is stated under
- * several names, the largest value is used: proxies fill in zeros for unknown values.
+ * Reads each count separately, so that a malformed count doesn't affect the others. If a count has several names, the
+ * largest value applies, because proxies fill in zeros for unknown values.
  */
 export function readStatedCounts(usage: unknown): StatedCounts {
   const stated: StatedCounts = {};
@@ -116,14 +116,14 @@ export function readStatedCounts(usage: unknown): StatedCounts {
   return stated;
 }
 
-/** Returns how many of the tokens have a modality, as Gemini lists them. */
+/** Returns the number of tokens with the given modality in Gemini's list. */
 function readModality(kinds: unknown, modality: string): unknown {
   if (!Array.isArray(kinds)) return undefined;
   const kind: unknown = kinds.find((each) => isObject(each) && each.modality === modality);
   return isObject(kind) ? kind.tokenCount : undefined;
 }
 
-/** Reads a token count. Accepts text, too, because Protocol Buffers write 64-bit integers as text in JSON. */
+/** Reads a token count. Also accepts a string, because Protocol Buffers write 64-bit integers as strings in JSON. */
 function readCount(value: unknown): number | undefined {
   const count = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : undefined;

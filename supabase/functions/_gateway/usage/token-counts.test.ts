@@ -38,20 +38,23 @@ describe("toTokenCounts", () => {
     ],
     ["none, if the total matches no combination", 1333, { [read]: 300, reasoning_tokens: 50 }, [1000, 300, 100, 50]],
     ["none, if the total is too small", 500, { [read]: 300 }, [1000, 300, 100, 0]],
-  ])("adds tokens that the prompt or output count leaves out: %s", ([, total, counts, expected]) => {
-    const {
-      input_tokens,
-      cached_input_tokens = 0,
-      output_tokens,
-      reasoning_tokens = 0,
-      ...rest
-    } = usage(total, counts);
-    expect([input_tokens, cached_input_tokens, output_tokens, reasoning_tokens]).toEqual(expected);
-    const { [write]: writes = 0 } = counts as Record<string, number>;
-    expect(rest).toEqual(writes > 0 ? { cache_write_tokens: writes } : {});
-  });
+  ])(
+    "adds tokens that the prompt or output count leaves out, if the total includes them: %s",
+    ([, total, counts, expected]) => {
+      const {
+        input_tokens,
+        cached_input_tokens = 0,
+        output_tokens,
+        reasoning_tokens = 0,
+        ...rest
+      } = usage(total, counts);
+      expect([input_tokens, cached_input_tokens, output_tokens, reasoning_tokens]).toEqual(expected);
+      const { [write]: writes = 0 } = counts as Record<string, number>;
+      expect(rest).toEqual(writes > 0 ? { cache_write_tokens: writes } : {});
+    },
+  );
 
-  test("counts parts that are larger than their whole as separate", () => {
+  test("adds a part to the count that should contain it if the part is larger", () => {
     const separate = (details: object, outputDetails: object = {}) =>
       usage(undefined, { prompt_tokens_details: details, completion_tokens_details: outputDetails });
     expect(separate({ cached_tokens: 1000 })).toMatchObject({ input_tokens: 1000, cached_input_tokens: 1000 });
@@ -66,7 +69,7 @@ describe("toTokenCounts", () => {
     expect(separate({}, { audio_tokens: 101 })).toMatchObject({ output_tokens: 201, audio_output_tokens: 101 });
   });
 
-  test("counts cached audio once, as cached", () => {
+  test("counts audio that is also cached only once, as cached", () => {
     const prompt_tokens_details = { cached_tokens: 400, audio_tokens: 700 };
     expect(usage(1100, { prompt_tokens_details })).toEqual({
       input_tokens: 1000,
@@ -76,8 +79,8 @@ describe("toTokenCounts", () => {
     });
   });
 
-  test("counts reasoning stated as zero if the total includes it", () => {
-    // A proxy fills in zeros: https://github.com/QuantumNous/new-api/blob/main/dto/openai_response.go
+  test("counts reasoning that is stated as zero if the total includes it", () => {
+    // Some proxies fill in zeros: https://github.com/QuantumNous/new-api/blob/main/dto/openai_response.go
     expect(usage(1500, { reasoning_tokens: 0 })).toMatchObject({ output_tokens: 500, reasoning_tokens: 400 });
     expect(usage(1100, { reasoning_tokens: 0 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
   });
@@ -115,7 +118,7 @@ describe("toTokenCounts", () => {
   });
 });
 
-describe("a malformed count", () => {
+describe("malformed counts", () => {
   const good = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
   const counts = { input_tokens: 1000, output_tokens: 100 };
 
@@ -140,8 +143,8 @@ describe("a malformed count", () => {
     },
   );
 
-  test("reads a whole number in another form as a count", () => {
-    // https://protobuf.dev/programming-guides/json/ writes 64-bit integers as text.
+  test("reads a whole number written as text or with decimals as a count", () => {
+    // Protocol Buffers write 64-bit integers as strings: https://protobuf.dev/programming-guides/json/
     const inputs = [JSON.parse("12.0"), "12", "0", "9".repeat(15)].map((prompt_tokens) =>
       readStatedCounts({ prompt_tokens }),
     );

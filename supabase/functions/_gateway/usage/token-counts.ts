@@ -3,11 +3,11 @@ import type { StatedCounts } from "./stated-counts.ts";
 import type { CallCounts } from "./usage.ts";
 
 /**
- * Normalizes stated counts. OpenAI includes cached tokens in the input and reasoning in the output. Others count them
- * separately, and the names don't show which, so the numbers decide: parts are separate if they are larger than their
- * whole, or if the total is the sum of input, output and these parts. Otherwise OpenAI's rule applies. If the total
- * exceeds all named counts, the rest is reasoning, as Google counts it; a proxy's `reasoning_tokens: 0` doesn't make it
- * free.
+ * Normalizes stated counts. OpenAI includes cached tokens in the input and reasoning in the output. Other providers
+ * count them separately, and the names don't show which, so the numbers decide. Parts are separate if they are larger
+ * than their whole, or if the total is the sum of input, output and these parts. Otherwise they are included. If the
+ * total exceeds all named counts, the difference is reasoning, as Google counts it, even if a proxy adds
+ * `reasoning_tokens: 0`.
  */
 export function toTokenCounts(
   stated: StatedCounts & { input: number; output: number },

@@ -3,12 +3,12 @@ import { addUsage, chatUsageNames, responseUsageNames } from "./total-usage.ts";
 
 const earlier = { input_tokens: 1000, cached_input_tokens: 900, output_tokens: 100, reasoning_tokens: 50 };
 
-test("keeps the usage of a first step as stated", () => {
+test("keeps the usage of the first step exactly as stated", () => {
   const stated = { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4 };
   expect(addUsage(stated, {}, chatUsageNames)).toBe(stated);
 });
 
-test("leaves usage out if it was not stated", () => {
+test("leaves out the usage of all steps if the last step states none", () => {
   for (const stated of [undefined, null, [], "none"]) expect(addUsage(stated, earlier, chatUsageNames)).toBe(stated);
 });
 

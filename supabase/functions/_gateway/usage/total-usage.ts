@@ -10,8 +10,8 @@ export const chatUsageNames: UsageNames = { input: "prompt_tokens", output: "com
 export const responseUsageNames: UsageNames = { input: "input_tokens", output: "output_tokens" };
 
 /**
- * Returns the usage of an answer in several steps: the last step's as stated, with the total counts of all steps under
- * OpenAI's names.
+ * Returns the usage of an answer in several steps. It is the usage of the last step as stated, with the total counts of
+ * all steps under OpenAI's names.
  */
 export function addUsage(stated: unknown, earlier: TokenCounts, { input, output }: UsageNames): unknown {
   if (!isObject(stated) || Object.keys(earlier).length === 0) return stated;

@@ -2,43 +2,43 @@ import type { TokenCounts } from "../../_shared/money.ts";
 
 /** A reason for an operator to look at the usage of a call. */
 export type UsageMark =
-  /** The provider stated more than the model's context window, so the window is charged. */
+  /** The provider stated more tokens than the model's context window, so a full window is charged. */
   | "above_context_window"
   /**
-   * Like `above_context_window`, for a model that has no context window in the catalogue: the largest window of any
-   * model is charged. Also set for more fees or a higher cost than a call can have.
+   * The provider stated more tokens than any model's context window, which is then charged, and the catalogue has no
+   * window for the model. Also set if a call has more fees or a higher cost than is plausible.
    */
   | "implausible"
-  /** The answer is longer than the output limit of the call. */
+  /** The answer is longer than the call's output limit. */
   | "above_output_limit"
   /** The answer was served at a tier without a price, so the default prices are charged. */
   | "unpriced_tier";
 
-/** What a provider states about a call in addition to its counts, and the marks for an operator. */
+/** Details that a provider states about a call in addition to token counts, and the marks for an operator. */
 export type UsageFacts = {
-  /** The provider's own price of the call, as exact decimal text. */
+  /** The cost of the call that the provider states, as exact decimal text. */
   statedCostUsd?: string;
-  /** The `service_tier` of the answer. */
+  /** The `service_tier` that the answer states. */
   servedTier?: string;
   marks?: readonly UsageMark[];
 };
 
-/** Counts that are sufficient to charge by. */
+/** Token counts that are complete enough to charge by. */
 export type CallCounts = TokenCounts & { input_tokens: number; output_tokens: number };
 
-/** A call's usage as stated by its provider. */
+/** A call's usage, as its provider states it. */
 export type StatedUsage = UsageFacts & { counts: CallCounts };
 
 /** The maximum usage of a call. */
 export type UsageLimits = {
-  /** The model's context window in tokens; absent if the catalogue has none. */
+  /** The model's context window in tokens. Absent if the catalogue states none. */
   contextWindow?: number;
-  /** Tokens per choice; 0 if the answer has no output. */
+  /** The output limit of each choice in tokens, or 0 if the answer has no output. */
   outputLimit: number;
   choices: number;
 };
 
-/** Combines two statements about one call. The later one wins, but a zero never replaces a count. */
+/** Combines two usage statements for the same call. The later one applies, except where it is zero. */
 export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage): StatedUsage {
   if (!earlier) return later;
   const counts = { ...earlier.counts };
@@ -48,7 +48,7 @@ export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage
   return withFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
 }
 
-/** Returns what a call used, as its provider stated it. */
+/** Returns the use of a call whose provider has stated its usage. */
 export function callUse<Basis extends string>(
   { counts, ...facts }: StatedUsage,
   { route, basis }: { route: number; basis: Basis },
@@ -60,7 +60,7 @@ export function marked<Facts extends UsageFacts>(facts: Facts, ...marks: readonl
   return marks.length > 0 ? { ...facts, marks: marksOf(facts, { marks }) } : facts;
 }
 
-/** Returns counts together with the known facts. */
+/** Adds the known details to token counts. */
 export function withFacts(counts: CallCounts, { statedCostUsd, servedTier, marks = [] }: UsageFacts): StatedUsage {
   return {
     counts,

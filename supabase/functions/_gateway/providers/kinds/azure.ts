@@ -5,11 +5,10 @@ const keyHeader = "api-key";
 /**
  * Azure OpenAI. The v1 API has OpenAI's paths below `/openai/v1` and needs no version
  * (https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle). The classic API has the deployment in the
- * path and needs `api-version`; its Responses API has no deployment in the path (openai-python, lib/azure.py,
- * `_deployments_endpoints`).
+ * path, except in its Responses API (openai-python, lib/azure.py, `_deployments_endpoints`), and needs `api-version`.
  *
- * It lists the region's models rather than the resource's deployments, which only the management plane lists
- * (github.com/openai/openai-python/discussions/920). A call to a missing deployment answers 404 `DeploymentNotFound`
+ * Azure lists the region's models. Only the management API lists the resource's deployments
+ * (github.com/openai/openai-python/discussions/920). A call to a missing deployment gets 404 `DeploymentNotFound`
  * (github.com/MicrosoftDocs/azure-docs/issues/114013).
  */
 export const azure: ProviderKind = {

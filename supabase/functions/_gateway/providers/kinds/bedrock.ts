@@ -1,10 +1,10 @@
 import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * Amazon Bedrock's OpenAI endpoint with a Bedrock API key. The host contains the region
+ * Amazon Bedrock's OpenAI-compatible endpoint with a Bedrock API key. The host name contains the region
  * (https://docs.aws.amazon.com/bedrock/latest/userguide/inference-chat-completions.html, inference-responses-api.html).
  *
- * Only the `bedrock-mantle` hosts list their models this way
+ * Only the `bedrock-mantle` hosts have a list of models in OpenAI's format
  * (https://docs.aws.amazon.com/bedrock/latest/userguide/models-get-info.html).
  */
 export const bedrock: ProviderKind = {

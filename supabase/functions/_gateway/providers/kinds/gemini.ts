@@ -1,13 +1,13 @@
 import { chat, embeddings, type ProviderKind } from "./kind.ts";
 
 /**
- * The Gemini API: text through its OpenAI endpoints below `/openai`, speech through its own `generateContent`
+ * The Gemini API. Text uses its OpenAI-compatible endpoints below `/openai`, and speech its own `generateContent`
  * (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). It answers 400 "Unknown name" to unknown members
- * (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Tool turns return thought
- * signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ * (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Messages with tool calls return
+ * thought signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
  *
- * Its OpenAI list also has speech and embedding models, as `models/gemini-…`; calls accept both spellings
- * (https://ai.google.dev/api/compatibility). A wrong key is 400 `API_KEY_INVALID`
+ * Its list of models in OpenAI's format includes speech and embedding models, all named `models/gemini-…`. Calls accept
+ * names with and without `models/` (https://ai.google.dev/api/compatibility). An invalid key gets 400 `API_KEY_INVALID`
  * (github.com/google/timesketch/pull/3703).
  */
 export const gemini: ProviderKind = {

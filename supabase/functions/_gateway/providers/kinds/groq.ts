@@ -1,9 +1,9 @@
 import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * Groq answers 400 "property … is unsupported" to unknown members (github.com/tashfeenahmed/freellmapi/issues/1070,
- * github.com/fanenr/chatbot/issues/21). For those it knows, see CompletionCreateParams and
- * ChatCompletionAssistantMessageParam of github.com/groq/groq-python, where no tier is called `default`. Responses:
+ * Groq. It answers 400 "property … is unsupported" to unknown members (github.com/tashfeenahmed/freellmapi/issues/1070,
+ * github.com/fanenr/chatbot/issues/21). CompletionCreateParams and ChatCompletionAssistantMessageParam of
+ * github.com/groq/groq-python list the known members. They have no tier called `default`. Responses:
  * https://console.groq.com/docs/responses-api. Models: https://console.groq.com/docs/api-reference#models-list.
  */
 export const groq: ProviderKind = {

@@ -1,7 +1,7 @@
-/** A provider's endpoint. A legacy `generate` call uses chat. */
+/** A provider's endpoint. The legacy adapter `generate` uses `chat`. */
 export type Endpoint = "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech";
 
-/** The header that carries a key: `Authorization` as a bearer token, the other headers as the bare key. */
+/** The header that carries a key. `Authorization` has it as a bearer token, the other headers have only the key. */
 export type KeyHeader = "authorization" | "api-key" | "x-api-key" | "x-goog-api-key";
 
 /** The address of an endpoint below the base URL. `{model}` is replaced with the provider's model or deployment. */
@@ -27,84 +27,90 @@ export type KindName =
   | "ollama"
   | "openai-compatible";
 
-/** How to call a family of providers, and what they accept. The kind's name decides how usage is read. */
+/** How to call a family of providers, and what they accept. */
 export type ProviderKind = {
   name: KindName;
-  /** The provider's public address. Absent if the operator sets it. */
+  /** The provider's public base URL. Absent if the operator must set one. */
   baseUrl?: string;
-  /** Self-hosted servers may work without a key. */
+  /** False for self-hosted servers, which may work without a key. */
   keyRequired: boolean;
   endpoints: Endpoints;
-  /** Headers sent with every request, unless it has its own header of the same name. */
+  /** Headers sent with every request, unless the request already has a header of the same name. */
   headers?: Readonly<Record<string, string>>;
-  /** Where the doctor reads the list of models. */
+  /** How to list the models. The doctor uses this to check the provider. */
   models: ModelLists;
-  /** The API's usual base path on a host that the operator sets. */
+  /** The API's usual base path, used to complete a host that the operator sets. */
   basePath?: "/v1" | "/openai/v1";
   /**
-   * The endpoints to use if the operator sets an API version, which is sent as `api-version`. Absent if there are none.
+   * The endpoints for an API version that the operator sets, which is sent as `api-version`. Absent if versions are not
+   * supported.
    */
   versionedEndpoints?: Endpoints;
-  /** The name of a chat's output limit. */
+  /** The provider's name for the output limit of a chat. */
   outputLimit: "max_tokens" | "max_completion_tokens";
-  /** What `stream_options` of a streamed chat may contain; if empty, it is not sent. */
+  /** The supported members of `stream_options`. If there are none, `stream_options` is not sent. */
   streamOptions: readonly ("include_usage" | "include_obfuscation")[];
-  /** The provider doesn't know the role `developer`; it is sent as `system`. */
+  /** Whether the role `developer` is sent as `system`, because the provider doesn't know it. */
   developerIsSystem?: true;
   /**
-   * Members of a chat (not a response) that are left out if they don't affect the answer, because the provider refuses
-   * them.
+   * Hints in a chat that are left out because the provider refuses them. They don't affect the answer. Does not apply
+   * to responses.
    */
   leftOut: readonly Hint[];
   /**
-   * Members outside the endpoint's schema that pass unchanged: the provider accepts them, and they cost nothing extra.
+   * Members outside the endpoint's schema that pass unchanged, because the provider accepts them without an additional
+   * charge.
    */
   passes?: readonly string[];
   /** Members of a chat that have another name at the provider. */
   renamed?: Readonly<Record<string, string>>;
-  /** Sent as `service_tier` if the client names none, so that the account's default can't change the price. */
+  /** The `service_tier` to send if the client names none, so that the account's default can't change the price. */
   defaultServiceTier?: "default";
-  /** What an assistant message carries back to the provider. Absent: all its members, unchanged. */
+  /**
+   * The members of an assistant message that are sent back to the provider. If absent, the message is sent unchanged.
+   */
   turn?: AssistantTurn;
 };
 
 /** How a kind lists its models. */
 export type ModelLists = {
   /**
-   * Paths below the base URL, requested with the chat key. If empty, the kind has no list, and a minimal call is made
+   * Paths below the base URL, requested with the chat key. If there are none, a minimal call checks the provider
    * instead.
    */
   paths: readonly string[];
-  /** Whether some of the kind's servers have no list. If the list is missing, a minimal call is made instead. */
+  /**
+   * Whether some servers of the kind have no list. If the list is missing, a minimal call checks the provider instead.
+   */
   optional?: true;
-  /** The lists need no key. `keyPath` is a free request that needs one. */
+  /** Whether the lists can be read without a key. Then `keyPath` is a free request that checks the key. */
   public?: true;
   keyPath?: string;
-  /** The list is a bare array, not wrapped in an object. */
+  /** Whether the list is a bare array instead of an object. */
   array?: true;
-  /** Values of `owned_by` that distinguish its models from those of other kinds. */
+  /** Values of `owned_by` in this kind's lists, which distinguish it from other kinds. */
   owners?: readonly string[];
-  /** The provider may serve models that it does not list. */
+  /** Whether the provider may also serve models that are not in its list. */
   incomplete?: true;
-  /** Normalizes the spelling of a model's name. */
+  /** Normalizes a model's name so that it can be compared with the list. */
   spell?: (model: string) => string;
 };
 
-/** Hints that carry information; the other hints can only state the default. */
+/** Hints with a value of the client's own. The other hints can only have their default value. */
 export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
-/** OpenAI's chat members that do not change the answer. */
+/** OpenAI's chat members that don't change the answer. */
 export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";
 
 export type AssistantTurn = {
-  /** Members of the message in addition to `role`, `content` and `tool_calls`. */
+  /** Supported members of the message, in addition to `role`, `content` and `tool_calls`. */
   message: readonly string[];
-  /** Members of a tool call in addition to `id`, `type` and `function`. */
+  /** Supported members of a tool call, in addition to `id`, `type` and `function`. */
   toolCall: readonly string[];
-  /** Types of content parts in addition to `text` and `refusal`. */
+  /** Supported types of content parts, in addition to `text` and `refusal`. */
   parts?: readonly string[];
-  /** A member that a message with tool calls must have, empty if the model wrote none. */
+  /** A member that a message with tool calls must have. It is sent empty if the model wrote none. */
   required?: string;
-  /** Number of letters and digits in a tool call's id. Absent if ids of other providers are accepted, too. */
+  /** The required length of a tool call's id, in letters and digits. Absent if the provider accepts any id. */
   idLength?: number;
 };
 

@@ -27,7 +27,7 @@ const bedrockHost = { AI_PROVIDER_X_BASE_URL: "https://bedrock-runtime.us-west-2
 const bearer = { authorization: "Bearer k" };
 const azureKey = { "api-key": "k" };
 
-/** Addresses as given in the documentation that each kind's module cites. */
+/** Addresses from the documentation that each kind's module cites. */
 describe("An endpoint's address and key", () => {
   test.for<[KindName, Record<string, string>, Record<string, string>, Partial<Record<Endpoint, string>>]>([
     [
@@ -139,14 +139,17 @@ describe("An endpoint's address and key", () => {
         },
       ],
     ),
-  ])("the endpoint has the documented address and key for %s with %o", ([kind, more, headers, urls]) => {
-    const provider = providerOf(kind, more);
-    expect(Object.keys(provider.kind.endpoints)).toEqual(Object.keys(urls));
-    for (const [endpoint, url] of Object.entries(urls) as [Endpoint, string][])
-      expect(addressOf(provider, { endpoint, model: "m/1" })).toEqual({ url, headers });
-  });
+  ])(
+    "an endpoint of the kind %s with the settings %o has the documented address and key",
+    ([kind, more, headers, urls]) => {
+      const provider = providerOf(kind, more);
+      expect(Object.keys(provider.kind.endpoints)).toEqual(Object.keys(urls));
+      for (const [endpoint, url] of Object.entries(urls) as [Endpoint, string][])
+        expect(addressOf(provider, { endpoint, model: "m/1" })).toEqual({ url, headers });
+    },
+  );
 
-  test("the addresses and keys of gemini differ between OpenAI's endpoints and its own", () => {
+  test("Gemini's own endpoint has a different address and key header than its OpenAI-compatible endpoints", () => {
     const gemini = providerOf("gemini");
     const base = "https://generativelanguage.googleapis.com/v1beta";
     const at = (endpoint: Endpoint) => addressOf(gemini, { endpoint, model: "m/1" });
@@ -334,7 +337,7 @@ describe("Chats", () => {
     ["vllm", host, asItCame],
     ["llama-cpp", host, asItCame],
     ["openai-compatible", host, { ...asItCame, stream_options: undefined }],
-  ])("a chat to %s has the members that the kind supports", ([kind, more, expected]) => {
+  ])("a chat to %s has only the members that the kind supports", ([kind, more, expected]) => {
     const messages = [
       { role: "developer", content: "be brief" },
       { role: "user", content: "hello" },
@@ -376,15 +379,18 @@ describe("Chats", () => {
     },
   );
 
-  test.for<KindName>(["deepseek", "moonshot"])("a chat to %s has reasoning in every turn that calls tools", (kind) => {
-    const messages = [{ role: "user", content: "hello" }, kept, { role: "assistant", content: "hi" }];
-    const [, calling, answering] = sent(providerOf(kind), { messages }).messages;
-    expect(calling).toEqual({ ...kept, reasoning_content: "" });
-    expect(answering).toEqual({ role: "assistant", content: "hi" });
-  });
+  test.for<KindName>(["deepseek", "moonshot"])(
+    "a chat to %s has a reasoning_content member in every turn that calls tools",
+    (kind) => {
+      const messages = [{ role: "user", content: "hello" }, kept, { role: "assistant", content: "hi" }];
+      const [, calling, answering] = sent(providerOf(kind), { messages }).messages;
+      expect(calling).toEqual({ ...kept, reasoning_content: "" });
+      expect(answering).toEqual({ role: "assistant", content: "hi" });
+    },
+  );
 
   test.for(["auto", "default"])(
-    "a chat with the tier %s requests the default tier, or none if the kind has no tiers",
+    "a chat with the tier %s requests the default tier, or no tier if the provider's kind has none",
     (service_tier) => {
       expect(sent(providerOf("groq"), { service_tier })).not.toHaveProperty("service_tier");
       expect(sent(providerOf("openai"), { service_tier }).service_tier).toBe("default");
@@ -397,7 +403,7 @@ describe("Chats", () => {
     ["turn1_0", "000turn10"],
     ["D681PevKs", "D681PevKs"],
   ])(
-    "a chat to mistral has the id %s turned into one that mistral accepts, in a call and its result",
+    "a chat to Mistral replaces the tool call id %s with a valid one, in both the call and its result",
     ([id, expected]) => {
       const calling = { ...kept, tool_calls: [{ ...call, id }] };
       const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
@@ -410,7 +416,7 @@ describe("Chats", () => {
   );
 });
 
-test("an embeddings request leaves out the user for a kind that refuses it", () => {
+test("an embeddings request leaves out the `user` field for a kind that refuses it", () => {
   const asked = embeddingsSurface.read({ model: "m", input: "hello", user: "u" }, 100, new Headers());
   const route = { position: 1, provider: "x", model: "upstream", prices: [] };
   const body = (kind: KindName) =>

@@ -1,13 +1,13 @@
 import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
 
 /**
- * Mistral answers 422 "Extra inputs are not permitted" to unknown members, including `max_completion_tokens` and
- * `store` (github.com/editor-code-assistant/eca/issues/231, github.com/Gitlawb/openclaude/issues/739). For those it
- * knows, see ChatCompletionStreamRequest and AssistantMessage of github.com/mistralai/client-ts. The last chunk of
- * every stream has usage (https://docs.mistral.ai/api/endpoint/chat). Ids of tool calls have nine letters and digits
- * (github.com/nearai/ironclaw/issues/1241, github.com/langchain-ai/langchain/pull/24668). A message with thinking is
- * sent back with its parts (https://docs.mistral.ai/capabilities/reasoning). A listed model has `aliases` (ModelCard of
- * github.com/mistralai/client-ts).
+ * Mistral. It answers 422 "Extra inputs are not permitted" to unknown members, including `max_completion_tokens` and
+ * `store` (github.com/editor-code-assistant/eca/issues/231, github.com/Gitlawb/openclaude/issues/739).
+ * ChatCompletionStreamRequest and AssistantMessage of github.com/mistralai/client-ts list the known members. The last
+ * chunk of every stream has usage (https://docs.mistral.ai/api/endpoint/chat). Ids of tool calls have nine letters and
+ * digits (github.com/nearai/ironclaw/issues/1241, github.com/langchain-ai/langchain/pull/24668). A message with
+ * thinking is sent back with its thinking parts (https://docs.mistral.ai/capabilities/reasoning). The list of models
+ * gives their `aliases` (ModelCard of github.com/mistralai/client-ts).
  */
 export const mistral: ProviderKind = {
   name: "mistral",

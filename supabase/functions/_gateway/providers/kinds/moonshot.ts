@@ -1,8 +1,8 @@
 import { chat, modelList, type ProviderKind } from "./kind.ts";
 
 /**
- * Moonshot (Kimi). Members as sent by its own client (github.com/MoonshotAI/kimi-cli,
- * packages/kosong/src/kosong/chat_provider/kimi.py). In thinking mode, it refuses tool turns without
+ * Moonshot (Kimi). The supported members are those that its own client sends (github.com/MoonshotAI/kimi-cli,
+ * packages/kosong/src/kosong/chat_provider/kimi.py). In thinking mode, it refuses messages with tool calls but without
  * `reasoning_content` (https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model). Models:
  * https://platform.moonshot.ai/docs/api/list-models.
  */

@@ -1,9 +1,9 @@
 import { chat, embeddings, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * OpenAI, the company. Its reasoning models refuse `max_tokens`
- * (https://platform.openai.com/docs/api-reference/chat/create). An assistant message may carry what openai-python's
- * ChatCompletionAssistantMessageParam lists. A chat may have `metadata` only if it is stored
+ * OpenAI's own API. Its reasoning models refuse `max_tokens`
+ * (https://platform.openai.com/docs/api-reference/chat/create). ChatCompletionAssistantMessageParam of openai-python
+ * lists the members of an assistant message. A chat may have `metadata` only if it is stored
  * (github.com/QwenLM/qwen-code/issues/243).
  */
 export const openai: ProviderKind = {

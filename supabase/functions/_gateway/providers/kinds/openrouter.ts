@@ -1,15 +1,15 @@
 import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * OpenRouter. Tool turns return `reasoning_details` unchanged (https://openrouter.ai/docs/use-cases/reasoning-tokens),
- * so assistant messages are sent back unchanged.
+ * OpenRouter. Clients must return `reasoning_details` with a message that calls tools
+ * (https://openrouter.ai/docs/use-cases/reasoning-tokens), so assistant messages are sent back unchanged.
  *
- * Sampling members: https://openrouter.ai/docs/api-reference/parameters. `plugins`, `models` and `provider` change the
- * price.
+ * https://openrouter.ai/docs/api-reference/parameters lists the sampling members. `plugins`, `models` and `provider` do
+ * not pass, because they change the price.
  *
- * The list of models is public and names no owners, embedding models have their own list, and `GET /key` checks the key
- * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). Routing variants are accepted after any
- * model's name but not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
+ * The list of models is public and names no owners. Embedding models have a separate list. `GET /key` checks the key
+ * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). A routing variant may follow any model's
+ * name, but is not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
  */
 export const openrouter: ProviderKind = {
   name: "openrouter",

@@ -2,7 +2,7 @@ import { chat, type ProviderKind } from "./kind.ts";
 
 /**
  * Perplexity's Sonar models (https://docs.perplexity.ai/docs/sonar/openai-compatibility). Every chunk of a stream has
- * usage. The path has no version, and these models have no list; an unknown model is answered with 400 `invalid_model`
+ * usage. The path has no version. The models have no list, and an unknown model gets 400 `invalid_model`
  * (github.com/bhdicaire/visioStencils/issues/3).
  */
 export const perplexity: ProviderKind = {

@@ -14,7 +14,7 @@ import { llamaCpp, ollama, openaiCompatible, vllm } from "./self-hosted.ts";
 import { together } from "./together.ts";
 import { xai } from "./xai.ts";
 
-/** Every kind, keyed by its value in `AI_PROVIDER_<ID>_KIND`. */
+/** All kinds by name, which is the value of `AI_PROVIDER_<ID>_KIND`. */
 export const kinds: Readonly<Record<KindName, ProviderKind>> = {
   openai,
   azure,

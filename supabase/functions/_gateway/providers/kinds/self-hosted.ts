@@ -9,8 +9,8 @@ const selfHosted = {
 } as const;
 
 /**
- * Any other server that speaks OpenAI's API. It receives the client's fields and an output limit, and nothing that a
- * strict server could refuse.
+ * Any other server with an OpenAI-compatible API. It gets only the client's fields and an output limit, because a
+ * strict server could refuse anything else.
  */
 export const openaiCompatible: ProviderKind = {
   ...selfHosted,
@@ -29,8 +29,8 @@ export const vllm: ProviderKind = {
 };
 
 /**
- * https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md. Its list is public (get_public_endpoints of
- * tools/server/server-http.cpp). A server with one model uses it for any name.
+ * llama.cpp's server (https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md). The list of models is
+ * public (get_public_endpoints of tools/server/server-http.cpp). A server with one model uses it for any name.
  */
 export const llamaCpp: ProviderKind = {
   ...selfHosted,
@@ -41,8 +41,8 @@ export const llamaCpp: ProviderKind = {
 };
 
 /**
- * https://docs.ollama.com/api/openai-compatibility. Names without a tag mean `latest`; `owned_by` is the name's
- * namespace (ToListCompletion of github.com/ollama/ollama, openai/openai.go). It doesn't check keys.
+ * Ollama (https://docs.ollama.com/api/openai-compatibility). A name without a tag means the tag `latest`. `owned_by` is
+ * the name's namespace (ToListCompletion of github.com/ollama/ollama, openai/openai.go). Ollama doesn't check keys.
  */
 export const ollama: ProviderKind = {
   ...selfHosted,

@@ -1,8 +1,8 @@
 import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
 
 /**
- * xAI. Its reference marks `max_tokens` as deprecated, and lists `aliases` in `/language-models`
- * (https://docs.x.ai/developers/rest-api-reference/inference). A wrong key is answered with 400
+ * xAI. Its reference marks `max_tokens` as deprecated and documents `aliases` in `/language-models`
+ * (https://docs.x.ai/developers/rest-api-reference/inference). An invalid key gets 400
  * (github.com/continuedev/continue/issues/10778).
  */
 export const xai: ProviderKind = {

@@ -314,10 +314,10 @@ create or replace trigger reject_invoice_change before update or delete on ai.ex
 comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
+comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'As reject_invoice_change.';
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'As reject_invoice_change.';

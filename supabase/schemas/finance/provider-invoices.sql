@@ -129,8 +129,8 @@ as $$
   ) as month
 $$;
 comment on function ai.invoice_days(date, date, date) is
-  'Returns the days of an invoice: its period. A missing start or end is the first or last day of the other''s month. '
-  'Without a period, the days are the month in which the invoice was issued.';
+  'Returns the days of an invoice: its period; if one end is missing, to the end of the other''s month; without a '
+  'period, the month in which it was issued.';
 
 create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
   language sql

@@ -160,4 +160,4 @@ create or replace trigger reject_cost_import_change before update or delete on a
 comment on trigger reject_cost_import_change on ai.cost_imports is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_truncate on ai.cost_imports is 'Applies to every role, including the table''s owner.';
+comment on trigger reject_cost_import_truncate on ai.cost_imports is 'As reject_cost_import_change.';

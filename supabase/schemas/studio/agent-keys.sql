@@ -170,4 +170,4 @@ comment on function ai.revoke_keys_of_connection() is
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();
 comment on trigger revoke_keys_of_connection on ai.agent_connections is
-  'Without its connection, an agent''s key would become an ordinary key.';
+  'Without its connection, a key of an agent would be an ordinary one.';

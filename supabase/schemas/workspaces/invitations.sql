@@ -26,7 +26,7 @@ comment on function private.replace_invitation() is
 
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
-comment on trigger replace_invitation on public.workspace_invitations is 'Leaves only the link in the newest email valid.';
+comment on trigger replace_invitation on public.workspace_invitations is 'Makes only the newest email''s link work.';
 
 -- Definer for the same reason as replace_invitation, and because no role may take from rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger

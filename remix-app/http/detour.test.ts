@@ -33,7 +33,7 @@ describe("the destination of a request", () => {
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
   ])(
-    "the destination of %s %s, which is not a page, is the page that links there, or else the start page",
+    "after a detour from %s %s, which is not a page, the person returns to the page that links to it, or to the start page",
     (method, path) => {
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");

@@ -92,7 +92,7 @@ describe("introspection", () => {
 });
 
 describe("a central session", () => {
-  test("an app can read and rename a workspace with a central session, as the person it belongs to", async () => {
+  test("with a central session, an app can read and rename a workspace as the session's user", async () => {
     expect(await central("GET", "/api/v1/workspaces")).toMatchObject({
       status: 200,
       body: { workspaces: [{ id: workspaceId, personal: true, role: "owner" }] },

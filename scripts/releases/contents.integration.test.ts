@@ -493,7 +493,7 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   ],
 ];
 
-describe("Comparison by the URL and through the Data API", () => {
+describe("comparing a database with a release, by its URL and through the Data API", () => {
   test.for(states)("a comparison through the URL and the Data API reports %s", async ([, make, says]) => {
     const dbUrl = await make();
     expect(await ask(dbUrl)).toEqual(says);

@@ -272,7 +272,7 @@ describe("adding a way to sign in", () => {
       expect(await unconfirmed(db, userId)).toEqual([{ kind, target: event?.target }]);
     });
 
-    test(`an added ${kind} that our server announced is emailed`, async ({ db }) => {
+    test(`the owner is emailed about an added ${kind} that our server announced`, async ({ db }) => {
       const { id: userId } = await createOwner(db);
       const { target, add } = await additions[kind](db, userId);
       await announce(db, userId, target);

@@ -38,9 +38,9 @@ const costRecord = z.object({
    * if the day has a total.
    */
   counted: z.boolean(),
-  /** The externalRunId of the account day that replaces this record, or null if the record counts. */
+  /** The externalRunId of the daily total that replaces this record, or null if the record counts. */
   replacedBy: z.string().nullable(),
-  /** The runs that this account day replaces and, for a day's total, the services. */
+  /** The runs that this daily total replaces and, for a day's total, the services. */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),

@@ -98,7 +98,7 @@ describe("an amount of credits", () => {
     ["a run", (amount) => factsOfRun(parseAnswer(`{"id":"r","billedCredits":${amount}}`))?.billedCredits],
   ];
 
-  test.for(ways)("an amount of credits in %s keeps its digits", ([, read]) => {
+  test.for(ways)("an amount of credits in %s is shown unrounded", ([, read]) => {
     expect(read("19660.8003")).toBe("19660.8003");
     expect(read("999999999999.123456789012")).toBe("999999999999.123456789012");
     expect(read("1.50e-3")).toBe("0.0015");

@@ -180,7 +180,10 @@ function labelOf(key: string, by: OverviewDimension): string {
   return by === "label" && key === otherLabels ? "Other labels" : key;
 }
 
-/** Returns every day or period of the range, even without usage. Drops days that only the longer previous range has. */
+/**
+ * Returns every day or period of the range, including those without usage. If the previous range is longer, omits its
+ * surplus days.
+ */
 function daysOf({
   rows,
   deductions,

@@ -41,8 +41,8 @@ export type Attempt = {
   may_have_charged?: true;
   latency_ms: number;
   /**
-   * The usage charged for this request. Only set if the run is charged for several requests, whose sum the run's counts
-   * are.
+   * The usage charged for this request. Set only if the run is charged for several requests. The run's counts are then
+   * their sum.
    */
   charged?: ChargedUse;
 };

@@ -89,7 +89,7 @@ $$;
 comment on function ai.describe_cost_file(uuid, uuid, jsonb) is
   'Returns what an import of a cost file would do: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, days, '
   'accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param, message }. '
-  'days counts the file''s account days, and corrected.list has the first 100. remaining and cleared are the imported days '
+  'days counts the file''s daily totals, and corrected.list has the first 100. remaining and cleared are the imported days '
   'that the file lacks. Not granted to any role.';
 
 create or replace function ai.compare_cost_file(book uuid, app uuid, document jsonb) returns ai.cost_file_day[]
@@ -176,7 +176,7 @@ begin
 end
 $$;
 comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
-  'Returns the account days of a valid document, by account and day, with the records they correct; and the days '
+  'Returns the daily totals of a valid document, by account and day, with the records they correct; and the days '
   'between its first and its last that other files stated and this one lacks: remaining, or cleared if the document '
   'has clear. Not granted to any role.';
 

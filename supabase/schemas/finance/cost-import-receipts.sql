@@ -62,5 +62,5 @@ as $$
   ), '{"outcome": "not_found"}')
 $$;
 comment on function ai.cost_import_receipt(uuid, uuid) is
-  'Returns an import of a book, and the account days that it wrote and that have not been corrected since: { outcome: '
+  'Returns an import of a book, and the daily totals that it wrote and that have not been corrected since: { outcome: '
   'read, provider, sha256, appName, import, current } or { outcome: not_found }. Not granted to any role.';

@@ -144,7 +144,7 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- The records that an account day replaces in totals: runs, its own earlier states, and a day total's services.
+        -- The records that a daily total replaces in totals: runs, its own earlier states, and a day total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.cost_book_entries c
@@ -164,7 +164,7 @@ begin
     ), '[]')
     from page p
     left join private.apps a on a.id = p.app_id
-    -- The account day that replaces this record, by the rule of ai.provider_costs_in_totals.
+    -- The daily total that counts instead of this record, by the rule of ai.provider_costs_in_totals.
     left join lateral (
       select d.external_run_id as by_run_id
       from ai.cost_book_entries d
@@ -191,7 +191,7 @@ begin
 end
 $$;
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'Returns a page of imported costs of a half-open range, newest first, each with the account day that replaces it or '
+  'Returns a page of imported costs of a half-open range, newest first, each with the daily total that replaces it or '
   'the records that it replaces, its amounts before conversion, and its file. filter may have provider and accountId, '
   'where null selects those without an account.';
 
@@ -213,7 +213,7 @@ as $$
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
-  'Returns the total of imported costs in a half-open range; account days replace the runs that they cover.';
+  'Returns the total of imported costs in a half-open range; daily totals replace the runs that they cover.';
 
 create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
   language sql

@@ -11,7 +11,7 @@ const preview = z.object({
   byCurrency: z.array(z.object({ currency: z.string(), amount: amountText, amountUsd: amountText })),
   firstDay: z.string(),
   lastDay: z.string(),
-  /** The number of account days. A day with costs in two accounts counts twice. */
+  /** The number of daily totals. A day with costs in two accounts counts twice. */
   days: count,
   accounts: z.array(z.object({ accountId: z.string(), days: count, amountUsd: amountText })),
   added: z.object({ days: count, amountUsd: amountText }),

@@ -76,7 +76,7 @@ describe("Message streams", () => {
 });
 
 describe("Usage of a message's stream", () => {
-  test("combines the usage that the first and the last event state", () => {
+  test("combines the usage reported by the first and the last event", () => {
     const cache_creation = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 30 };
     const begun = {
       input_tokens: 10,

@@ -10,7 +10,7 @@ const over = new Error("the connection is closed");
 
 /**
  * Tracks a request to a provider: its time limits, its client, and the reason why it ended.
- * @param options.acceptedBy when the answer must have been accepted
+ * @param options.acceptedBy the time by which the provider must have accepted the request
  */
 export function openConnection(
   clientLeft: AbortSignal,

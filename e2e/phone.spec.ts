@@ -130,7 +130,7 @@ test("a browser that opens a QR code's link asks the person to scan the code, an
   page,
 }) => {
   await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");
-  await expect(heading(page, "Scan the code in the Gatehouse app")).toBeVisible();
+  await expect(heading(page, "Scan the code with the Gatehouse app")).toBeVisible();
   await expect(page).toHaveURL("/qr/open");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);

@@ -47,7 +47,7 @@ export async function recover(
   return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
 }
 
-const noSuchCode = "That code doesn’t work. Each code works once. Check it or try another one.";
+const noSuchCode = "That code is incorrect or was already used. Check it or try another one.";
 const unavailable = "We can’t check recovery codes right now. Your code wasn’t used. Try again in a moment.";
 const unfinished =
   "Your code was accepted, but not all your authenticator apps are removed yet. Try again in a moment.";

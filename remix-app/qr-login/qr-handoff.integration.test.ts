@@ -622,6 +622,6 @@ describe("the QR page", () => {
   test("the page that the QR code links to asks any visitor to scan the code with the app", async () => {
     const { status, words } = await openBrowser(base).get("/qr/open");
     expect(status).toBe(200);
-    expect(words).toMatch(/Scan the code in the .+ app/);
+    expect(words).toMatch(/Scan the code with the .+ app/);
   });
 });

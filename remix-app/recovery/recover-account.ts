@@ -127,9 +127,9 @@ async function allowRepeat(
 }
 
 const wrongCode =
-  "That email and code don’t match. Check both. Codes expire after 15 minutes. After several wrong codes, use the link in the same email.";
+  "That email and code don’t match. Check both. Codes expire after 15 minutes. After several wrong codes, only the link in the email we sent you works.";
 const unavailable = "We couldn’t sign you in right now. Your link and code still work. Try again in a moment.";
-const usedUp = "We couldn’t sign you in, and your link may no longer work. Ask the administrator for a new email.";
+const usedUp = "We couldn’t sign you in, and your link may no longer work. Ask your administrator for a new email.";
 
 function failed(status: 400 | 403 | 410 | 429 | 503, message: string): AccountRecovery {
   return { outcome: "failed", status, message };

@@ -139,7 +139,7 @@ function offerPasskeys(section: HTMLElement): void {
   /** Shows why the button is disabled. The bot challenge's widget disables it. */
   function followBotToken(): void {
     if (!botToken || byButton) return;
-    note.textContent = botToken.ready() ? "" : "Complete the check that you’re human to use a passkey.";
+    note.textContent = botToken.ready() ? "" : "To use a passkey, first complete the check that you’re human.";
   }
 
   function say(message: string): void {

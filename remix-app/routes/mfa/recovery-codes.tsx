@@ -60,7 +60,7 @@ export default function RecoveryCodesPage() {
       title="Create new recovery codes"
       lead={
         left === 0
-          ? "You have no recovery codes left. If you lose your authenticator app, you can use a recovery code to sign in and add a new app."
+          ? "You have no recovery codes left. If you lose your authenticator app, you’ll need one to sign in and add a new app."
           : `You have ${left === 1 ? "1 code" : `${left} codes`} left. If you create new codes, the old ones stop working.`
       }
     >

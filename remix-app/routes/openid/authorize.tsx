@@ -61,7 +61,7 @@ function placeOf(redirectUri: string): string {
 const faults: Record<AuthorizationFault, { title: string; lead: (name: string) => string }> = {
   unreadable: {
     title: "This sign-in link is incomplete",
-    lead: () => "It doesn’t say which app it’s for, or where to continue. Go back to the app and try again.",
+    lead: () => "It doesn’t say which app it’s for, or where to send you next. Go back to the app and try again.",
   },
   unknown_client: {
     title: "This app isn’t registered",

@@ -178,7 +178,7 @@ function Answered({ state, appName }: { state: DeviceAuthorization["state"]; app
     denied: ["Sign-in denied", `You denied the request, so ${appName} isn’t signed in on that device.`],
     expired: [
       "This code no longer works",
-      "It expired or was already used. Start again on your device to get a new one.",
+      "It expired or was already used. To get a new one, start again on the device you’re signing in on.",
     ],
   };
   const [title, lead] = words[state === "pending" ? "expired" : state];

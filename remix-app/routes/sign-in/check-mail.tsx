@@ -82,7 +82,7 @@ export default function CheckMailPage() {
       lead={
         unconfirmed
           ? "Your email isn’t confirmed yet. Open the link we sent you."
-          : "Open the link we sent you to confirm your email."
+          : "To confirm your email address, open the link we sent you."
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />

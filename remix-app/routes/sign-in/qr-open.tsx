@@ -4,7 +4,7 @@ import dropFragmentScript from "../../ui/drop-fragment.js?raw";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
 
-export const meta = pageTitle("Scan the code in the app");
+export const meta = pageTitle("Scan the code with the app");
 
 /**
  * The page that opens if a browser follows a QR code's link. It leads nowhere, because only the app can answer the
@@ -15,8 +15,8 @@ export default function QrOpenPage() {
   return (
     <>
       <EntryPage
-        title={`Scan the code in the ${name} app`}
-        lead={`The QR code only works in the ${name} app, not in your phone’s camera. Nothing has changed.`}
+        title={`Scan the code with the ${name} app`}
+        lead={`The QR code only works in the ${name} app, not in your phone’s camera. No request was approved.`}
       >
         <ol className="list-decimal space-y-2 pl-5">
           <li>Open the {name} app on the phone where you’re signed in.</li>

@@ -84,7 +84,7 @@ export default function ResetPasswordPage() {
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
       <p>
-        This changes the password of <strong className="font-semibold">{email}</strong> and signs you out on all other
+        This changes the password for <strong className="font-semibold">{email}</strong> and signs you out on all other
         devices.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">

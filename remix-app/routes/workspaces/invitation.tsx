@@ -65,7 +65,7 @@ export default function InvitationPage() {
   return (
     <EntryPage
       title={`Join ${workspaceName}`}
-      lead={`${invitedBy ?? "A member"} invited you to join with the role “${roleLabel(role)}”.`}
+      lead={`${invitedBy ?? "A member"} invited you to join this workspace with the role “${roleLabel(role)}”.`}
     >
       <ErrorSummary id="invitation-error" form={failed?.message} />
       {forYou ? (

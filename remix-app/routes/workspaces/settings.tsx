@@ -146,7 +146,7 @@ export default function WorkspaceSettingsPage() {
         <Card
           danger
           title="Delete workspace"
-          lead="All members lose access, and its API keys stop working immediately. Usage and billing records are kept. This can’t be undone."
+          lead="All members lose access, and the workspace’s API keys stop working immediately. Usage and billing records are kept. This can’t be undone."
         >
           <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="delete" />

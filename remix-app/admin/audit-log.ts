@@ -86,7 +86,7 @@ export async function readAuditLog(
   if (found === null) {
     throw problem("FORBIDDEN", {
       requestId: context.requestId,
-      detail: "The admin console is only for Gatehouse admins.",
+      detail: "Only platform administrators can use the admin console.",
     });
   }
   const { records: lines, nextCursor } = pageOf(found, { limit, cursorOf: writeCursor });

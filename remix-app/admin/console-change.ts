@@ -72,7 +72,7 @@ const answerSchema = z.object({
 });
 
 const common: Refusals = {
-  forbidden: { status: 403, message: "The admin console is only for Gatehouse admins." },
+  forbidden: { status: 403, message: "Only platform administrators can use the admin console." },
 };
 
 /**

@@ -146,7 +146,7 @@ function locksOf(
 }
 
 const refusals = {
-  forbidden: refusal(403, "The admin console is only for Gatehouse admins."),
+  forbidden: refusal(403, "Only platform administrators can use the admin console."),
   oneself: refusal(403, "You can’t change your own account here. Ask another admin."),
   not_enforced: refusal(
     403,

@@ -23,7 +23,7 @@ export async function requireInfrastructureAdmin(
   const { requestId } = context;
   if (!user.infrastructureAdmin) {
     await requireFormAccount(context, request);
-    throw problem("FORBIDDEN", { requestId, detail: "The admin console is only for Gatehouse admins." });
+    throw problem("FORBIDDEN", { requestId, detail: "Only platform administrators can use the admin console." });
   }
   if (!user.mfa.enrolled || user.aal === "aal1") {
     const isPage = context.surface === "page" && !request.headers.has("authorization");

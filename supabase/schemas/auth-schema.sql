@@ -1,10 +1,11 @@
--- Every contact with Supabase Auth's schema `auth`: our triggers on its tables, and our writes to them. A new Supabase
--- Auth release can break these; docs/operating.md lists what to check. Migrations create each trigger only where its
--- table exists.
+-- Contains all our triggers on the tables of Supabase Auth's schema `auth`, and all our writes to these tables. A new
+-- Supabase Auth release can break them; docs/operating.md lists what to check. Migrations create each trigger only
+-- where its table exists.
 --
 -- Auth owns these tables, and its API is the normal way to change them. Each trigger and write says why it is needed.
 
--- Sign-up, invitation, OAuth and the console all create users here. (Only the table's owner may comment on a trigger.)
+-- Sign-up, invitation, OAuth and the console all create users in this table. (Only the table's owner may use `comment
+-- on trigger`, so these triggers have ordinary comments.)
 create or replace trigger create_profile_and_workspace after insert on auth.users
   for each row execute function private.create_profile_and_workspace();
 
@@ -12,7 +13,7 @@ create or replace trigger create_profile_and_workspace after insert on auth.user
 create or replace trigger serialize_account_deletions before delete on auth.users
   for each statement execute function private.serialize_account_deletions();
 
--- Users write their metadata through the API, which limits its size less than our cookies do.
+-- Users write their metadata through the API, which accepts more metadata than fits into our cookies.
 create or replace trigger limit_user_metadata before insert or update of raw_user_meta_data on auth.users
   for each row when (octet_length(new.raw_user_meta_data::text) > 2400)
   execute function private.limit_user_metadata();
@@ -34,7 +35,7 @@ create or replace trigger keep_own_claims before insert or update of identity_da
   for each row when (new.provider = 'email')
   execute function private.keep_own_claims();
 
--- Auth writes back the whole metadata column, with a policy that may be older than the stored one.
+-- Auth writes back the whole metadata column, which may contain an older policy than the stored one.
 create or replace trigger preserve_required_mfa_policy before update of raw_app_meta_data on auth.users
   for each row
   when (
@@ -47,7 +48,7 @@ create or replace trigger preserve_required_mfa_policy before update of raw_app_
 create or replace trigger record_unconfirmed_identity after insert on auth.identities
   for each row execute function private.record_unconfirmed_identity();
 
--- Passwords change, and accounts are banned or deleted, through the API as well.
+-- The API can also change passwords, and ban or delete accounts.
 create or replace trigger end_app_credentials after update of encrypted_password, banned_until, deleted_at on auth.users
   for each row
   when (
@@ -57,18 +58,18 @@ create or replace trigger end_app_credentials after update of encrypted_password
   )
   execute function private.revoke_user_app_credentials();
 
--- The password changes through the API as well.
+-- The API can also change the password.
 create or replace trigger end_password_replacements after update of encrypted_password on auth.users
   for each row when (old.encrypted_password is distinct from new.encrypted_password)
   execute function private.end_password_replacements();
 
--- Auth records when it sent the newest reset link or sign-in code, and sends no other for minutes, even after it was
--- used.
+-- Auth records when it sent the newest reset link or sign-in code. It sends no other for minutes, even after the newest
+-- one was used.
 create or replace trigger forget_used_recovery before update of recovery_token on auth.users
   for each row when (old.recovery_token <> '' and new.recovery_token = '')
   execute function private.forget_used_recovery();
 
--- Every account change is recorded and emailed, even if made without our server (accounts/account-events.sql).
+-- Every account change is recorded and emailed, even if it was made without our server (accounts/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();
 
@@ -80,11 +81,12 @@ create or replace trigger record_account_change
   after update of encrypted_password, email, email_change, banned_until on auth.users
   for each row execute function private.record_account_change();
 
--- Auth changes emails, and its table can't have our index for the console's search.
+-- Auth changes emails, and its own table can't have our index for the console's search.
 create or replace trigger index_account after update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.index_account();
 
--- When Auth unlinks the identity with the account's own address, it gives the account another identity's address.
+-- When Auth unlinks the identity with the account's own address, Auth gives the account the address of another
+-- identity.
 create or replace trigger guard_email before update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.guard_email();
 
@@ -108,8 +110,8 @@ create or replace trigger record_passkey_renamed after update of friendly_name o
 create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
   for each row execute function private.record_removal();
 
--- Sessions, factors and accounts end at the backend, and logins at apps end with them. Runs before the change, to find
--- those logins.
+-- When the backend ends a session, factor or account, the logins at apps end too. Runs before the change, while these
+-- logins can still be found.
 create or replace trigger queue_logouts before delete on auth.sessions
   for each row execute function private.queue_logouts_before_change();
 
@@ -124,7 +126,7 @@ create or replace trigger queue_logouts_of_unverified_factor before update of st
 create or replace trigger queue_logouts_of_deleted_account before delete on auth.users
   for each row execute function private.queue_logouts_before_change();
 
--- Its name makes it run after preserve_required_mfa_policy.
+-- Triggers run in the order of their names, so this one runs after preserve_required_mfa_policy.
 create or replace trigger queue_logouts_of_new_policy before update of raw_app_meta_data on auth.users
   for each row
   when (
@@ -133,9 +135,9 @@ create or replace trigger queue_logouts_of_new_policy before update of raw_app_m
   )
   execute function private.queue_logouts_before_change();
 
--- Every access token carries its user's metadata, which users write themselves, even before confirming an email
--- address. With more metadata than this, a token no longer fits our cookies (6 KiB), and most servers refuse requests
--- with it.
+-- Every access token carries its user's metadata, which users write themselves, even before they confirm an email
+-- address. If the metadata is larger than the limit, a token no longer fits our cookies (6 KiB), and most servers
+-- refuse requests with such a token.
 create or replace function private.limit_user_metadata() returns trigger
   language plpgsql
   volatile
@@ -161,8 +163,8 @@ begin
 end
 $$;
 comment on function private.serialize_account_deletions() is
-  'Serializes account deletions before they lock any row: two accounts may be named in each other''s rows, even in '
-  'workspaces that one of them has left.';
+  'Makes account deletions wait for each other before they lock any row. Otherwise they could deadlock, because two '
+  'accounts may be named in each other''s rows, even in workspaces that one of them has left.';
 
 create or replace function private.preserve_required_mfa_policy() returns trigger
   language plpgsql
@@ -186,8 +188,9 @@ begin
 end
 $$;
 comment on function private.preserve_required_mfa_policy() is
-  'The identity backend writes back metadata that it read without a lock, so a sign-in could undo a policy. Only the '
-  'policy''s own function may write it, and sets gatehouse.required_mfa_writer in its transaction to do so.';
+  'Preserves the stored MFA policy when the identity backend writes back metadata. The backend reads the metadata '
+  'without a lock, so a sign-in could otherwise undo a policy change. Only private.write_required_mfa_policy may '
+  'change the policy; it sets gatehouse.required_mfa_writer in its transaction.';
 
 create or replace function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
   language plpgsql
@@ -234,12 +237,12 @@ begin
 end
 $$;
 comment on function private.write_required_mfa_policy(auth.users, jsonb) is
-  'Writes an account''s policy and returns it: applies changes (required, recovery, signInAgain), increments the '
-  'generation, and moves the boundary forward to the current second; signInAgain moves the boundary of primary methods'
-  ' too. For definers that hold the account''s row for update; not granted to any role.';
+  'Writes an account''s MFA policy and returns it. Applies changes (required, recovery, signInAgain), increments the '
+  'generation, and moves the boundary forward to the current second. signInAgain also moves the boundary of primary '
+  'methods. For definers that hold the account''s row for update; not granted to any role.';
 
--- With database encryption, Auth encrypts a stored hash at a sign-in. Only a statement that sets a new password also
--- voids the mailed tokens.
+-- With database encryption, Auth encrypts a stored hash at a sign-in, which changes the column too. Only a statement
+-- that sets a new password also voids the mailed tokens.
 create or replace function private.is_new_password(stored text, hash text) returns boolean
   language sql
   stable
@@ -249,7 +252,8 @@ as $$
   select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
 $$;
 comment on function private.is_new_password(text, text) is
-  'Returns whether the statement that replaced a stored hash set a new password. False if it encrypted the hash.';
+  'Returns true if a stored hash was replaced because a new password was set, and false if the same hash was only '
+  'encrypted.';
 
 -- The API cannot check for remaining workspaces and delete the user in one transaction.
 create or replace function private.delete_auth_user(subject_id uuid) returns boolean
@@ -264,7 +268,7 @@ as $$
   select exists (select from deleted)
 $$;
 comment on function private.delete_auth_user(uuid) is
-  'Deletes a user. Returns false if there is none.';
+  'Deletes a user. Returns false if the user doesn''t exist.';
 
 -- Auth creates the user before our server can refuse the sign-up, and the API cannot delete only an unused user.
 create or replace function private.delete_unused_auth_user(subject_id uuid, created_since timestamptz) returns boolean
@@ -281,9 +285,10 @@ as $$
   select exists (select from deleted)
 $$;
 comment on function private.delete_unused_auth_user(uuid, timestamptz) is
-  'Deletes a user created at or after a time that has never signed in. Returns false if there is none.';
+  'Deletes a user who has never signed in and was created at created_since or later. Returns false if no such user '
+  'exists.';
 
--- The API has no call to cancel a PKCE flow whose code was issued.
+-- The API has no call to cancel a PKCE flow after its code was issued.
 create or replace function private.delete_auth_flow(flow_id uuid) returns void
   language sql
   volatile
@@ -296,7 +301,7 @@ comment on function private.delete_auth_flow(uuid) is
   'Deletes a PKCE flow, so that its code cannot be exchanged.';
 
 -- Definer: the API can sign a user out only with that user's access token. Refresh tokens and AMR claims are deleted
--- with the row.
+-- with the session's row.
 create or replace function private.end_account_session(subject_id uuid, target_id uuid) returns boolean
   language sql
   volatile
@@ -309,10 +314,10 @@ as $$
   select exists (select from ended)
 $$;
 comment on function private.end_account_session(uuid, uuid) is
-  'Ends one session of an account. Returns true for the one caller that ended it, and false if it had ended already or'
-  ' is another account''s.';
+  'Ends one session of an account. Returns true for the one caller that ended it. Returns false if the session had '
+  'already ended or belongs to another account.';
 
--- The API can sign a user out only with that user's access token, which our server does not have here.
+-- The API can sign a user out only with that user's access token, which our server does not have at this point.
 create or replace function private.delete_auth_sessions(subject_id uuid) returns void
   language sql
   volatile
@@ -324,7 +329,7 @@ $$;
 comment on function private.delete_auth_sessions(uuid) is
   'Ends every session of a user. Refresh tokens and AMR claims are deleted with the rows.';
 
--- The API dates every minted session at the current time.
+-- The API gives every session that it creates the current time.
 create or replace function private.set_session_sign_in_time(target_id uuid, signed_in_at timestamptz) returns void
   language sql
   volatile
@@ -336,7 +341,8 @@ as $$
   update auth.sessions s set created_at = least(s.created_at, signed_in_at) where s.id = target_id
 $$;
 comment on function private.set_session_sign_in_time(uuid, timestamptz) is
-  'Dates a minted session by the sign-in from which it was derived. Tokens issued for it from now on carry that time.';
+  'Sets the time of a minted session to the time of the sign-in from which it was derived. Tokens that are issued for '
+  'the session afterwards carry that time.';
 
 create or replace function private.forget_used_recovery() returns trigger
   language plpgsql
@@ -350,8 +356,8 @@ begin
 end
 $$;
 comment on function private.forget_used_recovery() is
-  'Lets Auth send the next reset link or sign-in code immediately after the last one was used or voided. Links that '
-  'our server generates and uses delay no email either.';
+  'Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided. Links that our '
+  'server generates and uses don''t delay emails either.';
 
 -- The API has no call to add an email identity to an existing user.
 create or replace function private.add_email_identity(account auth.users) returns void
@@ -372,7 +378,7 @@ as $$
   )
 $$;
 comment on function private.add_email_identity(auth.users) is
-  'Gives a user the email identity that Auth creates at a sign-up by email.';
+  'Gives a user the same email identity that Auth creates at a sign-up by email.';
 
 create or replace function private.remove_identity(target_id uuid) returns void
   language plpgsql
@@ -400,7 +406,8 @@ begin
 end
 $$;
 comment on function private.remove_identity(uuid) is
-  'Removes an identity from its account, and from the application metadata. For definers of this schema only.';
+  'Removes an identity from its account, and its provider from the account''s application metadata. For definers of '
+  'this schema only.';
 
 -- The API changes passwords, but cannot remove one.
 create or replace function private.remove_password(subject_id uuid) returns void
@@ -412,9 +419,9 @@ as $$
   update auth.users u set encrypted_password = '', updated_at = now() where u.id = subject_id
 $$;
 comment on function private.remove_password(uuid) is
-  'Removes a user''s password. An empty hash is what Supabase Auth itself stores for a user without one.';
+  'Removes a user''s password. Supabase Auth itself stores an empty hash for a user without a password.';
 
--- The API does not check that another way to sign in remains, and cannot in the same transaction.
+-- The API can't check in the same transaction whether another way to sign in remains.
 create or replace function private.delete_auth_passkey(passkey_id uuid) returns void
   language sql
   volatile
@@ -426,7 +433,7 @@ $$;
 comment on function private.delete_auth_passkey(uuid) is
   'Deletes a passkey.';
 
--- The API does not check whether the account requires MFA, and cannot in the same transaction.
+-- The API can't check in the same transaction whether the account requires MFA.
 create or replace function private.delete_auth_factor(subject_id uuid, target_id uuid) returns void
   language sql
   volatile
@@ -444,7 +451,8 @@ $$;
 comment on function private.delete_auth_factor(uuid, uuid) is
   'Deletes a TOTP factor.';
 
--- Definer: the API has no call to cancel a change. These are the columns that Supabase Auth clears when one is complete.
+-- Definer: the API has no call to cancel a change of email. Clears the same columns that Supabase Auth clears when a
+-- change is complete.
 create or replace function private.cancel_email_change(subject_id uuid) returns boolean
   language plpgsql
   volatile
@@ -469,5 +477,5 @@ begin
 end
 $$;
 comment on function private.cancel_email_change(uuid) is
-  'Cancels a pending email change, so that neither email''s link works any more. Returns true for the one caller that '
-  'cancelled it.';
+  'Cancels a pending email change, so that the links in both emails stop working. Returns true for the one caller that'
+  ' cancelled it.';

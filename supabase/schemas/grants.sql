@@ -1,8 +1,8 @@
--- Every grant on tables and functions, by role. Default privileges deny everything else: see the migration
--- schemas_and_roles. Functions that are not listed are called by other functions only.
+-- Lists every grant on tables and functions, by role. Default privileges deny everything else (see the migration
+-- schemas_and_roles). Functions that are not listed here are called only by other functions.
 
 -- Role authenticated: signed-in users, through the Data API and under row-level security. Includes the functions that
--- policies and checks run.
+-- policies and check constraints call.
 
 grant select on public.profiles to authenticated;
 grant update (display_name, avatar_url) on public.profiles to authenticated;
@@ -88,7 +88,7 @@ grant execute on function
   ai.import_provider_invoice(jsonb)
 to gateway;
 
--- Role supabase_auth_admin: Supabase Auth, for its hooks.
+-- Role supabase_auth_admin: the functions that Supabase Auth calls as hooks.
 
 -- Functions of abuse/.
 grant execute on function
@@ -96,7 +96,7 @@ grant execute on function
   private.mfa_verification_attempt(jsonb)
 to supabase_auth_admin;
 
--- Role service_role: our server, through the Data API with its secret key.
+-- Role service_role: our server, which uses the Data API with its secret key.
 
 -- Append-only, even for the service role.
 revoke update, delete, truncate on public.security_events from service_role;
@@ -375,7 +375,7 @@ grant execute on function
   ai.sweep_credit_alerts(integer),
   ai.queue_credit_alert_mails(jsonb, text, text),
   ai.read_credit_notice(uuid, uuid),
-  -- Called by the console's functions, with the service role's rights.
+  -- The console's functions call these with the rights of the service role.
   ai.low_credits(ai.plans),
   ai.plan_has_payers(ai.plans),
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),

@@ -1,6 +1,7 @@
--- Called by our routes before and after each attempt.
+-- Counts attempts, such as sign-ins and guesses of a code. Our routes call begin_attempt before each attempt and
+-- complete_attempt after it.
 
--- Definer: no role, not even the service role, may change a bucket except through begin and complete.
+-- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql
   volatile
@@ -109,16 +110,17 @@ begin
 end
 $$;
 comment on function private.begin_attempt(jsonb) is
-  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail, code } gives '
-  '{ allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason:'
-  ' limited | blocked, retryAfterSeconds }. A caller without an answer must not make the attempt. challenged: the '
-  'attempt carries a bot challenge''s token, which the identity backend checks first. overridden: a recovery override '
-  'replaces the email''s own limits with those of override_password; the address''s limits still apply. mail: the kind'
-  ' of email that the attempt sends. If mailWaitSeconds is not null, the email must not be sent: another one is being '
-  'sent, or its link is too recent to be replaced. code: the mailed code that is tried, stored only as a digest. If '
-  'repeated is true, the code was tried before and must not be tried again.';
+  'Counts an attempt before it is made. Takes { action, address, email | userId, challenged, overridden, mail, code }.'
+  ' Returns { allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: '
+  'false, reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make the attempt. '
+  'challenged is true if the attempt carries a bot challenge''s token, which the identity backend checks first. '
+  'overridden is true under a recovery override: the limits of override_password replace the email''s own limits, but '
+  'the address''s limits still apply. mail is the kind of email that the attempt sends. If mailWaitSeconds is not '
+  'null, the email must not be sent, because another email of its kind is being sent or has a link that is too recent '
+  'to be replaced. code is the mailed code that is tried; only its digest is stored. If repeated is true, the code was'
+  ' tried before and must not be tried again.';
 
--- Definer: no role, not even the service role, may change a bucket except through begin and complete.
+-- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.complete_attempt(attempt_id uuid, outcome text) returns boolean
   language plpgsql
   volatile
@@ -153,9 +155,10 @@ begin
 end
 $$;
 comment on function private.complete_attempt(uuid, text) is
-  'Records the outcome of an attempt. succeeded: it is refunded, and the account''s failures from this address are '
-  'deleted; attempts that cost an email or a hash stay counted. failed: it counts against the address. void: it was '
-  'not made, and is refunded. Returns false if it was already settled or is too old.';
+  'Records the outcome of an attempt: succeeded, failed or void. A successful sign-in is refunded, and the account''s '
+  'failures from this address are deleted. Successful attempts that cost an email or a hash stay counted. A failed '
+  'attempt counts against the address. A void attempt was not made and is refunded. Returns false if the outcome was '
+  'already recorded or the attempt is too old.';
 
 create or replace function private.attempt_refusal(reason text, wait interval) returns jsonb
   language sql
@@ -169,7 +172,7 @@ as $$
     'retryAfterSeconds', greatest(1, ceil(extract(epoch from wait)))::integer
   )
 $$;
-comment on function private.attempt_refusal(text, interval) is 'Returns the answer of begin_attempt for a refusal, with the number of seconds to wait.';
+comment on function private.attempt_refusal(text, interval) is 'Returns begin_attempt''s answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.';
 
 create or replace function private.mail_wait(kind text, of_email text, of_user uuid) returns interval
   language sql
@@ -189,9 +192,9 @@ as $$
   where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
 $$;
 comment on function private.mail_wait(text, text, uuid) is
-  'Returns how much longer an account''s newest email of a kind is protected from being replaced; null if the '
-  'protection has ended, or the account has no email of that kind. Emails requested directly from the identity backend'
-  ' count too.';
+  'Returns how much longer the link in an account''s newest email of a kind is protected from being replaced. Returns '
+  'null if the protection has ended or the account has no email of that kind. Includes emails requested directly from '
+  'the identity backend.';
 
 create or replace function private.mail_pause() returns interval
   language sql
@@ -202,8 +205,8 @@ as $$
   select interval '3 minutes'
 $$;
 comment on function private.mail_pause() is
-  'Returns how long the link in an email is protected from being replaced by another email of its kind: long enough to'
-  ' receive, open and use it. The same as max_frequency in supabase/config.toml.';
+  'Returns how long the link in an email is protected from being replaced by a newer email of the same kind. The time '
+  'is long enough to receive the email, open it and use the link. Must equal max_frequency in supabase/config.toml.';
 
 create or replace function private.record_verified_address(proven bytea) returns void
   language sql
@@ -215,7 +218,7 @@ as $$
   on conflict (pair) do update set verified_until = excluded.verified_until
 $$;
 comment on function private.record_verified_address(bytea) is
-  'Records for 30 days that an account was signed in to from an address.';
+  'Records that an account signed in from an address. The record is valid for 30 days.';
 
 create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
   language plpgsql
@@ -262,5 +265,5 @@ begin
 end
 $$;
 comment on function private.delete_expired_attempts(integer) is
-  'Deletes up to at_most each of full buckets, expired attempts, expired verified addresses, and blocks a month after '
-  'they end. Returns their number; 0 while another deletion runs.';
+  'Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, and blocks '
+  'that ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.';

@@ -1,5 +1,5 @@
--- The limits on attempts, applied in the hooks of Supabase Auth to callers that use its API directly with the
--- publishable key. A hook runs after the password or code was checked and before the response.
+-- Applies the limits on attempts to callers that use Supabase Auth's API directly with the publishable key. Supabase
+-- Auth calls these hooks after it has checked the password or code, and before it responds.
 
 -- Definer: the identity backend's role may call the hook, but may not read our tables.
 create or replace function private.password_verification_attempt(event jsonb) returns jsonb
@@ -67,8 +67,8 @@ begin
 end
 $$;
 comment on function private.password_verification_attempt(jsonb) is
-  'Hook of the identity backend: { metadata, user_id, valid }. Admits attempts on our own routes, which were counted '
-  'already. Limits direct attempts per account, and per account and address.';
+  'Hook that the identity backend calls after each password check, with { metadata, user_id, valid }. Admits attempts '
+  'on our own routes, which were already counted. Limits direct attempts per account, and per account and address.';
 
 -- Definer: Supabase Auth's role may call the hook, but may not read our tables.
 create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
@@ -97,8 +97,9 @@ begin
 end
 $$;
 comment on function private.mfa_verification_attempt(jsonb) is
-  'Hook of the identity backend: { metadata, user_id, factor_id, factor_type, valid }. A rejection ends all sessions '
-  'of the user, so it happens only under attack: after ten failures in 15 minutes, from any addresses.';
+  'Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id, '
+  'factor_type, valid }. A rejection ends all of the user''s sessions, so the hook rejects only under attack: after '
+  'ten failures in 15 minutes, from any addresses.';
 
 create or replace function private.hook_network(event jsonb) returns cidr
   language sql
@@ -112,7 +113,7 @@ as $$
   end
 $$;
 comment on function private.hook_network(jsonb) is
-  'Returns the account and address of an attempt that a hook received; null if the backend passes no address.';
+  'Returns the network of the address in a hook''s event; null if the backend passes no valid address.';
 
 create or replace function private.hook_rejection() returns jsonb
   language sql
@@ -122,4 +123,4 @@ create or replace function private.hook_rejection() returns jsonb
 as $$
   select '{"decision": "reject", "message": "Too many attempts. Wait a few minutes, then try again."}'::jsonb
 $$;
-comment on function private.hook_rejection() is 'Returns the hook''s answer for a refusal.';
+comment on function private.hook_rejection() is 'Returns the answer with which a hook rejects an attempt.';

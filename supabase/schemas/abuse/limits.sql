@@ -1,6 +1,6 @@
--- Limits on attempts: signing in, guessing codes, sending email. Every server and the hooks of Supabase Auth share
--- them. Each limit is a bucket that refills evenly over its window. A bucket is one row with the time at which it is
--- full.
+-- Limits on attempts to sign in, guess codes and send email. All servers and the hooks of Supabase Auth share these
+-- limits. Each limit is a bucket that refills evenly over its window. A bucket is stored as one row with the time when
+-- the bucket will be full.
 
 -- Every number of the abuse controls, with its reason. `address`: all attempts from one address. `pair`: one account
 -- from one address. `account`: one account from any address. What happens when a bucket is empty:
@@ -100,7 +100,7 @@ as $$
     -- Failures of any kind, and attempts made despite a refusal. The address is blocked when this bucket is empty.
     ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
-comment on function private.attempt_limits() is 'Returns the limits on attempts: attempts per window, and what happens when none is left.';
+comment on function private.attempt_limits() is 'Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.';
 
 create or replace function private.attempt_buckets(of_action text, account text, network cidr)
   returns table (scope text, subject bytea, step interval, per interval, when_empty text)
@@ -128,8 +128,8 @@ as $$
     and (l.scope not in ('address', 'pair') or network is not null)
 $$;
 comment on function private.attempt_buckets(text, text, cidr) is
-  'Returns the buckets that an attempt takes from. Leaves out buckets of an account or address that the attempt does '
-  'not have.';
+  'Returns the buckets from which an attempt takes. Omits the buckets per account or per address if the attempt has no'
+  ' account or no address.';
 
 create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
   returns interval
@@ -156,8 +156,8 @@ begin
 end
 $$;
 comment on function private.consume_attempt(bytea, text, text, interval, interval) is
-  'Takes one attempt from a bucket. Returns null, or how long until one is available. Leaves an empty bucket '
-  'unchanged.';
+  'Takes one attempt from a bucket and returns null. If the bucket is empty, leaves it unchanged and returns the time '
+  'until an attempt is available.';
 
 create or replace function private.refund_attempts(buckets bytea[]) returns void
   language plpgsql
@@ -196,7 +196,7 @@ create or replace function private.attempt_digest(kind text, subject text) retur
 as $$
   select extensions.hmac(convert_to(kind || ':' || subject, 'UTF8'), s.secret, 'sha256') from private.attempt_secrets s
 $$;
-comment on function private.attempt_digest(text, text) is 'Returns the keyed digest under which a subject is counted.';
+comment on function private.attempt_digest(text, text) is 'Returns the keyed digest of a subject, such as an account or an address, by which attempts are counted.';
 
 create or replace function private.attempt_pair(account text, network cidr) returns bytea
   language sql
@@ -207,8 +207,8 @@ as $$
   select private.attempt_digest('pair', network::text || ' ' || account)
 $$;
 comment on function private.attempt_pair(text, cidr) is
-  'Returns the digest that counts attempts on one account from one address. The account is `email:…` in lower case, or'
-  ' `user:…` with its id.';
+  'Returns the digest by which attempts on one account from one address are counted. The account is `email:` followed '
+  'by the email in lower case, or `user:` followed by the id.';
 
 create or replace function private.address_network(address inet) returns cidr
   language sql
@@ -224,8 +224,8 @@ as $$
   end
 $$;
 comment on function private.address_network(inet) is
-  'Returns the network that counts as one visitor: an IPv4 address, or the /64 of an IPv6 address, as assigned to a '
-  'household or server.';
+  'Returns the network that counts as one visitor: a single IPv4 address, or the /64 network of an IPv6 address. A '
+  'household or server is usually assigned a /64.';
 
 create or replace function private.block_duration(level integer) returns interval
   language sql
@@ -241,8 +241,8 @@ as $$
   end
 $$;
 comment on function private.block_duration(integer) is
-  'Returns how long an address is blocked: long enough to make guessing pointless, short enough for the address''s '
-  'next user.';
+  'Returns how long an address is blocked at a level. A block is long enough to make guessing pointless, and short '
+  'enough for the next user of the address.';
 
 create or replace function private.count_failure(of_action text, network cidr) returns void
   language plpgsql
@@ -268,4 +268,5 @@ begin
 end
 $$;
 comment on function private.count_failure(text, cidr) is
-  'Counts a failure against an address, and blocks the address after too many: longer each time within a week.';
+  'Counts a failure against an address. Blocks the address after too many failures. Each further block within a week '
+  'lasts longer.';

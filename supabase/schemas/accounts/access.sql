@@ -1,6 +1,7 @@
--- Everything that can open an account, and the owner's confirmation of that list.
+-- Lists everything that gives access to an account, such as passwords, passkeys and sessions. The owner confirms the
+-- list or removes entries.
 
--- Definer: these are Supabase Auth's tables, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
   subject_id uuid, actor_session_id uuid, most_sessions integer default null
 ) returns jsonb
@@ -157,15 +158,16 @@ as $$
   from account a
 $$;
 comment on function private.account_access(uuid, uuid, integer) is
-  'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
-  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew } }. It '
-  'lists the most_sessions sessions that were refreshed last, including the calling one; otherSessions are the rest, '
-  'counted to 1,001. kind: password, identity, passkey, authenticator, session or app. isNew: added since the owner '
-  'last confirmed the list, or since the account was created; in a session that began with a password reset or '
-  'recovery, since such a session last confirmed it. Device and address are null if no event records where it was '
-  'added. Null if the account doesn''t exist.';
+  'Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, '
+  'provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, '
+  'isNew } }. Returns null if the account doesn''t exist. ways contains the most_sessions sessions that were refreshed'
+  ' last, including the calling session. otherSessions counts the remaining sessions, up to 1,001. kind is password, '
+  'identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner last '
+  'confirmed the list or, without a confirmation, after the account was created. In a session that began with a '
+  'password reset or recovery, only confirmations by such sessions count. device and address are null if no event '
+  'records where the entry was added.';
 
--- Definer: row-level security hides the log and an account's unconfirmed additions.
+-- Definer: row-level security hides the account's confirmations and unconfirmed additions.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql
   stable
@@ -186,8 +188,8 @@ as $$
   )
 $$;
 comment on function private.access_state(uuid, uuid) is
-  'Returns when the owner last confirmed what can open the account, as in private.account_access, and the ids of the '
-  'unconfirmed additions: { confirmedAt, unconfirmed: [id] }.';
+  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list of '
+  'private.account_access, which returns the same time. unconfirmed contains the ids of the unconfirmed additions.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
   language sql
@@ -202,8 +204,8 @@ as $$
   limit 1
 $$;
 comment on function private.addition_event(uuid, uuid, text) is
-  'Returns the event by which an identity, passkey or authenticator was added, or null. For definers; not granted to a'
-  ' role.';
+  'Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is '
+  'none. For definers; not granted to any role.';
 
 create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
   language sql
@@ -218,9 +220,10 @@ as $$
   limit 1
 $$;
 comment on function private.sign_in_event(uuid, uuid) is
-  'Returns the event of the sign-in that began a session, or null. For definers; not granted to a role.';
+  'Returns the id of the event that recorded the sign-in of a session; null if there is none. For definers; not '
+  'granted to any role.';
 
--- Definer: these are Supabase Auth's tables, which the service role cannot write.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.confirm_access(
   subject_id uuid,
   actor_session_id uuid,
@@ -339,13 +342,14 @@ begin
 end
 $$;
 comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
-  'Removes the ways that the owner chose from the list of private.account_access, signs out the sessions that depend '
-  'on them, and confirms the rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: '
-  '[key] }, where listedAt, listed and sessions (all in the list) are as the owner saw them. In remove, other_sessions'
-  ' means the sessions that existed at that time but were not listed. Returns { outcome: confirmed, removed: [way], '
-  'endedSessions: [{ id, device, userAgent }] }, or an outcome that changed nothing: last_method if no usable way to '
-  'sign in would remain, last_of_required if the account must have an authenticator, insufficient_aal if the session '
-  'has yet to prove one, not_found. The calling session stays.';
+  'Removes the entries that the owner chose from the list of private.account_access, ends the sessions that depend on '
+  'these entries, and confirms the rest of the list, in one transaction. removals is { listedAt, listed: [key], '
+  'remove: [key], sessions: [key] }. listed contains the keys that the owner saw at listedAt, and sessions the keys of'
+  ' the listed sessions. In remove, other_sessions means the sessions that existed at listedAt but were not listed. '
+  'Returns { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }. Every other outcome '
+  'changes nothing: last_method (no usable way to sign in would remain), last_of_required (the account must have an '
+  'authenticator), insufficient_aal (the session has yet to prove an authenticator) or not_found. Never ends the '
+  'calling session.';
 
 create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -361,8 +365,8 @@ as $$
     or private.may_review_authenticators(subject_id, actor_session_id)
 $$;
 comment on function private.may_change_access(uuid, uuid) is
-  'Returns whether a session has proved enough to remove ways to open its account. For definers; not granted to a '
-  'role.';
+  'Returns whether a session has proved enough to remove entries from the list of private.account_access. For '
+  'definers; not granted to any role.';
 
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
@@ -385,10 +389,10 @@ as $$
   ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
 comment on function private.may_review_authenticators(uuid, uuid) is
-  'Returns whether a session may decide about authenticators that it can''t prove: all of the account''s are '
-  'unconfirmed additions, none is required, and the session began with a password reset or recovery in the last ten '
-  'minutes. Without this, an attacker who knew the password could lock the owner out by enrolling their own '
-  'authenticator.';
+  'Returns whether a session may keep or remove authenticators without proving one. True if no authenticator is '
+  'required, all of the account''s authenticators are unconfirmed additions, and the session began with a password '
+  'reset or recovery in the last ten minutes. Without this exception, an attacker who knew the password could lock the'
+  ' owner out by enrolling an authenticator.';
 
 create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -407,7 +411,7 @@ as $$
 $$;
 comment on function private.began_by_mail(uuid, uuid) is
   'Returns whether a session began with a password reset or recovery, which proves access to the account''s mailbox. '
-  'For definers; not granted to a role.';
+  'For definers; not granted to any role.';
 
 create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
   returns jsonb
@@ -449,8 +453,9 @@ begin
 end
 $$;
 comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
-  'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them. '
-  'Returns [{ id, device, userAgent }]. For definers; not granted to a role.';
+  'Ends the sessions that the owner removed from the list of private.account_access, and the sessions that signed in '
+  'with a removed method. Returns [{ id, device, userAgent }] of the ended sessions. For definers; not granted to any '
+  'role.';
 
 create or replace function private.session_used_method(target_id uuid, method text) returns boolean
   language sql
@@ -465,4 +470,4 @@ as $$
   )
 $$;
 comment on function private.session_used_method(uuid, text) is
-  'Returns whether a session signed in with the given method of Supabase Auth. For definers; not granted to a role.';
+  'Returns whether a session signed in with the given method of Supabase Auth. For definers; not granted to any role.';

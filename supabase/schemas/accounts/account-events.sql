@@ -1,5 +1,5 @@
--- Account changes at the identity backend, whether made by our pages, a phone, the admin API or SQL. The triggers of
--- auth-schema.sql call these functions, which write the event and queue the email to the owner.
+-- Records account changes at the identity backend, whether our pages, a phone, the admin API or SQL made them. The
+-- triggers of auth-schema.sql call these functions, which write an event and queue an email to the owner.
 --
 -- A trigger must not break the backend, so functions that record events turn their errors into warnings. Only
 -- private.guard_addition and private.guard_email raise an error, to refuse a change.
@@ -19,7 +19,8 @@ as $$
   )
 $$;
 comment on function private.is_told_by_mail(text) is
-  'Returns whether the owner is emailed about events of this kind. A sign-in is emailed only from a new location.';
+  'Returns whether the owner is emailed about events of this kind. Excludes sign-ins, which are emailed only if they '
+  'come from a new location.';
 
 create or replace function private.queue_event_mail(event public.security_events, recipient text) returns void
   language sql
@@ -33,7 +34,7 @@ as $$
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
 comment on function private.queue_event_mail(public.security_events, text) is
-  'Queues the email to an account''s owner about an event. Does nothing without an address.';
+  'Queues the email to an account''s owner about an event. Does nothing if the owner has no email address.';
 
 create or replace function private.add_account_event(
   subject_id uuid,
@@ -65,8 +66,8 @@ begin
 end
 $$;
 comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
-  'Adds an event to an account''s activity, queues the email about it, and returns its id; null if the account '
-  'doesn''t exist. For definers that change an account, in their transaction.';
+  'Adds an event to an account''s activity, queues the email about the event, and returns the event''s id. Returns '
+  'null if the account doesn''t exist. For definers that change an account in the same transaction.';
 
 create or replace function private.is_new_place(event public.security_events) returns boolean
   language sql
@@ -84,11 +85,11 @@ as $$
   where s.user_id = (event).user_id and s.kind = 'sign_in' and s.id <> (event).id
 $$;
 comment on function private.is_new_place(public.security_events) is
-  'Returns whether no other sign-in of the account came from this network with this program. False for the first '
-  'sign-in.';
+  'Returns whether a sign-in is the account''s first from this network with this program. Returns false for the very '
+  'first sign-in of an account.';
 
--- The backend adds a session and then the method that it signed in with. A method that is added later is a second
--- factor.
+-- For each sign-in, the backend adds a session and then the method that was used. A method that is added to a session
+-- later is a second factor.
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_in() returns trigger
@@ -132,7 +133,7 @@ exception when others then
 end
 $$;
 comment on function private.record_sign_in() is
-  'Records a new session as a sign-in, and queues an email if it comes from a new location.';
+  'Records a new session as a sign-in. Queues an email to the owner if the sign-in comes from a new location.';
 
 create or replace function private.sign_out_scope(statement text) returns text
   language sql
@@ -150,8 +151,9 @@ as $$
   end
 $$;
 comment on function private.sign_out_scope(text) is
-  'Returns the scope of a sign-out from the statement with which Supabase Auth ends sessions; null for every other '
-  'statement, such as those that clean up or end sessions below a level of assurance.';
+  'Returns the scope of a sign-out (local, others or global), derived from the statement with which Supabase Auth ends'
+  ' sessions. Returns null for every other statement, such as a cleanup or one that ends sessions below an assurance '
+  'level.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_outs() returns trigger
@@ -194,7 +196,7 @@ exception when others then
 end
 $$;
 comment on function private.record_sign_outs() is
-  'Records sign-outs at the backend, one event per account and statement.';
+  'Records sign-outs at the backend. Adds one event per account and statement.';
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
@@ -211,8 +213,8 @@ begin
 end
 $$;
 comment on function private.discard_session(uuid, uuid) is
-  'Ends a session that our server created but did not issue, such as one that checks a password, and removes its '
-  'sign-in from the activity. Returns true if the session existed.';
+  'Ends a session that our server created but gave to no browser, for example to check a password. Also removes the '
+  'session''s sign-in from the account''s activity. Returns true if the session existed.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_account_change() returns trigger
@@ -261,10 +263,11 @@ exception when others then
 end
 $$;
 comment on function private.record_account_change() is
-  'Records a new password, a change of email, a ban and its end. A change of email is announced to both addresses.';
+  'Records a new password, a requested or completed change of email, a ban, and the end of a ban. A completed change '
+  'of email is announced to both addresses.';
 
--- An addition's trigger knows the account, but not how the session at the backend was proven. So an account with a
--- verified factor accepts only additions that our server announced after step-up. On other accounts, unannounced
+-- The trigger of an addition, such as a passkey, knows the account, but not what the session has proved. So an account
+-- with a verified factor accepts only additions that our server announced after step-up. On other accounts, unannounced
 -- additions are marked unconfirmed until the owner keeps them.
 
 create or replace function private.announce_addition(subject_id uuid, target text) returns void
@@ -280,8 +283,9 @@ as $$
   set user_id = excluded.user_id, expires_at = excluded.expires_at
 $$;
 comment on function private.announce_addition(uuid, text) is
-  'Announces an addition to an account for one minute: an authenticator by its id, a passkey by its credential id in '
-  'hexadecimal. Call it after step-up, before the backend adds it.';
+  'Announces for one minute that an authenticator or passkey will be added to an account. target is the '
+  'authenticator''s id, or the passkey''s credential id in hexadecimal. Call this after step-up, before the backend '
+  'makes the addition.';
 
 create or replace function private.is_announced(subject_id uuid, target text) returns boolean
   language sql
@@ -296,7 +300,7 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is 'Consumes an announcement. Returns whether there was one.';
+comment on function private.is_announced(uuid, text) is 'Uses up the announcement of an addition. Returns whether there was an announcement.';
 
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
   language plpgsql
@@ -315,7 +319,7 @@ begin
 end
 $$;
 comment on function private.guard_addition(uuid, uuid) is
-  'Refuses an addition that our server did not announce, on an account with a verified factor.';
+  'Rejects an addition that our server did not announce if the account already has a verified factor.';
 
 create or replace function private.record_addition(
   subject_id uuid,
@@ -344,7 +348,8 @@ exception when others then
 end
 $$;
 comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
-  'Records an added identity, passkey or authenticator, and marks it if our server did not announce it.';
+  'Records an added identity, passkey or authenticator. Marks the addition as unconfirmed if our server did not '
+  'announce it.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_authenticator_added() returns trigger
@@ -365,7 +370,7 @@ begin
   return null;
 end
 $$;
-comment on function private.record_authenticator_added() is 'Guards and records a newly verified factor.';
+comment on function private.record_authenticator_added() is 'Records a newly verified factor. Rejects an unannounced factor if the account already has another one.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_added() returns trigger
@@ -386,7 +391,7 @@ begin
   return null;
 end
 $$;
-comment on function private.record_passkey_added() is 'Guards and records a newly registered passkey.';
+comment on function private.record_passkey_added() is 'Records a newly registered passkey. Rejects an unannounced passkey if the account has a verified factor.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_unconfirmed_identity() returns trigger
@@ -442,8 +447,9 @@ begin
 end
 $$;
 comment on function private.record_unconfirmed_identity() is
-  'Guards and records an identity that was added to an account in use. One with the account''s own verified address '
-  'was linked by the backend at a sign-in, and is confirmed.';
+  'Records an identity that was added to an account in use. An identity with the account''s own verified address is '
+  'confirmed, because the backend linked it at a sign-in. Any other identity that our pages did not link is rejected '
+  'if the account has a verified factor.';
 
 create or replace function private.is_unconfirmed_identity(of_id uuid) returns boolean
   language sql
@@ -455,7 +461,8 @@ as $$
     or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
 $$;
 comment on function private.is_unconfirmed_identity(uuid) is
-  'Returns whether an identity is unconfirmed: until our own link completes, or until the owner keeps a direct one.';
+  'Returns whether an identity is unconfirmed. A link that our pages began is confirmed when it completes. A link made'
+  ' directly at the backend is confirmed when the owner keeps it.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.guard_email() returns trigger
@@ -490,9 +497,9 @@ begin
 end
 $$;
 comment on function private.guard_email() is
-  'Refuses to change an account''s email to the address of an unconfirmed identity, or to null if the identity has no '
-  'address: password-reset emails would no longer reach the owner. Also refuses an address that no provider has '
-  'verified: it may be another person''s, who could confirm it later.';
+  'Rejects a change of an account''s email to the address of an unconfirmed identity, or to null if that identity has '
+  'no address, because password-reset emails would no longer reach the owner. Also rejects an address that no provider'
+  ' has verified, because another person may own the address and confirm it later.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_removal() returns trigger

@@ -1,6 +1,6 @@
--- The console's copy of emails and names, with indexes that auth.users can't have.
+-- Maintains the console's searchable copy of emails and names. auth.users can't have the necessary indexes.
 
--- Definer: neither the identity backend nor people have a grant on the copy.
+-- Definer: the identity backend's role and signed-in users have no grant on the copy.
 create or replace function private.index_account() returns trigger
   language plpgsql
   volatile

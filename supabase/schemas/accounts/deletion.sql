@@ -45,8 +45,9 @@ begin
 end
 $$;
 comment on function private.delete_account(uuid, text) is
-  'Deletes an account with its dependent rows, unless a workspace would be left without an owner: { deleted, blockers:'
-  ' [{ workspaceId, name, members }] }. Runs, ledger, costs and invoices stay, with only the account''s id.';
+  'Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted, '
+  'blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain, but contain only the'
+  ' account''s id.';
 
 create or replace function private.list_account_deletion_blockers(subject_id uuid)
   returns table (workspace_id uuid, name text, members integer)
@@ -73,5 +74,5 @@ as $$
   order by w.name, w.id
 $$;
 comment on function private.list_account_deletion_blockers(uuid) is
-  'Returns the workspaces with other members that this account alone owns. Each needs another owner before the account'
-  ' may be deleted.';
+  'Returns the workspaces that have other members but no other owner than this account. Each workspace needs another '
+  'owner before the account may be deleted.';

@@ -1,4 +1,4 @@
--- A pending email change. Supabase Auth stores it, but has no call to read it.
+-- Reads pending email changes. Supabase Auth stores them, but its API has no call to read them.
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.pending_email_change(subject_id uuid) returns jsonb
@@ -28,8 +28,8 @@ as $$
     )
 $$;
 comment on function private.pending_email_change(uuid) is
-  'Returns an account''s pending email change: { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
-  'that has already confirmed: current, new, or null.';
+  'Returns an account''s pending email change, { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
+  'that has already confirmed the change: current, new, or null.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_change_of_link(token_hash text) returns jsonb
@@ -47,5 +47,5 @@ as $$
     and t.token_type::text in ('email_change_token_current', 'email_change_token_new')
 $$;
 comment on function private.email_change_of_link(text) is
-  'Returns the change that a mailed link confirms, with the account''s userId and the mailbox that the link was sent '
-  'to; null if the link is used, replaced or unknown. The link was sent to one of the two addresses.';
+  'Returns the email change that a mailed link confirms, with the account''s userId and the mailbox (current or new) '
+  'that received the link. Returns null if the link is used, replaced or unknown.';

@@ -1,6 +1,6 @@
--- The export of an account: everything stored about a person, without secrets.
+-- Exports everything that is stored about a person, without secrets.
 
--- Definer: no role may call the functions it is composed of.
+-- Definer: the functions that it calls are not granted to any role.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
   stable
@@ -16,10 +16,10 @@ as $$
   )
 $$;
 comment on function private.export_account(uuid, boolean) is
-  'Returns everything held about an account except its AI runs, without secrets, hashes or codes; null without an account. '
-  'Without parts, the lists of private.export_account_part are empty.';
+  'Returns everything stored about an account except its AI runs, without secrets, hashes or codes; null if the '
+  'account doesn''t exist. If with_parts is false, the lists that private.export_account_part returns are empty.';
 
--- Definer: reads the identity backend's tables, which the service role may not.
+-- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
   language sql
   stable
@@ -82,7 +82,7 @@ as $$
   where u.id = subject_id
 $$;
 comment on function private.export_account_proper(uuid, boolean) is
-  'Returns the part of private.export_account that does not grow with use, and the credits.';
+  'Returns the credits and the members of private.export_account that do not grow with use.';
 
 create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
   language sql
@@ -95,9 +95,10 @@ as $$
   where wanted
 $$;
 comment on function private.export_whole_part(uuid, text, boolean) is
-  'Returns all records of a part of an export; [] unless requested. For definers; not granted to any role.';
+  'Returns all records of one list of an export, or [] if they are not requested. For definers; not granted to any '
+  'role.';
 
--- Definer: reads the identity backend's tables, which the service role may not.
+-- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_part(
   subject_id uuid, part text, after jsonb default null, page_size integer default 500
 ) returns setof jsonb
@@ -281,9 +282,10 @@ begin
 end
 $$;
 comment on function private.export_account_part(uuid, text, jsonb, integer) is
-  'Returns a page of a list of private.export_account, oldest first: sessions, securityEvents, approvals, workspaces, '
-  'invitations, keys, appHandoffs, appSessions, appTokens, openidLogins, openidCodes, deviceLogins, openidConsents or '
-  'ledger (of credits). after is the last record of the previous page. Without page_size, returns all records.';
+  'Returns a page of one list of private.export_account, oldest record first. part names the list: sessions, '
+  'securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins, '
+  'openidCodes, deviceLogins, openidConsents or ledger (of credits). after is the last record of the previous page. If'
+  ' page_size is null, returns all records.';
 
 create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
   returns setof jsonb
@@ -312,5 +314,5 @@ as $$
   limit page_size
 $$;
 comment on function private.export_account_runs(uuid, jsonb, integer) is
-  'Returns the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is null if '
-  'the workspace''s policy hides provider cost. before is the last row of the previous page.';
+  'Returns a page of the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is '
+  'null if the workspace''s policy hides provider costs. before is the last run of the previous page.';

@@ -20,7 +20,7 @@ begin
 end
 $$;
 comment on function private.clear_unproven_metadata() is
-  'Begins the first confirmation of an email, and removes metadata that its owner did not write.';
+  'Marks the first confirmation of an email, and removes metadata that the email''s owner did not write.';
 
 create or replace function private.may_be_unproven(account auth.users) returns boolean
   language sql
@@ -41,7 +41,8 @@ as $$
     )
 $$;
 comment on function private.may_be_unproven(auth.users) is
-  'Returns whether a person other than the email''s owner may have created an unconfirmed account.';
+  'Returns whether an account may have been created by a person other than the email''s owner. Used when the email is '
+  'confirmed.';
 
 create or replace function private.is_proven_identity(identity auth.identities, account auth.users) returns boolean
   language sql
@@ -54,7 +55,7 @@ as $$
     and lower(identity.identity_data ->> 'email') = lower(account.email)
 $$;
 comment on function private.is_proven_identity(auth.identities, auth.users) is
-  'Returns whether a provider has verified that the identity has the account''s email.';
+  'Returns whether an identity has the account''s email and its provider has verified that email.';
 
 create or replace function private.proven_metadata(account auth.users) returns jsonb
   language sql
@@ -74,8 +75,8 @@ as $$
   ) || private.own_claims(account.raw_user_meta_data)
 $$;
 comment on function private.proven_metadata(auth.users) is
-  'Returns the metadata of a newly confirmed account: what a provider that verified the email reports, and Auth''s own'
-  ' members.';
+  'Returns the metadata for a newly confirmed account: the data of a provider that verified the email, and the members'
+  ' that Auth writes itself.';
 
 create or replace function private.own_claims(data jsonb) returns jsonb
   language sql
@@ -103,7 +104,8 @@ begin
 end
 $$;
 comment on function private.keep_own_claims() is
-  'Removes the sign-up''s metadata from an email identity, where it would survive the first confirmation.';
+  'Removes metadata that was sent at the sign-up from an email identity. Otherwise the metadata would survive the '
+  'first confirmation.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.start_over() returns trigger
@@ -152,9 +154,10 @@ begin
 end
 $$;
 comment on function private.start_over() is
-  'Resets an account at the first confirmation of its email to what a new account has, and removes what was added '
-  'before: profile, sessions, passkeys, authenticators, identities that prove nothing, a pending email change, app '
-  'sessions, workspaces and keys; also the password if it was used.';
+  'Resets an account to the state of a new account when its email is confirmed for the first time. Removes the '
+  'sessions, passkeys, authenticators, unproven identities, pending email change, app sessions and keys that were '
+  'added before. Resets the profile and replaces used workspaces. Also removes the password if the account was signed '
+  'in to before.';
 
 create or replace function private.replace_workspaces(subject_id uuid) returns void
   language plpgsql
@@ -206,6 +209,6 @@ begin
 end
 $$;
 comment on function private.replace_workspaces(uuid) is
-  'Closes the workspaces that an account alone owns, removes it from the others, revokes the keys it created, and '
-  'creates a new personal workspace; does nothing if its only workspace is unused. For definers; not granted to a '
-  'role.';
+  'Closes the workspaces that have no other owner, removes the account from all other workspaces, revokes the keys '
+  'that it created, and creates a new personal workspace. Does nothing if the account has only its personal workspace '
+  'and never used it. For definers; not granted to any role.';

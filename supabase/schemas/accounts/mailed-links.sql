@@ -1,4 +1,4 @@
--- Reads which account and email a mailed link is for, before the link is used.
+-- Finds the account and email of a mailed link before the link is used.
 
 create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
   language sql
@@ -17,9 +17,10 @@ as $$
     end
 $$;
 comment on function private.account_of_link(text, text) is
-  'Returns the account that a mailed link signs in to; no row for a used one. For definers; not granted to a role.';
+  'Returns the account that a mailed link signs in to; no row if the link was used. For definers; not granted to any '
+  'role.';
 
--- Definer: these are Supabase Auth's tables, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_of_link(token_hash text, link_type text) returns text
   language sql
   stable
@@ -29,8 +30,8 @@ as $$
   select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
 $$;
 comment on function private.email_of_link(text, text) is
-  'Returns the email of the account that a mailed link signs in to, or null. link_type: signup, invite or recovery. '
-  'Does not use up the link, and does not check its age.';
+  'Returns the email of the account that a mailed link signs in to, or null. link_type is signup, invite or recovery. '
+  'Does not use up the link or check its age.';
 
 -- Definer: see email_of_link.
 create or replace function private.remove_unproven_password(token_hash text, link_type text) returns void
@@ -48,5 +49,5 @@ as $$
       > now() - interval '1 hour'
 $$;
 comment on function private.remove_unproven_password(text, text) is
-  'Removes the password of an unconfirmed account before a mailed link confirms it: otherwise the person who signed up'
-  ' with the email could sign in as soon as it is confirmed.';
+  'Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise the person who '
+  'signed up with the email could sign in as soon as the email''s owner confirms it.';

@@ -20,7 +20,8 @@ begin
 end
 $$;
 comment on function private.create_profile_and_workspace() is
-  'Creates a profile and a personal free workspace together with the user; a failed sign-up rolls them back.';
+  'Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed '
+  'sign-up rolls back all of them.';
 
 create or replace function private.personal_workspace_name(display_name text) returns text
   language sql
@@ -31,7 +32,8 @@ as $$
   select left(display_name, 60) || '''s workspace'
 $$;
 comment on function private.personal_workspace_name(text) is
-  'Returns the name of a personal workspace until its owner renames it. For definers; not granted to a role.';
+  'Returns the initial name of a personal workspace. Its owner can change the name. For definers; not granted to any '
+  'role.';
 
 create or replace function private.default_display_name(metadata jsonb, email text) returns text
   language sql
@@ -56,5 +58,5 @@ as $$
   limit 1
 $$;
 comment on function private.default_display_name(jsonb, text) is
-  'Returns a name to display for a person who has not chosen one. What users send about themselves is treated as plain'
-  ' text.';
+  'Returns a display name for a person who has not chosen one. Treats data that users send about themselves as plain '
+  'text.';

@@ -1,4 +1,4 @@
--- The queue of outgoing emails. Only one caller makes each attempt.
+-- The queue of outgoing emails. Each attempt to send an email is made by only one caller.
 
 create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
@@ -47,10 +47,10 @@ as $$
   left join public.security_events e on e.id = c.event_id
 $$;
 comment on function private.claim_due_mails(integer) is
-  'Claims emails whose next attempt is due, each for one caller: with their text, or the event to write it from. After'
-  ' twelve attempts an email is kept as a record for a week.';
+  'Claims the emails that are due for an attempt, so that no other caller sends them. Returns the text of each email, '
+  'or the event from which the caller writes the text. After twelve attempts, an email is kept as a record for a week.';
 
--- Unused since 0.2.0. Servers of release 0.1.0 only support emails with a text.
+-- Unused since 0.2.0. Kept for servers of release 0.1.0, which support only emails that have a text.
 create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql
@@ -75,5 +75,5 @@ as $$
   returning m.id, m.recipient, m.subject, m.body, m.attempts
 $$;
 comment on function private.claim_outgoing_mails(integer) is
-  'Claims emails whose next attempt is due, each for one caller. After twelve attempts an email is kept as a record '
-  'for a week.';
+  'Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email '
+  'is kept as a record for a week.';

@@ -1,4 +1,4 @@
--- An account's activity, as our server records it.
+-- Records an account's activity, as reported by our server.
 
 -- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
 create or replace function private.record_security_event(event jsonb) returns jsonb
@@ -88,9 +88,9 @@ begin
 end
 $$;
 comment on function private.record_security_event(jsonb) is
-  'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, '
-  'userAgent, device, place, details } → { id, createdAt }, or null if the account doesn''t exist. The emails about it'
-  ' become due.';
+  'Adds an event to an account''s activity, or completes an event that a trigger added. Takes { userId, kind, method, '
+  'sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn''t '
+  'exist. Makes the emails about the event due.';
 
 create or replace function private.truncate_address(address inet) returns inet
   language sql

@@ -1,7 +1,7 @@
--- What an app session may read and change. Each function derives the user, app, scopes and MFA from the token's hash;
--- none takes an actor. Destructive changes require a full session.
+-- Functions for what an app session may read and change. Each function derives the user, app, scopes and MFA state from
+-- the token's hash, so callers can't choose the actor. Destructive changes require a full session instead.
 
--- Definer: reads memberships of the credential's user only.
+-- Definer: safe because it reads only the memberships of the credential's user.
 create or replace function private.list_workspaces_by_app_session(
   token_hash bytea, after text[] default null, page_size integer default null
 ) returns jsonb
@@ -32,8 +32,8 @@ begin
 end
 $$;
 comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
-  'Returns a page of the workspaces of the session''s user as public.list_workspaces does, {workspaces: […]}, or '
-  '{refused}; without page_size, all of them.';
+  'Returns {workspaces: […]} or {refused}. The list is a page of the workspaces of the session''s user, in the format '
+  'of public.list_workspaces. If page_size is null, the list contains all of them.';
 
 -- Definer: see list_workspaces_by_app_session.
 create or replace function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
@@ -59,7 +59,8 @@ begin
 end
 $$;
 comment on function private.read_workspace_by_app_session(bytea, uuid) is
-  'Returns {workspace} if the session''s user is a member of it, or {refused: … | not_found}.';
+  'Returns {workspace} or {refused}. refused is not_found if the session''s user is not a member of the workspace; '
+  'otherwise it comes from private.find_app_caller.';
 
 -- Definer: see list_workspaces_by_app_session.
 create or replace function private.can_rename_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
@@ -78,8 +79,8 @@ begin
 end
 $$;
 comment on function private.can_rename_by_app_session(bytea, uuid) is
-  'Returns whether private.rename_workspace_by_app_session would be refused, before the name is known: {} or '
-  '{refused}.';
+  'Checks whether private.rename_workspace_by_app_session would be refused, before the new name is known. Returns {} '
+  'or {refused}.';
 
 -- Definer: see list_workspaces_by_app_session.
 create or replace function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
@@ -110,8 +111,8 @@ begin
 end
 $$;
 comment on function private.rename_workspace_by_app_session(bytea, uuid, text) is
-  'Returns {workspace} under its new name if the session''s user may manage its settings, or {refused: … | not_found |'
-  ' forbidden}.';
+  'Renames a workspace if the session''s user may manage its settings. Returns {workspace} with the new name, or '
+  '{refused}. refused is not_found, forbidden, or comes from private.find_app_caller.';
 
 create or replace function private.find_renaming_caller(token_hash bytea, workspace_id uuid) returns private.app_caller
   language plpgsql
@@ -136,8 +137,8 @@ begin
 end
 $$;
 comment on function private.find_renaming_caller(bytea, uuid) is
-  'Like private.find_app_caller, for renaming the workspace; refused may also be not_found or forbidden. For definers;'
-  ' not granted to any role.';
+  'Returns the same caller as private.find_app_caller, and checks that the caller may rename the workspace. refused '
+  'may also be not_found or forbidden. For definers; not granted to any role.';
 
 create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
   language plpgsql
@@ -176,7 +177,7 @@ begin
 end
 $$;
 comment on function private.find_app_caller(bytea, text) is
-  'Returns the caller for the token of a central session or an OpenID client''s access token: refused is '
+  'Returns the caller for the token of a central session or the access token of an OpenID client. refused is '
   'unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not granted to any role.';
 
 create or replace function private.user_workspaces(user_id uuid) returns table (id uuid, workspace jsonb)
@@ -201,5 +202,5 @@ as $$
   where m.user_id = user_workspaces.user_id and w.deleted_at is null
 $$;
 comment on function private.user_workspaces(uuid) is
-  'For definers that have derived the user from a credential. Not granted to any role, because it trusts the id it is '
-  'given.';
+  'Returns a user''s workspaces. For definers that have derived the user from a credential. Not granted to any role, '
+  'because it does not verify the user id.';

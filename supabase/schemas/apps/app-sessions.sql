@@ -1,8 +1,8 @@
--- App sessions, which a satellite holds instead of a Supabase Auth session. The web server signs each token; the row
--- behind it can be revoked. A handoff opens a session for the app. If the app may call the central API, it opens
--- another session for the API.
+-- App sessions, which a satellite holds instead of a Supabase Auth session. The web server signs each token, and the
+-- session's row can be revoked. A handoff opens a session for the app. If the app may call the central API, the handoff
+-- opens another session for the API.
 
--- Definer: the functions for proofs, app secrets and consumption are not granted to any role.
+-- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
 create or replace function private.redeem_cross_app_token(
   app_name text,
   secret_hash bytea,
@@ -60,12 +60,12 @@ begin
 end
 $$;
 comment on function private.redeem_cross_app_token is
-  'Redeems a token once and opens its sessions: {app, central?}, each {id, handoff, audience, user, factor, issuedAt, expiresAt}; '
-  'or {refused: unauthenticated | token | unavailable}. The facts are those of the proof, whose signature the web '
-  'server has checked.';
+  'Redeems a handoff token once and opens its sessions. Returns {app, central?}, each {id, handoff, audience, user, '
+  'factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. facts is the content of the '
+  'proof. The web server has checked the proof''s signature.';
 
--- Definer: the functions for proofs and app secrets are not granted to any role, and the service role can't read the
--- identity backend's tables.
+-- Definer: the functions that check proofs and app secrets are not granted to any role, and the service role can't read
+-- the identity backend's tables.
 create or replace function private.introspect_app_session(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -109,8 +109,8 @@ begin
 end
 $$;
 comment on function private.introspect_app_session(text, bytea, bytea) is
-  'Returns a session''s current state, for its own app only: {active, session, scopes, endsAt, profile} or {active: '
-  'false}, or {refused: unauthenticated | unavailable}.';
+  'Returns the current state of a session to the session''s own app: {active: true, session, scopes, endsAt, profile} '
+  'or {active: false}, or {refused: unauthenticated | unavailable}.';
 
 -- Definer: see introspect_app_session.
 create or replace function private.refresh_app_session(
@@ -175,9 +175,9 @@ begin
 end
 $$;
 comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
-  'Replaces a token with its successor, once: {id, handoff, audience, user, factor, issuedAt, expiresAt}, the same for'
-  ' all callers within 30 s, or {refused: unauthenticated | token | unavailable}. The web server derives the successor'
-  ' from the token with a key, so all callers pass the same one.';
+  'Replaces a session''s token with its successor. Returns {id, handoff, audience, user, factor, issuedAt, expiresAt} '
+  'or {refused: unauthenticated | token | unavailable}. Within 30 s, repeated use returns the same result. The web '
+  'server derives the successor from the token with a key, so all callers pass the same successor.';
 
 create or replace function private.live_app_session(token_hash bytea) returns setof private.app_sessions
   language sql
@@ -195,7 +195,7 @@ as $$
     and s.ends_at > now()
 $$;
 comment on function private.live_app_session(bytea) is
-  'Returns the session for a token''s hash, including the previous token within its grace period; does not check '
+  'Returns the session for a token''s hash. Also accepts the previous token within its grace period. Does not check '
   'whether the proof is still valid. For definers; not granted to any role.';
 
 create or replace function private.effective_scopes(session private.app_sessions) returns text[]
@@ -211,7 +211,8 @@ as $$
   )
 $$;
 comment on function private.effective_scopes(private.app_sessions) is
-  'Returns the scopes that were granted and are still registered: they never widen, and narrow immediately.';
+  'Returns the scopes that were granted to a session and are still registered for its app. Scopes that are registered '
+  'later are not included, and scopes that are removed are lost immediately.';
 
 create or replace function private.app_session_summary(session private.app_sessions) returns jsonb
   language sql
@@ -228,4 +229,4 @@ as $$
     'expiresAt', session.expires_at
   )
 $$;
-comment on function private.app_session_summary(private.app_sessions) is 'Returns what the web server signs into a session''s token.';
+comment on function private.app_session_summary(private.app_sessions) is 'Returns the facts about a session that the web server signs into the session''s token.';

@@ -1,7 +1,8 @@
--- ttr_app_ tokens, with which an external app calls the gateway for one person in one workspace. They survive sign-out,
--- and end by revocation, password change, policy change, ban, or the app's removal.
+-- ttr_app_ tokens, which an external app uses to call the gateway for one person in one workspace. They survive
+-- sign-out. They end when they are revoked, the password or the policy changes, the person is banned, or the app is
+-- removed.
 
--- Definer: the functions for proofs, app secrets and consumption are not granted to any role.
+-- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
 create or replace function private.exchange_cross_app_token(
   app_name text,
   secret_hash bytea,
@@ -64,8 +65,8 @@ begin
 end
 $$;
 comment on function private.exchange_cross_app_token is
-  'Redeems a token once for an access token with its refresh token: {user, workspace, scopes, expiresAt}, or {refused:'
-  ' unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.';
+  'Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} '
+  'or {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.';
 
 -- Definer: see exchange_cross_app_token.
 create or replace function private.refresh_app_token(
@@ -150,9 +151,10 @@ begin
 end
 $$;
 comment on function private.refresh_app_token is
-  'Uses a refresh token once for the next pair: {user, workspace, scopes, expiresAt}, the same for all callers within '
-  '30 s; later reuse revokes the family. Or {refused: unauthenticated | token | scope | workspace | unavailable}. The '
-  'web server derives the next pair from the token with a key, so all callers pass the same one.';
+  'Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused: '
+  'unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; '
+  'later reuse revokes the token family. The web server derives the next pair from the token with a key, so all '
+  'callers pass the same pair.';
 
 create or replace function private.issue_app_token(token ai.app_tokens) returns jsonb
   language sql
@@ -173,7 +175,7 @@ as $$
   )
 $$;
 comment on function private.issue_app_token(ai.app_tokens) is
-  'Stores the next token of a family, with its times. For definers; not granted to any role.';
+  'Stores the next access and refresh token of a family, and sets their expiry. For definers; not granted to any role.';
 
 create or replace function private.gateway_scopes(app private.apps) returns text[]
   language sql
@@ -216,8 +218,8 @@ begin
 end
 $$;
 comment on function private.gateway_refusal(private.apps, uuid, text[]) is
-  'Returns why the gateway refuses an app that calls in a workspace with a token or a bound key of these scopes; null if '
-  'it does not. For definers; not granted to any role.';
+  'Returns why the gateway refuses an app''s requests in a workspace with a token or a bound key of the given scopes; '
+  'null if it accepts them. For definers; not granted to any role.';
 
 create or replace function ai.find_app_token(token_hash bytea)
   returns table (
@@ -252,9 +254,9 @@ as $$
     and t.expires_at > now()
 $$;
 comment on function ai.find_app_token(bytea) is
-  'Returns the person and workspace of a ttr_app_ token by its SHA-256, with the scopes that both token and '
-  'registration have now, and the gateway''s error code if it refuses the token; no row if it is unknown, expired or '
-  'revoked. For definers; not granted to any role.';
+  'Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the '
+  'app''s registration currently have, and the gateway''s error code if the gateway refuses the token. Returns no row '
+  'if the token is unknown, expired or revoked. For definers; not granted to any role.';
 
 create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
   language plpgsql

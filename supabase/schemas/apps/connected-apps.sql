@@ -1,6 +1,6 @@
--- The apps that hold a person's credentials or consent, for that person to see and disconnect.
+-- Lists the apps that hold a person's credentials or consent, so that the person can disconnect them.
 
--- Definer: uses ungranted functions, the identity backend's tables and the registry.
+-- Definer: uses functions that are not granted to any role, the identity backend's tables and the registry.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
   language sql
   stable
@@ -103,12 +103,12 @@ as $$
 $$;
 comment on function private.connected_apps(uuid) is
   'Returns the apps that hold a person''s live credentials or consent: [{name, displayName, origins, session, login, '
-  'consent, tokens}]. session summarizes the app sessions, login the OpenID Connect logins, and each entry of tokens '
-  'the tokens for one workspace: {scopes, connectedAt, renewedAt, endsAt}, with the scopes now in force. An entry of '
-  'tokens also has workspace, which is null if the gateway refuses the token. consent is {scopes, grantedAt}. session,'
-  ' login and consent may be null.';
+  'consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry '
+  'of tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the '
+  'scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the '
+  'gateway refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.';
 
--- Definer: the role that ends sessions need not have access to the gateway's tables.
+-- Definer: roles that end sessions need no access to the gateway's tables.
 create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
   language plpgsql
   volatile
@@ -132,9 +132,9 @@ begin
 end
 $$;
 comment on function private.disconnect_app(uuid, text, jsonb) is
-  'Ends all of a person''s credentials at an app, including outstanding handoffs, and adds to the account''s log '
-  '(private.record_security_event): disconnected; over if nothing was left to end; not_found if it never held any, or '
-  'is not an app.';
+  'Ends all of a person''s credentials at an app, including outstanding handoffs, and adds the event to the account''s'
+  ' log (private.record_security_event). Returns disconnected, over or not_found. over means that no credential was '
+  'left to end. not_found means that the app never held a credential of this person, or is not an app.';
 
 -- Definer: see private.connected_apps.
 create or replace function private.app_was_ever_connected(subject_id uuid, app_name text) returns boolean
@@ -146,8 +146,8 @@ as $$
   select exists (select from private.apps_ever_connected(subject_id) a where a.name = app_was_ever_connected.app_name)
 $$;
 comment on function private.app_was_ever_connected(uuid, text) is
-  'Returns whether an app holds or held a person''s credentials. If private.connected_apps does not list the app, it '
-  'holds none any more.';
+  'Returns whether an app holds or ever held a person''s credentials. If private.connected_apps does not list the app,'
+  ' all of these credentials have ended.';
 
 create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
   language sql
@@ -166,8 +166,8 @@ as $$
     or exists (select from private.openid_consents c where c.app_id = a.id and c.user_id = subject_id)
 $$;
 comment on function private.apps_ever_connected(uuid) is
-  'Returns the apps that hold or held a person''s credentials, as far back as ended ones are kept. For definers; not '
-  'granted to any role.';
+  'Returns the apps that hold or held a person''s credentials. Ended credentials count until they are deleted. For '
+  'definers; not granted to any role.';
 
 create or replace function ai.app_label(app uuid) returns text
   language sql
@@ -177,4 +177,4 @@ create or replace function ai.app_label(app uuid) returns text
 as $$
   select a.display_name from private.apps a where a.id = app
 $$;
-comment on function ai.app_label(uuid) is 'Returns an app''s display name; null once it is deleted.';
+comment on function ai.app_label(uuid) is 'Returns an app''s display name; null if the app was deleted.';

@@ -1,5 +1,5 @@
--- Hands a signed-in person over to an app: the web server signs what the session has proved and stores it with the hash
--- of a new token. The app redeems the token once, and the proof is checked again.
+-- Hands a signed-in person over to an app. The web server signs what the session has proved, and stores the signed
+-- proof with the hash of a new token. The app redeems the token only once, and the proof is then checked again.
 
 create or replace function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns boolean
   language sql
@@ -30,8 +30,8 @@ as $$
   select exists (select from minted)
 $$;
 comment on function private.mint_cross_app_token(bytea, jsonb, text) is
-  'Stores a token for the facts of required_mfa_proof, with the web server''s signature over them. Returns false if '
-  'the app has been disabled since.';
+  'Stores a handoff token for the facts of private.required_mfa_proof, with the web server''s signature over them. '
+  'Returns false if the app has been disabled since the facts were read.';
 
 -- Definer: authenticate_app is not granted to any role, because it would reveal which names and secrets exist.
 create or replace function private.cross_app_token_proof(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
@@ -62,8 +62,9 @@ begin
 end
 $$;
 comment on function private.cross_app_token_proof(text, bytea, bytea) is
-  'First half of a redemption, which changes nothing: returns the app, and the stored proof for the web server to '
-  'check, or a null one; {refused: unauthenticated} if the app did not authenticate.';
+  'Performs the first half of a redemption, which changes nothing. Returns {app, proof}, where proof is the stored '
+  'proof for the web server to check, or null if the token is not valid for the app. Returns {refused: '
+  'unauthenticated} if the app did not authenticate.';
 
 create or replace function private.consume_cross_app_token(token_hash bytea, app_id uuid, user_id uuid, proof text) returns uuid
   language sql
@@ -86,8 +87,8 @@ as $$
   returning t.id
 $$;
 comment on function private.consume_cross_app_token(bytea, uuid, uuid, text) is
-  'Redeems a token in one statement: one of many concurrent callers gets the id, and the others get null. The proof '
-  'must be exactly the text that was checked. For definers; not granted to any role.';
+  'Redeems a handoff token in one statement. Of many concurrent callers, one gets the token''s id, and the others get '
+  'null. proof must be exactly the text that was checked. For definers; not granted to any role.';
 
 -- Definer: reads the identity backend's tables.
 create or replace function private.preview_handoff(user_id uuid) returns jsonb
@@ -102,8 +103,8 @@ as $$
   where u.id = preview_handoff.user_id
 $$;
 comment on function private.preview_handoff(uuid) is
-  'Returns the person that "Continue as …" names before a token is redeemed. The web server has the user from a proof '
-  'that it checked.';
+  'Returns the name and email that "Continue as …" shows before a token is redeemed. The web server takes the user '
+  'from a proof that it has checked.';
 
 -- Definer: locks an account in the identity backend's tables.
 create or replace function private.revoke_cross_app_tokens(user_id uuid) returns integer
@@ -127,4 +128,5 @@ begin
 end
 $$;
 comment on function private.revoke_cross_app_tokens(uuid) is
-  'Revokes every outstanding token of a user and returns how many. The web server has the user from verified claims.';
+  'Revokes all outstanding handoff tokens of a user. Returns how many it revoked. The web server takes the user from '
+  'verified claims.';

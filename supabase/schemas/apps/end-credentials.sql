@@ -1,10 +1,11 @@
--- Ends the credentials of an app. Sign-out, the MFA policy's boundary and the factor are checked at each use instead.
+-- Ends the credentials that apps hold. Sign-outs, changes of the MFA policy and removed factors need no action here,
+-- because every use of a credential checks them.
 --
--- Locks are taken in one order: the app, the account (private.lock_app_credentials), then its rows in the order in
--- which they are derived: handoffs, app sessions, app tokens, authorization codes, device authorizations, OpenID
--- logins.
+-- Locks are taken in this order: the app, the account (private.lock_app_credentials), handoffs, app sessions, app
+-- tokens, authorization codes, device authorizations, OpenID logins. The rows of an account are locked in the order in
+-- which they are derived from each other.
 
--- Definer: authenticate_app is not granted to a role.
+-- Definer: authenticate_app is not granted to any role.
 create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
   language plpgsql
   volatile
@@ -46,10 +47,10 @@ begin
 end
 $$;
 comment on function private.revoke_app_credential(text, bytea, bytea) is
-  'Revokes an app session, or an access or refresh token for the gateway, with everything from the same handoff; does '
-  'nothing if the token is not the app''s (RFC 7009). Returns false if the app did not authenticate.';
+  'Revokes an app session, or an access or refresh token for the gateway, with everything from the same handoff. Does '
+  'nothing if the token does not belong to the app (RFC 7009). Returns false if the app did not authenticate.';
 
--- Definer: the identity backend changes its users, but has no grant here.
+-- Definer: the identity backend changes its users, but has no rights in this schema.
 create or replace function private.revoke_user_app_credentials() returns trigger
   language plpgsql
   volatile
@@ -67,7 +68,7 @@ begin
 end
 $$;
 comment on function private.revoke_user_app_credentials() is
-  'Revokes all app credentials of a user permanently: lifting a ban does not restore them.';
+  'Revokes all app credentials of a user permanently. Lifting a ban does not restore them.';
 
 create or replace function private.end_apps_of_account(subject_id uuid) returns void
   language plpgsql
@@ -87,7 +88,7 @@ end
 $$;
 comment on function private.end_apps_of_account(uuid) is
   'Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals '
-  'that are not redeemed yet. Consents stay. For definers; not granted to a role.';
+  'that are not redeemed yet. Consents remain. For definers; not granted to any role.';
 
 create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
   language plpgsql
@@ -148,8 +149,8 @@ begin
 end
 $$;
 comment on function private.end_app_of_account(uuid, uuid) is
-  'Revokes what one app holds for a user: sessions, tokens, OpenID logins, what is not redeemed yet, and the consent. '
-  'Returns how many. For definers; not granted to a role.';
+  'Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes'
+  ' and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.';
 
 create or replace function private.end_all_access(subject_id uuid) returns integer
   language plpgsql
@@ -169,8 +170,8 @@ begin
 end
 $$;
 comment on function private.end_all_access(uuid) is
-  'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions it ended. For '
-  'definers; not granted to a role.';
+  'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions ended. For '
+  'definers; not granted to any role.';
 
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
@@ -188,11 +189,11 @@ begin
 end
 $$;
 comment on function private.sign_out_everywhere(uuid, uuid) is
-  'Signs an account out of every device and app, records it, and notifies the owner. Returns how many sessions it '
-  'ended; concurrent calls record one event.';
+  'Signs an account out of every device and app, records the event, and notifies the owner. Returns how many sessions '
+  'ended. Concurrent calls record only one event.';
 
--- Definer: the service role cannot write Supabase Auth's sessions, and Auth's own sign-out does not report whether it
--- ended any.
+-- Definer: the service role cannot write Supabase Auth's sessions. Auth's own sign-out does not report whether any
+-- session ended.
 create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
   language plpgsql
   volatile
@@ -214,10 +215,10 @@ begin
 end
 $$;
 comment on function private.end_other_sessions(uuid, uuid) is
-  'Ends every session of an account but one, records it, and notifies the owner. Returns how many sessions it ended; '
-  'concurrent calls record one event.';
+  'Ends every session of an account except the calling one, records the event, and notifies the owner. Returns how '
+  'many sessions ended. Concurrent calls record only one event.';
 
--- Definer: the role that writes the registry need not have access to the gateway's tables.
+-- Definer: roles that write the registry need no access to the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger
   language plpgsql
   volatile
@@ -256,7 +257,7 @@ begin
 end
 $$;
 comment on function private.revoke_app_credentials() is
-  'Revokes all credentials of an app permanently: enabling it again restores none of them.';
+  'Revokes all credentials of an app permanently. Enabling the app again does not restore them.';
 
 create or replace trigger revoke_app_credentials after update of enabled on private.apps
   for each row when (old.enabled and not new.enabled)
@@ -325,5 +326,5 @@ begin
 end
 $$;
 comment on function private.sweep_app_credentials(integer) is
-  'Deletes up to at_most of each kind of app credentials a day after they end. Returns their number; 0 while another '
-  'sweep runs.';
+  'Deletes app credentials a day after they end, up to at_most of each kind. Returns how many it deleted; 0 while '
+  'another sweep runs.';

@@ -44,11 +44,11 @@ begin
 end
 $$;
 comment on function private.session_proof(jsonb) is
-  'Returns what the session of verified claims has proved, as one row: refused is unauthenticated, mfa_required, '
-  'unavailable or null. valid_until is when a mobile approval that the proof depends on expires, otherwise null. For '
-  'definers; not granted to any role.';
+  'Returns one row with what a session has proved, given the session''s verified claims. refused is unauthenticated, '
+  'mfa_required, unavailable or null. If the proof depends on a mobile approval, valid_until is when the approval '
+  'expires; otherwise it is null. For definers; not granted to any role.';
 
--- Definer: reads the identity backend's tables and applies the rule, which the service role may not.
+-- Definer: the service role may not read the identity backend's tables or apply the MFA rule.
 create or replace function private.required_mfa_proof(claims jsonb, target_app text, lifetime_seconds integer) returns jsonb
   language plpgsql
   stable
@@ -85,10 +85,11 @@ begin
 end
 $$;
 comment on function private.required_mfa_proof(jsonb, text, integer) is
-  'Returns what the session of verified claims has proved, for the web server to sign: {user, target, session, factor,'
-  ' secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt}, with seconds since 1970 and times, or '
-  '{refused: unauthenticated | mfa_required | unavailable | not_found}. validUntil is when the contribution of a '
-  'mobile approval expires.';
+  'Returns what a session has proved, given the session''s verified claims, for the web server to sign. Returns {user,'
+  ' target, targetId, session, factor, secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt} or '
+  '{refused: unauthenticated | mfa_required | unavailable | not_found}. secondFactorAt and primaryAt are in seconds '
+  'since 1970; validUntil, issuedAt and expiresAt are timestamps. If the proof depends on a mobile approval, '
+  'validUntil is when the approval expires; otherwise it is null.';
 
 create or replace function private.handoff_proof(facts jsonb) returns private.mfa_proof
   language sql
@@ -104,7 +105,7 @@ as $$
     (facts ->> 'generation')::bigint
   )::private.mfa_proof
 $$;
-comment on function private.handoff_proof(jsonb) is 'Returns a handoff''s signed facts in the form in which its credentials'' rows store them.';
+comment on function private.handoff_proof(jsonb) is 'Converts a handoff''s signed facts to the form in which the handoff''s credentials store them.';
 
 create or replace function private.proof_status(proof private.mfa_proof) returns text
   language plpgsql
@@ -161,8 +162,8 @@ begin
 end
 $$;
 comment on function private.proof_status(private.mfa_proof) is
-  'Returns good; over (session or account ended, policy changed, factor removed); mfa_required; or unavailable if the '
-  'policy can''t be read. For definers; not granted to any role.';
+  'Returns good, over, mfa_required or unavailable. over means that the session or account ended, the policy changed, '
+  'or the factor was removed. unavailable means that the policy can''t be read. For definers; not granted to any role.';
 
 create or replace function private.lock_app_credentials(user_id uuid) returns void
   language plpgsql
@@ -176,6 +177,6 @@ begin
 end
 $$;
 comment on function private.lock_app_credentials(uuid) is
-  'Serializes, per person, refreshes and revocations of app credentials before any of the person''s rows is read. '
-  'Otherwise the successor from a refresh in progress would survive the revocation of its token. For definers; not '
-  'granted to any role.';
+  'Locks a person''s account, so that refreshes and revocations of the person''s app credentials wait for each other. '
+  'Must be called before any of these credentials is read. Otherwise the successor from a refresh in progress would '
+  'survive the revocation of its token. For definers; not granted to any role.';

@@ -39,9 +39,9 @@ as $$
   ) as a
 $$;
 comment on function private.list_apps(text, text, integer) is
-  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and without secret hashes. '
-  'term is part of the name or display name. after is the last name of the previous page. Without page_size, returns '
-  'all apps. OpenID clients are listed by private.list_openid_clients.';
+  'Returns a page of the registry, sorted by name. Each app includes its first 50 linked workspaces, but no secret '
+  'hashes. term is a part of the name or display name. after is the last name of the previous page. If page_size is '
+  'null, returns all apps. Excludes OpenID clients, which private.list_openid_clients lists.';
 
 create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
   returns table (id uuid, name text)
@@ -58,8 +58,8 @@ as $$
   limit page_size
 $$;
 comment on function private.linked_workspaces(uuid, text[], integer) is
-  'Returns a page of the workspaces that an app is linked to, by name. after: name and id of the last one on the '
-  'previous page.';
+  'Returns a page of the workspaces that an app is linked to, sorted by name. after is the name and id of the last '
+  'workspace on the previous page.';
 
 create or replace function private.find_app_by_origin(origin text) returns jsonb
   language sql
@@ -75,8 +75,8 @@ as $$
   where o.origin = find_app_by_origin.origin and a.kind <> 'openid'
 $$;
 comment on function private.find_app_by_origin(text) is
-  'Returns the app with an exact origin, and its scopes, or null. Includes disabled apps, so that the page can explain'
-  ' why the sign-in fails.';
+  'Returns the app that has exactly this origin, with the app''s scopes; null if there is none. Includes disabled '
+  'apps, so that the page can explain why the sign-in fails.';
 
 create or replace function private.authenticate_app(app_name text, secret_hash bytea) returns setof private.apps
   language sql
@@ -93,8 +93,9 @@ as $$
     and a.enabled
 $$;
 comment on function private.authenticate_app(text, bytea) is
-  'Returns the enabled app for a name and a secret''s SHA-256; no row, without distinction, if it is unknown, wrong, '
-  'expired or disabled. OpenID clients are not included. For definers; not granted to any role.';
+  'Returns the enabled app with this name and a secret with this SHA-256. Returns no row if the name is unknown, the '
+  'secret is wrong or expired, or the app is disabled; the caller can''t distinguish these cases. Excludes OpenID '
+  'clients. For definers; not granted to any role.';
 
 create or replace function private.is_loopback_origin(origin text) returns boolean
   language sql
@@ -136,8 +137,8 @@ begin
 end
 $$;
 comment on function private.register_app is
-  'Registers an app with its origins and first secret. The callers authorize it: the console and the command line run '
-  'on our server.';
+  'Registers an app with its origins and first secret. Does not check permissions, because its callers do: the console'
+  ' and the command line, which run on our server.';
 
 create or replace function private.rotate_app_secret(
   app_name text,
@@ -175,8 +176,8 @@ begin
 end
 $$;
 comment on function private.rotate_app_secret is
-  'Gives an app a new secret; the earlier ones expire after the overlap. Returns when they expire, or null if the app '
-  'doesn''t exist.';
+  'Gives an app a new secret. The earlier secrets expire after the overlap. Returns the time when they expire, or null'
+  ' if the app doesn''t exist.';
 
 create or replace function private.set_app_enabled(app_name text, enabled boolean, reason text, actor uuid default null)
   returns boolean
@@ -248,4 +249,4 @@ as $$
   values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
 $$;
 comment on function private.record_app_change(private.apps, text, text, uuid) is
-  'Adds one line to the audit log about an app. Without an actor, the command line made the change.';
+  'Adds an entry about an app to the audit log. If actor is null, the change was made from the command line.';

@@ -1,4 +1,4 @@
--- Accounts in the console. Only our server calls these, for an infrastructure admin.
+-- Functions for the console's pages about accounts. Only our server calls them, on behalf of an infrastructure admin.
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_accounts(term text, page_size integer default 50) returns jsonb
@@ -21,8 +21,8 @@ begin
 end
 $$;
 comment on function private.search_accounts(text, integer) is
-  'Returns the accounts with the given id or full email or, if there is none, those whose email or name contains the '
-  'text: [private.describe_account].';
+  'Returns the accounts with the given id or full email. If there are none, returns the accounts with the text in '
+  'their email or name. The result is [private.describe_account].';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_accounts(before jsonb default null, page_size integer default 50) returns jsonb
@@ -51,8 +51,8 @@ begin
 end
 $$;
 comment on function private.list_accounts(jsonb, integer) is
-  'Returns a page of all accounts, newest first, including deleted ones: [private.describe_account]. before is { createdAt, id } '
-  'of the last one on the previous page.';
+  'Returns a page of all accounts, newest first, including deleted ones, as [private.describe_account]. before is { '
+  'createdAt, id } of the last account on the previous page.';
 
 create or replace function private.describe_account(account auth.users) returns jsonb
   language sql
@@ -101,15 +101,16 @@ as $$
     and a.deleted_at is null
 $$;
 comment on function private.find_accounts_exactly(text) is
-  'Returns the accounts with the given id or full email, through their indexes. There may be several for an email, '
-  'since single sign-on creates separate accounts.';
+  'Returns the accounts with the given id or full email, found by index. Several accounts may have the same email, '
+  'because single sign-on creates separate accounts.';
 
 create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
   language plpgsql
   stable
   security invoker
   set search_path = ''
-  -- The best index depends on the term: the index of emails for many matches, the trigram index for few.
+  -- The best index depends on the term. If many accounts match, it is the index of emails; if few match, the trigram
+  -- index.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -125,8 +126,8 @@ begin
 end
 $$;
 comment on function private.find_accounts_matching(text, integer) is
-  'Returns accounts whose email or name contains a text, by email. One or two characters have no trigram, so a search '
-  'for a rare character reads all rows.';
+  'Returns the accounts with a text in their email or name, sorted by email. A term of one or two characters has no '
+  'trigram, so a search for a rare character reads all rows.';
 
 create or replace function private.containing(term text) returns text
   language sql
@@ -136,7 +137,8 @@ create or replace function private.containing(term text) returns text
 as $$
   select '%' || regexp_replace(lower(term), '([%_\\])', '\\\1', 'g') || '%'
 $$;
-comment on function private.containing(text) is 'Returns a pattern for like: lower-case text that contains a term, with its special characters escaped.';
+comment on function private.containing(text) is 'Returns a pattern for `like` that matches lower-case text containing the term. Escapes special characters in the '
+  'term.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
@@ -187,9 +189,10 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 comment on function private.account_overview(uuid) is
-  'Returns an account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, '
-  'lastSignInAt, bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 '
-  'refreshed last), sessionCount (to 1,001) }; null if there is none. Contains no secret.';
+  'Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
+  'bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount }; null if the account doesn''t exist. '
+  'methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and '
+  'sessionCount counts up to 1,001. Contains no secret.';
 
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
@@ -226,10 +229,10 @@ begin
 end
 $$;
 comment on function private.sign_account_out(jsonb) is
-  'Signs an account out of every device and app and notifies its owner: { actor, subject, reason, requestId, ip } → {}'
-  ' or { refused: forbidden | not_found | oneself }. Idempotent.';
+  'Signs an account out of every device and app and notifies the account''s owner. Takes { actor, subject, reason, '
+  'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself }. Idempotent.';
 
--- Definer: the admins' email addresses are in Supabase Auth's tables.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
   returns jsonb
   language plpgsql
@@ -280,6 +283,6 @@ begin
 end
 $$;
 comment on function private.account_timeline(uuid, jsonb, integer) is
-  'Returns what an account''s owner did and what admins did to it, newest first: [{ id, source: event | audit, kind, '
-  'method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the last one on the'
-  ' previous page.';
+  'Returns a page of what an account''s owner did and what admins did to the account, newest first: [{ id, source: '
+  'event | audit, kind, method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } '
+  'of the last entry on the previous page.';

@@ -1,4 +1,4 @@
--- Networks blocked after too many failed attempts.
+-- Lists and lifts address blocks, which affect networks with too many failed attempts.
 
 -- Definer: sessions and admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_address_blocks(
@@ -32,8 +32,9 @@ begin
 end
 $$;
 comment on function private.list_address_blocks(inet, uuid, integer) is
-  'Returns address blocks as private.describe_address_block: those of an address''s network in the last 30 days, or the active '
-  'ones of an account''s recent addresses, or all active ones.';
+  'Returns address blocks in the format of private.describe_address_block. For an address, returns all blocks of its '
+  'network in the last 30 days. For an account, returns the active blocks of its recent networks. Otherwise returns '
+  'all active blocks.';
 
 create or replace function private.recent_networks(subject_id uuid) returns cidr[]
   language sql
@@ -70,7 +71,7 @@ create or replace function private.read_address_block(block_id uuid) returns jso
 as $$
   select private.describe_address_block(b) from private.address_blocks b where b.id = block_id
 $$;
-comment on function private.read_address_block(uuid) is 'Returns a block as private.describe_address_block; null if there is none.';
+comment on function private.read_address_block(uuid) is 'Returns a block in the format of private.describe_address_block; null if the block doesn''t exist.';
 
 create or replace function private.describe_address_block(block private.address_blocks) returns jsonb
   language sql
@@ -133,5 +134,6 @@ begin
 end
 $$;
 comment on function private.lift_address_block(jsonb) is
-  'Lifts a block: { actor, block, reason, requestId, ip } → {} or { refused: forbidden | not_found | conflict (already lifted, with '
-  'last) | expired }. Rate limits still apply, and a lifted block does not lengthen the next one.';
+  'Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | '
+  'not_found | conflict | expired }. A conflict means that the block was already lifted, and also returns last. Rate '
+  'limits still apply, and a lifted block does not lengthen the next one.';

@@ -1,4 +1,4 @@
--- Infrastructure admins, changed only by the operator's command line.
+-- Lists, adds and removes infrastructure admins. Only the operator's command line can do this.
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.set_infrastructure_admin(account_email text, admin boolean, reason text) returns text
@@ -34,8 +34,9 @@ begin
 end
 $$;
 comment on function private.set_infrastructure_admin(text, boolean, text) is
-  'Grants or withdraws access to the console: changed, unchanged or no_account. For the command line only: no page '
-  'calls it, so admins can''t create other admins. Each change is logged in the audit log without an actor.';
+  'Grants or withdraws access to the console. Returns changed, unchanged or no_account. Only the operator''s command '
+  'line calls this function, so admins cannot create other admins. Writes each change to the audit log without an '
+  'actor.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_infrastructure_admins() returns jsonb
@@ -54,5 +55,5 @@ as $$
   join auth.users u on u.id = a.user_id
 $$;
 comment on function private.list_infrastructure_admins() is
-  'Lists all infrastructure admins: [{ email, reason, createdAt, hasAuthenticator }]. The console requires an '
-  'authenticator.';
+  'Returns all infrastructure admins: [{ email, reason, createdAt, hasAuthenticator }]. An admin without an '
+  'authenticator cannot use the console.';

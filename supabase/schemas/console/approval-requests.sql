@@ -1,6 +1,6 @@
--- Requests for approval to create keys, and the decisions.
+-- Lists and answers requests for approval to create gateway keys.
 
--- Definer: see private.set_key_approval.
+-- Definer: answering a request writes ai.key_approval_requests and reads email addresses in Supabase Auth's tables.
 create or replace function private.decline_key_approval(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -31,8 +31,9 @@ begin
 end
 $$;
 comment on function private.decline_key_approval(jsonb) is
-  'Declines a workspace''s open request: { actor, workspace, requestedAt, reason, email, requestId, ip } → {} or { refused: forbidden | '
-  'not_found | oneself | request_gone }. The workspace''s members see the reason.';
+  'Declines a workspace''s open request. The change is { actor, workspace, requestedAt, reason, email, requestId, ip '
+  '}. The workspace''s members see the reason. Returns {} or { refused: forbidden | not_found | oneself (the actor''s '
+  'personal workspace) | request_gone }.';
 
 create or replace function private.lock_open_request(change jsonb, workspace uuid) returns boolean
   language plpgsql
@@ -49,7 +50,8 @@ begin
 end
 $$;
 comment on function private.lock_open_request(jsonb, uuid) is
-  'Locks the request that the admin saw, identified by its time. Returns false if it is no longer open.';
+  'Locks the workspace''s open request that the admin saw, which requestedAt identifies. Returns false if that request'
+  ' is no longer open.';
 
 create or replace function private.answer_approval_request(change jsonb, workspace uuid) returns ai.key_approval_requests
   language plpgsql
@@ -80,8 +82,8 @@ begin
 end
 $$;
 comment on function private.answer_approval_request(jsonb, uuid) is
-  'Closes a workspace''s open request and queues an email to its owners and the requester. Does nothing if there is '
-  'none.';
+  'Closes a workspace''s open request and queues an email to the workspace''s owners and to the requester. Does '
+  'nothing if the workspace has no open request.';
 
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_approval_requests(after jsonb default null, page_size integer default 50) returns jsonb
@@ -89,7 +91,7 @@ create or replace function private.list_approval_requests(after jsonb default nu
   stable
   security definer
   set search_path = ''
-  -- A generic plan would read all open requests.
+  -- A generic plan would read all open requests for each page.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -124,8 +126,8 @@ begin
 end
 $$;
 comment on function private.list_approval_requests(jsonb, integer) is
-  'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy, note }]. '
-  'after is { createdAt, id } of the last one on the previous page.';
+  'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, '
+  'requestedBy, note }]. The argument after is { createdAt, id } of the last request on the previous page.';
 
 create or replace function private.count_approval_requests(most integer default 1001) returns integer
   language sql
@@ -142,4 +144,4 @@ as $$
     limit most
   ) o
 $$;
-comment on function private.count_approval_requests(integer) is 'Counts open requests, up to a maximum.';
+comment on function private.count_approval_requests(integer) is 'Counts open requests, but stops at a maximum.';

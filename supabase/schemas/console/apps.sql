@@ -1,4 +1,4 @@
--- Changes the registry of apps from the console. Every change names the version that the admin saw.
+-- Changes registered apps from the console.
 
 create or replace function private.add_app(change jsonb) returns jsonb
   language plpgsql
@@ -38,8 +38,9 @@ begin
 end
 $$;
 comment on function private.add_app(jsonb) is
-  'Registers an app with its first secret: { actor, name, displayName, kind, origins, scopes, logoutUrl, secretHash as '
-  'text of a bytea, reason, requestId, ip } → {} or { refused: forbidden | taken (name or origin) | invalid }.';
+  'Registers an app with its first secret. The change is { actor, name, displayName, kind, origins, scopes, logoutUrl,'
+  ' secretHash (the text of a bytea), reason, requestId, ip }. Returns {} or { refused: forbidden | taken (the name or'
+  ' an origin) | invalid }.';
 
 create or replace function private.change_app(change jsonb) returns jsonb
   language plpgsql
@@ -131,11 +132,11 @@ begin
 end
 $$;
 comment on function private.change_app(jsonb) is
-  'Changes an app: { actor, name, version (as in private.read_app), step, reason, requestId, ip } and for edit '
-  'displayName, scopes, origins, logoutUrl; for link and unlink workspace; for rotate secretHash as text of a bytea '
-  'and overlapSeconds; enable and disable need nothing more. An OpenID client can only be enabled, disabled and given '
-  'a new secret. → {} or { refused: forbidden | not_found | conflict (with last) | taken (an origin) | invalid | '
-  'no_workspace }.';
+  'Changes an app. The change is { actor, name, version (from private.read_app), step, reason, requestId, ip }. The '
+  'step edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has '
+  'secretHash (the text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client '
+  'allows only enable, disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (with last) | '
+  'taken (an origin) | invalid | no_workspace }.';
 
 create or replace function private.read_app(app_name text, after text[] default null, page_size integer default 50)
   returns jsonb
@@ -155,8 +156,8 @@ as $$
   where a.name = app_name and a.kind <> 'openid'
 $$;
 comment on function private.read_app(text, text[], integer) is
-  'Returns an app as private.describe_app does, with a page of its workspaces (private.linked_workspaces) and its '
-  'version: its last line in the audit log.';
+  'Returns private.describe_app of an app with a page of its workspaces (private.linked_workspaces) and its version. '
+  'The version is the id of the app''s last line in the audit log.';
 
 create or replace function private.describe_app(app_id uuid) returns jsonb
   language sql
@@ -191,4 +192,5 @@ as $$
   where a.id = describe_app.app_id
 $$;
 comment on function private.describe_app(uuid) is
-  'Returns an app for display, without secret hashes; secrets are those that still work, workspaces the first 50.';
+  'Returns an app for display, without secret hashes. secrets has only the secrets that still work, and workspaces has'
+  ' the first 50.';

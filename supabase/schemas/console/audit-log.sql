@@ -1,6 +1,6 @@
 -- Writes and reads the console's audit log.
 
--- Definer: the admins' email addresses are in Supabase Auth's tables.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_audit_log(
   reader jsonb,
   filters jsonb,
@@ -11,7 +11,7 @@ create or replace function private.search_audit_log(
   stable
   security definer
   set search_path = ''
-  -- A generic plan would read the whole log.
+  -- A generic plan would read the whole log for each page.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -57,9 +57,10 @@ begin
 end
 $$;
 comment on function private.search_audit_log(jsonb, jsonb, jsonb, integer) is
-  'Returns a page of the audit log, newest first; null if the reader, a token''s verified claims, may no longer read '
-  'it. filters: action (its prefix), actor and target (parts of an email or name; for a target also the id of a user),'
-  ' from and to (exclusive). before is { createdAt, id } of the last line on the previous page.';
+  'Returns a page of the audit log, newest first. The reader is a token''s verified claims; returns null if the reader'
+  ' may no longer read the log. The filters are action (a prefix of the action), actor (part of an email address), '
+  'target (part of an email address or name, or a user''s id), from and to (exclusive). The argument before is { '
+  'createdAt, id } of the last line on the previous page.';
 
 create or replace function private.can_read_console(claims jsonb) returns boolean
   language sql
@@ -75,9 +76,9 @@ as $$
   )
 $$;
 comment on function private.can_read_console(jsonb) is
-  'Returns whether the session of verified claims still belongs to an infrastructure admin and has proved a second '
-  'factor. Does not check how recently; that is checked where a change begins. Not granted to any role, because it '
-  'trusts the claims it is given.';
+  'Returns whether a session still belongs to an infrastructure admin and has passed a second factor. Takes the '
+  'session''s verified claims. Does not check how long ago the second factor was passed, because each change checks '
+  'that before it begins. Not granted to any role, because it trusts the claims.';
 
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.last_admin_action(of_target text) returns jsonb
@@ -96,7 +97,8 @@ as $$
   limit 1
 $$;
 comment on function private.last_admin_action(text) is
-  'Returns who last changed a target, and when: { actorEmail, at }. For a caller that lost a race to them.';
+  'Returns the last admin who changed a target, and the time of the change: { actorEmail, at }. If a change is refused'
+  ' as a conflict, the result names the admin who made the earlier change.';
 
 create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
   language sql
@@ -111,5 +113,5 @@ as $$
   )
 $$;
 comment on function private.record_admin_action(jsonb, jsonb) is
-  'Adds one line to the audit log: change { actor, reason, requestId, ip }, act { action, targetUserId, target, '
-  'before, after }. Runs in the transaction of the change it records.';
+  'Adds one line to the audit log in the transaction of the change. The argument change has actor, reason, requestId '
+  'and ip; act has action, targetUserId, target, before and after.';

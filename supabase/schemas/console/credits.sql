@@ -1,6 +1,6 @@
--- Credits in the console: balances of workspaces and members, grants and withdrawals.
+-- Shows credit accounts of workspaces and members in the console, and grants and withdraws credits.
 
--- Definer: the service role cannot read the identity backend's email addresses.
+-- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_credit_account(
   payer text, owner_id uuid, before_id bigint default null, page_size integer default 50
 ) returns jsonb
@@ -8,7 +8,7 @@ create or replace function private.read_credit_account(
   stable
   security definer
   set search_path = ''
-  -- A generic plan would read the whole ledger.
+  -- A generic plan would read the whole ledger for each page.
   set plan_cache_mode = force_custom_plan
 as $$
   select jsonb_build_object(
@@ -67,9 +67,9 @@ as $$
   ) o
 $$;
 comment on function private.read_credit_account(text, uuid, bigint, integer) is
-  'Returns the credit account of a workspace or member and a page of its ledger, newest first: { payer, id, name, '
-  'personalUserId, plan, account, entries }; null for an unknown owner. plan is null if no plan charges the account now, '
-  'account if it is not open yet.';
+  'Returns the credit account of a workspace or member with a page of its ledger, newest first: { payer, id, name, '
+  'personalUserId, plan, account, entries }. Returns null for an unknown owner. plan is null if no plan currently '
+  'charges the account, and account is null if it is not open yet.';
 
 -- Definer: the service role cannot change balances.
 create or replace function private.change_credits(change jsonb) returns jsonb
@@ -134,7 +134,8 @@ begin
 end
 $$;
 comment on function private.change_credits(jsonb) is
-  'Grants credits to a workspace or member, or withdraws them: { actor, payer, ownerId, step: grant | withdraw, amount, '
-  'reference, description (shown to members in the ledger), reason, requestId, ip } → {}, { repeated: true } if the '
-  'reference was already used for this amount, or { refused: forbidden | invalid | not_found | oneself | reference_used (for another '
-  'amount) | insufficient (less is available) }. A grant opens a missing account with the plan''s initial credits first.';
+  'Grants credits to a workspace or member, or withdraws credits. A grant first opens a missing account with the '
+  'plan''s initial credits. The change is { actor, payer, ownerId, step: grant | withdraw, amount, reference, '
+  'description (shown to members in the ledger), reason, requestId, ip }. Returns {}, { repeated: true } if the '
+  'reference was already used for this amount, or { refused: forbidden | invalid | not_found | oneself | '
+  'reference_used (for another amount) | insufficient (less is available) }.';

@@ -6,7 +6,8 @@ create or replace function private.search_workspaces(term text, page_size intege
   stable
   security definer
   set search_path = ''
-  -- The best index depends on the term: the index of names for many matches, the trigram index for few.
+  -- The best index depends on the term. A term with many matches needs the index of names, and a term with few matches
+  -- needs the trigram index.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -76,11 +77,12 @@ begin
 end
 $$;
 comment on function private.search_workspaces(text, integer) is
-  'Returns workspaces by id, or by a member''s full email or id; if there is none, by part of the name. For an empty '
-  'text, returns those that may create keys: [{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt,'
-  ' approvedBy, request: the open request, { requestedAt, requestedBy, note }, or null }].';
+  'Finds workspaces by id, or by a member''s full email address or id. If nothing matches, finds them by part of the '
+  'name. An empty term finds the workspaces that may create keys. Returns [{ id, name, plan, personalUserId, owners, '
+  'members, liveKeys, approvedAt, approvedBy, request }]. request is the open request, { requestedAt, requestedBy, '
+  'note }, or null.';
 
--- Definer: answering a request writes ai.key_approval_requests, and reads Supabase Auth's email addresses.
+-- Definer: answering a request writes ai.key_approval_requests and reads email addresses in Supabase Auth's tables.
 create or replace function private.set_key_approval(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -127,10 +129,11 @@ begin
 end
 $$;
 comment on function private.set_key_approval(jsonb) is
-  'Approves a workspace''s keys, or withdraws the approval: { actor, workspace, approved, reason, requestedAt, email, requestId, ip } → {} '
-  'or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | conflict (no change, with last) | '
-  'request_gone (requestedAt is not of an open request) }. Approving closes an open request and sends email { subject, text }. '
-  'Existing keys keep working.';
+  'Allows a workspace to create keys, or withdraws the approval. The change is { actor, workspace, approved, reason, '
+  'requestedAt, email: { subject, text }, requestId, ip }. An approval also closes an open request and sends the '
+  'email. Existing keys keep working after a withdrawal. Returns {} or { refused: forbidden | not_found | oneself (the'
+  ' actor''s personal workspace) | conflict (nothing to change, with last) | request_gone (no open request has this '
+  'requestedAt) }.';
 
 create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
   language sql
@@ -141,7 +144,7 @@ as $$
   -- Locked until commit, so that the second of two concurrent decisions sees the first.
   select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
 $$;
-comment on function private.lock_approvable_workspace(jsonb) is 'Locks and returns the workspace of a change, or null.';
+comment on function private.lock_approvable_workspace(jsonb) is 'Locks the workspace that a change names, and returns it. Returns null if there is none.';
 
 create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
   language sql
@@ -157,4 +160,4 @@ as $$
   end
 $$;
 comment on function private.approval_refusal(jsonb, public.workspaces) is
-  'Returns why an admin must not decide on a workspace''s approval; null if they may.';
+  'Returns why an admin must not approve or decline a workspace''s keys. Returns null if the admin may.';

@@ -1,4 +1,4 @@
--- Grants of models to plans and to single workspaces, changed from the console.
+-- Grants models to plans and to single workspaces from the console.
 
 create or replace function private.granted_workspaces(model text, most integer default 100)
   returns table (id uuid, name text)
@@ -15,7 +15,8 @@ as $$
   limit most
 $$;
 comment on function private.granted_workspaces(text, integer) is
-  'Returns the first workspaces, by name, that have a grant of their own for a model.';
+  'Returns the workspaces that were granted a model separately from their plan. They are sorted by name, and most '
+  'limits their number.';
 
 create or replace function private.set_model_grant(change jsonb) returns jsonb
   language plpgsql
@@ -65,6 +66,6 @@ begin
 end
 $$;
 comment on function private.set_model_grant(jsonb) is
-  'Grants a model to a plan or to one workspace, or withdraws the grant: { actor, model, plan or workspace, granted, reason, '
-  'requestId, ip } → {} or { refused: forbidden | not_found | no_grantee | oneself (the actor''s personal workspace) | conflict '
-  '(no change, with last) }.';
+  'Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or '
+  'workspace, granted, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | no_grantee | oneself '
+  '(the actor''s personal workspace) | conflict (nothing to change, with last) }.';

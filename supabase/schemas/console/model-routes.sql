@@ -86,8 +86,9 @@ begin
 end
 $$;
 comment on function private.change_model_route(jsonb) is
-  'Adds, edits, moves or removes a route; the others keep their order, and positions count from 1: { actor, model, '
-  'version (private.model_version), place (its current position, null to add one), route: { position, providerId, '
-  'providerModel, enabled, trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds,'
-  ' totalSeconds } or null to remove it, reason, requestId, ip } → {} or { refused: forbidden | not_found | '
-  'route_taken | invalid | conflict (with last) }. The provider''s prices stay.';
+  'Adds, edits, moves or removes a route. The other routes keep their order. Positions count from 1. The change is { '
+  'actor, model, version (private.model_version), place (the route''s current position, or null to add a route), '
+  'route, reason, requestId, ip }. route is null to remove the route, otherwise { position, providerId, providerModel,'
+  ' enabled, trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds '
+  '}. Does not change the provider''s prices. Returns {} or { refused: forbidden | not_found | route_taken | invalid |'
+  ' conflict (with last) }.';

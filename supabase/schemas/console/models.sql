@@ -1,4 +1,5 @@
--- The model catalogue in the console. A model's id and kind never change, and a model that may have been called is never deleted.
+-- Lists and changes the model catalogue in the console. A model's id and kind never change, and only a model that was
+-- never enabled can be deleted.
 
 create or replace function private.list_catalogue_models(
   term text default '', only_id text default null, after text[] default null, page_size integer default null
@@ -53,9 +54,10 @@ as $$
   ) m
 $$;
 comment on function private.list_catalogue_models(text, text, text[], integer) is
-  'Returns a page of the models whose id or name contains a term, or one model, with its providers, in the order in '
-  'which they are tried, and its prices: the current ones for a page, all for one model. Amounts are text, so that no '
-  'digit is lost. after: sortsAs of the last one on the previous page; without page_size, all models.';
+  'Returns a page of the models that have the term in their id or name, or only one model by its id. Each model has '
+  'its providers, in the order in which calls try them, and its prices. A page has only the current prices, and a '
+  'single model has all of its prices. Amounts are text, so no digit is lost. The argument after is sortsAs of the '
+  'last model on the previous page. Without page_size, returns all models.';
 
 create or replace function private.read_model(model text) returns jsonb
   language sql
@@ -109,9 +111,10 @@ as $$
   where m.id = model
 $$;
 comment on function private.read_model(text) is
-  'Returns a model as private.list_catalogue_models does, with its version (private.model_version), settings, routes '
-  'in order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 '
-  'workspaces with a grant of their own.';
+  'Returns private.list_catalogue_models of one model with its version (private.model_version), settings, routes in '
+  'order, plans and workspaces. plans has all plans, whether each is granted the model, and the number of its '
+  'workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model separately '
+  'from their plan.';
 
 create or replace function private.model_version(model text) returns text
   language sql
@@ -126,7 +129,8 @@ as $$
   where m.id = model
 $$;
 comment on function private.model_version(text) is
-  'Returns a digest of a model''s settings and routes. A change names the version that the admin saw.';
+  'Returns a digest of a model''s settings and routes. A request to change the model names the version that the admin '
+  'saw, so a concurrent change is detected.';
 
 create or replace function private.was_never_enabled(model ai.models) returns boolean
   language sql
@@ -141,7 +145,7 @@ as $$
   where l.target = 'model ' || model.id
 $$;
 comment on function private.was_never_enabled(ai.models) is
-  'Returns whether a model was added in the console and never enabled, so that no run used it.';
+  'Returns whether a model was added in the console and never enabled. Such a model was never used by a run.';
 
 create or replace function private.save_model(change jsonb) returns jsonb
   language plpgsql
@@ -225,10 +229,11 @@ begin
 end
 $$;
 comment on function private.save_model(jsonb) is
-  'Edits a model, or adds a disabled one if version is null: { actor, model, version (private.model_version), '
-  'displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId, ip }, to add also kind,'
-  ' to edit also isDefault and defaultOfKind (the id of the default that it replaces, or null) → {} or { refused: '
-  'forbidden | not_found | id_taken | invalid | default_changed | conflict (with last) }.';
+  'Edits a model, or adds a disabled model if version is null. The change is { actor, model, version '
+  '(private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, '
+  'requestId, ip }. A new model also has kind. An edit also has isDefault and defaultOfKind, the id of the default '
+  'model that it replaces, or null. Returns {} or { refused: forbidden | not_found | id_taken | invalid | '
+  'default_changed | conflict (with last) }.';
 
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
   language plpgsql
@@ -261,8 +266,9 @@ begin
 end
 $$;
 comment on function private.set_model_enabled(jsonb) is
-  'Opens a model to callers whose plans grant it, or closes it to all: { actor, model, enabled, reason, requestId, ip '
-  '} → {} or { refused: forbidden | not_found | conflict (no change, with last) }.';
+  'Enables a model for callers with a plan that grants it, or disables it for all callers. The change is { actor, '
+  'model, enabled, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict (nothing to '
+  'change, with last) }.';
 
 create or replace function private.delete_model(change jsonb) returns jsonb
   language plpgsql
@@ -295,5 +301,5 @@ begin
 end
 $$;
 comment on function private.delete_model(jsonb) is
-  'Deletes a model that was never enabled, with its routes, prices and grants: { actor, model, version, reason, requestId, ip } '
-  '→ {} or { refused: forbidden | not_found | used | conflict (with last) }.';
+  'Deletes a model that was never enabled, with its routes, prices and grants. The change is { actor, model, version, '
+  'reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | used | conflict (with last) }.';

@@ -1,4 +1,4 @@
--- Plans in the console, and the assignment of plans to workspaces.
+-- Lists and changes plans in the console, and moves workspaces to other plans.
 
 create or replace function private.list_plans(only_id text default null) returns jsonb
   language sql
@@ -25,7 +25,8 @@ as $$
   where only_id is null or p.id = only_id
 $$;
 comment on function private.list_plans(text) is
-  'Returns plans with their numbers of workspaces and granted models. Amounts are text. version changes with the plan.';
+  'Returns plans, each with the number of its workspaces and of its granted models. Amounts are text. Every change of '
+  'a plan changes its version.';
 
 create or replace function private.save_plan(change jsonb) returns jsonb
   language plpgsql
@@ -78,9 +79,10 @@ begin
 end
 $$;
 comment on function private.save_plan(jsonb) is
-  'Adds a plan or edits one: { actor, plan, seen (the version seen; null adds), name, payer, markup, initialCredits, lowCredits, '
-  'requestsPerMinute, tokensPerMinute, reason, requestId, ip } → {} or { refused: forbidden | not_found | taken | payer_fixed '
-  '(accounts pay for it) | conflict (with last) }. Runs keep the markup that they began with.';
+  'Adds or edits a plan. The change is { actor, plan, seen (the version that the admin saw, or null to add a plan), '
+  'name, payer, markup, initialCredits, lowCredits, requestsPerMinute, tokensPerMinute, reason, requestId, ip }. Runs '
+  'in progress keep the markup with which they began. Returns {} or { refused: forbidden | not_found | taken | '
+  'payer_fixed (a credit account already pays for the plan) | conflict (with last) }.';
 
 create or replace function ai.plan_has_payers(plan ai.plans) returns boolean
   language sql
@@ -104,9 +106,9 @@ as $$
     )
   end
 $$;
-comment on function ai.plan_has_payers(ai.plans) is 'Returns whether a credit account pays for a plan, so that its payer cannot change.';
+comment on function ai.plan_has_payers(ai.plans) is 'Returns whether a credit account pays for a plan. If so, the plan''s payer cannot change.';
 
--- Definer: the service role cannot read the identity backend's email addresses.
+-- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_console_workspace(workspace uuid) returns jsonb
   language sql
   stable
@@ -149,7 +151,8 @@ as $$
   where w.id = workspace and w.deleted_at is null
 $$;
 comment on function private.read_console_workspace(uuid) is
-  'Returns a workspace as the console shows it: name, plan, owners, members, balance, keys and their approval; null if unknown.';
+  'Returns a workspace for the console, with its name, plan, owners, members, balance, keys and key approval. Returns '
+  'null for an unknown workspace.';
 
 create or replace function private.move_workspace(change jsonb) returns jsonb
   language plpgsql
@@ -195,6 +198,7 @@ begin
 end
 $$;
 comment on function private.move_workspace(jsonb) is
-  'Moves a workspace to another plan: { actor, workspace, seen (its plan as seen), plan, reason, requestId, ip } → {} or { refused: '
-  'forbidden | not_found | oneself (the actor''s personal workspace) | no_plan (unknown, or its own) | conflict (with last) }. '
-  'Balances stay with their owners. Calls in progress keep the account that they began with.';
+  'Moves a workspace to another plan. Each credit account keeps its balance, and calls in progress are charged to the '
+  'account with which they began. The change is { actor, workspace, seen (the plan that the admin saw), plan, reason, '
+  'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | '
+  'no_plan (the plan is unknown, or is already the workspace''s plan) | conflict (with last) }.';

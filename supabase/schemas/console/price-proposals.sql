@@ -1,4 +1,4 @@
--- Prices that an admin chose from price files, added in one transaction.
+-- Adds the prices that an admin chose from price files, in one transaction.
 
 create or replace function private.add_proposed_prices(change jsonb) returns jsonb
   language plpgsql
@@ -58,6 +58,7 @@ exception
 end
 $$;
 comment on function private.add_proposed_prices(jsonb) is
-  'Adds prices by the rule of private.add_model_price, all or none: { actor, from, prices: [{ model, providerId, serviceTier, '
-  'minInputTokens, latest, inputUsd, … }], reason, requestId, ip } → {} or { refused: too_many (1 to 500) | scheduled (a later '
-  'price of the same row) | as private.add_model_price, model }.';
+  'Adds all of the given prices with private.add_model_price, or none of them. The change is { actor, from, prices: [{'
+  ' model, providerId, serviceTier, minInputTokens, latest, inputUsd, … }], reason, requestId, ip }. Returns {} or { '
+  'refused, model }. refused is too_many (there must be 1 to 500 prices), scheduled (a later price already exists for '
+  'the same model, provider, service tier and input size) or a refusal of private.add_model_price.';

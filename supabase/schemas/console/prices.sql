@@ -1,4 +1,5 @@
--- The price book in the console. A price is never edited; one that has not begun can be cancelled.
+-- Shows and changes the price book in the console. A price is never edited. A price that has not begun can be
+-- cancelled.
 
 create or replace function private.describe_price(price ai.model_prices) returns jsonb
   language sql
@@ -26,7 +27,7 @@ as $$
   )
 $$;
 comment on function private.describe_price(ai.model_prices) is
-  'Returns a price for the console. Amounts are text, so that no digit is lost.';
+  'Returns a price for the console. Amounts are text, so no digit is lost.';
 
 create or replace function private.latest_price(model text, provider text, tier integer) returns text
   language sql
@@ -39,8 +40,9 @@ as $$
   where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
 $$;
 comment on function private.latest_price(text, text, integer) is
-  'Returns the id of a model''s newest price at a provider for inputs from a number of tokens, in any service tier, or null. '
-  'A new price names the newest one that the admin saw.';
+  'Returns the id of the newest price, in any service tier, that a provider charges for a model once the input reaches'
+  ' a number of tokens; null if there is none. A request to add a price names the newest price that the admin saw, so '
+  'a concurrent change is detected.';
 
 create or replace function private.list_route_prices() returns jsonb
   language sql
@@ -73,9 +75,9 @@ as $$
   join ai.models m on m.id = r.model_id
 $$;
 comment on function private.list_route_prices() is
-  'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices: '
-  '[private.describe_price and latest (private.latest_price)] }]. Each service tier and input size has one price: the '
-  'current one, or else the next, or else the last.';
+  'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. '
+  'Each price is private.describe_price with latest (private.latest_price). For each service tier and input size, '
+  'prices has only the current price. Without a current price, it has the next one, and otherwise the last one.';
 
 create or replace function private.add_model_price(change jsonb) returns jsonb
   language plpgsql
@@ -155,10 +157,12 @@ begin
 end
 $$;
 comment on function private.add_model_price(jsonb) is
-  'Adds a price that begins at a time, by default now. It ends the previous price, and ends when the next begins: { actor, model, '
-  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), seen (how many), from, inputUsd, cachedInputUsd, '
-  'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
-  'no_route | past | taken | conflict (with last) }.';
+  'Adds a price, which begins immediately unless from has a later time. The new price ends the previous price, and '
+  'ends when the next price begins. The change is { actor, model, providerId, serviceTier, minInputTokens, latest (id '
+  'of the newest price that the admin saw, or null), seen (number of prices that the admin saw), from, inputUsd, '
+  'cachedInputUsd, cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, '
+  'requestFeeUsd, reason, requestId, ip }. Returns { from, until } or { refused: forbidden | not_found | no_route | '
+  'past | taken | conflict (with last) }.';
 
 create or replace function private.cancel_model_price(change jsonb) returns jsonb
   language plpgsql
@@ -204,6 +208,7 @@ begin
 end
 $$;
 comment on function private.cancel_model_price(jsonb) is
-  'Cancels a price up to a minute before it begins. The previous price stays in force until the next begins: { actor, model, price, '
-  'previous (id of the price before it as seen, or null), until (its end as seen), reason, requestId, ip } → {} or { refused: '
-  'forbidden | not_found | started | conflict (with last) }.';
+  'Cancels a price that begins in more than a minute. The previous price then stays in force until the next price '
+  'begins. The change is { actor, model, price, previous (id of the previous price that the admin saw, or null), until'
+  ' (the end of the price that the admin saw), reason, requestId, ip }. Returns {} or { refused: forbidden | not_found'
+  ' | started | conflict (with last) }.';

@@ -1,6 +1,6 @@
--- Providers' calls, failures and charges in all workspaces.
+-- Lists the calls, failures and costs of providers in all workspaces.
 
--- Definer: functions about runs are not granted to the service role.
+-- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
   language sql
   stable
@@ -48,8 +48,9 @@ as $$
   where p.id is not null
 $$;
 comment on function private.list_provider_health() is
-  'Returns each provider with enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), lastAnswerAt, failedLastHour '
-  '(attempts), failures: of the last 24 hours by class, [{ failure, failed, lastAt }], latest class first }].';
+  'Returns the providers that have enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), '
+  'lastAnswerAt, failedLastHour (attempts), failures }]. failures has one row for each class of failure in the last 24'
+  ' hours, latest first: [{ failure, failed, lastAt }].';
 
 create or replace function private.list_skipped_routes(most integer default 50) returns jsonb
   language sql
@@ -79,11 +80,11 @@ as $$
   ) s
 $$;
 comment on function private.list_skipped_routes(integer) is
-  'Returns routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, '
-  'displayName, provider, providerModel, skipped (how often), lastAt }]. Cooldowns themselves exist only in the '
-  'functions'' memory.';
+  'Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,'
+  ' provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the '
+  'gateway''s functions holds the cooldowns.';
 
--- Definer: see private.list_provider_health.
+-- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
   language sql
   stable
@@ -103,6 +104,5 @@ as $$
   from ai.platform_usage(first_day, last_day) t
 $$;
 comment on function private.list_provider_usage(date, date) is
-  'Returns what providers served in all workspaces between two UTC days, inclusive, by provider and billing account, '
-  'highest cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd '
-  '}].';
+  'Returns the usage of each provider and billing account in all workspaces between two UTC days, inclusive, highest '
+  'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';

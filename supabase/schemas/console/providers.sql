@@ -1,4 +1,4 @@
--- The console's view of the routes of models.
+-- Lists the routes of models and their failures for the console.
 
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb
@@ -55,9 +55,9 @@ as $$
   ) m
 $$;
 comment on function private.list_provider_routes(text[], integer) is
-  'Returns a page of the enabled models with their routes in order: whether they have the price that calls need '
-  '(ai.open_prices), and what failed in the last seven days. after: sortsAs of the last one on the previous page; '
-  'without page_size, all of them.';
+  'Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that'
+  ' calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven '
+  'days. The argument after is sortsAs of the last model on the previous page. Without page_size, returns all models.';
 
 create or replace function private.list_failing_models(most integer default 20) returns jsonb
   language sql
@@ -79,4 +79,5 @@ as $$
   ) f
 $$;
 comment on function private.list_failing_models(integer) is
-  'Returns the enabled models with the most failed requests at their routes in the last hour: [{ displayName, failed }].';
+  'Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed '
+  '}].';

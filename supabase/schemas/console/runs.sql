@@ -1,4 +1,4 @@
--- Finds any workspace's run from the console, with everything in its row. Runs contain no prompts or answers.
+-- Finds runs of any workspace for the console. Runs contain no prompts or answers.
 
 create or replace function private.find_runs(term text) returns jsonb
   language sql
@@ -28,9 +28,9 @@ as $$
   left join public.workspaces w on w.id = r.workspace_id
 $$;
 comment on function private.find_runs(text) is
-  'Returns the run with an id, and the newest 20 runs of the last 31 days with a request id.';
+  'Returns the run with the given id, and the newest 20 runs of the last 31 days with the given request id.';
 
--- Definer: reads accounts and apps, which the service role cannot.
+-- Definer: reads accounts and apps, which the service role cannot read.
 create or replace function private.read_run(run_id uuid) returns jsonb
   language sql
   stable
@@ -47,5 +47,5 @@ as $$
   where r.id is not null
 $$;
 comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of any run with its workspace, member''s email and billing account, including what the workspace '
-  'hides from its members; null if the run does not exist.';
+  'Returns ai.run_detail of a run in any workspace, with the workspace, the member''s email address and the billing '
+  'account. Includes what the workspace hides from its members. Returns null if the run does not exist.';

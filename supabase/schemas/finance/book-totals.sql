@@ -8,10 +8,10 @@ as $$
   select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
 $$;
 comment on function ai.billing_provider(text, text) is
-  'Returns the provider''s name in imported costs and invoices: the billing name of the runs, or else the provider''s '
-  'id, normalized.';
+  'Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the '
+  'run''s billing name, or the provider''s id if the run has no billing name.';
 
--- Like ai.sum_usage, this function is inlined into its callers' plans.
+-- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (month date, provider text, account_id text, metered numeric, runs numeric)
   language sql
@@ -30,11 +30,12 @@ as $$
   where book = ai.platform_book()
 $$;
 comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
-  'Returns the metered cost of a book''s runs, in parts that callers sum. A workspace''s book has its own runs, and '
-  'the platform''s book has the runs of all workspaces. The platform''s window consists of whole days and counts for '
-  'its first month. Runs count for ai.billing_provider and the account that they name, if any.';
+  'Returns the metered cost of a book''s runs, in parts that callers sum. A workspace''s book has the runs of the '
+  'workspace, and the platform''s book has the runs of all workspaces. The platform''s window consists of whole days, '
+  'and its cost counts in the first month of the window. Each part names the provider (ai.billing_provider) and, if '
+  'the runs name one, the billing account.';
 
--- Like ai.sum_usage, this function is inlined into its callers' plans.
+-- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (day date, provider text, account_id text, imported numeric, invoiced numeric)
   language sql
@@ -63,9 +64,9 @@ as $$
   where i.book_id = book and not isempty(d.days) and ai.invoice_replacement(i) is null
 $$;
 comment on function ai.booked_costs(uuid, timestamptz, timestamptz) is
-  'Returns the imported and invoiced cost that counts in a book: a row for each cost with its UTC day, and for each '
-  'invoice and month with the first day of the month. An invoice is spread over its days (ai.invoice_days), and a '
-  'replaced one does not count.';
+  'Returns the imported and invoiced costs that count in a book. An imported cost is one row with its UTC day. An '
+  'invoice is spread over its days (ai.invoice_days) and is one row for each month, with the first day of the month. '
+  'Replaced invoices do not count.';
 
 create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (
@@ -89,8 +90,8 @@ as $$
   group by s.month, s.provider, s.account_id
 $$;
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
-  'Returns the metered, imported and invoiced cost of a book by month, provider and account, from ai.metered_costs and'
-  ' ai.booked_costs.';
+  'Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of '
+  'ai.metered_costs and ai.booked_costs.';
 
 create or replace function ai.book_clashes(book uuid, window_from timestamptz, window_to timestamptz) returns jsonb
   language sql
@@ -133,6 +134,6 @@ as $$
   from (select * from clashes limit 100) c
 $$;
 comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
-  'Returns records of a window that were stored under several spellings of their provider, at most 100: [{ kind: cost '
-  'or invoice, provider, spellings, accountId, externalRunId or reference }]. The cost that was observed last and the '
-  'invoice that was recorded first count.';
+  'Returns records of a window that were stored under several spellings of a provider''s name, at most 100: [{ kind: '
+  'cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Of such costs the last observed '
+  'counts, and of such invoices the first recorded.';

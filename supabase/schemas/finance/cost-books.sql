@@ -1,5 +1,5 @@
--- The books of imported costs and invoices: one for each workspace, and one for the platform, whose book_id and app_id
--- are the nil UUID. The rules for what counts read these views, so that they apply to every book.
+-- A book holds imported costs and invoices. Each workspace has a book. The platform also has one, with the nil UUID as
+-- its book_id and app_id. The rules for what counts read these views, so they apply to every book.
 
 create or replace function ai.provider_name(name text) returns text
   language sql
@@ -9,8 +9,9 @@ as $$
   select lower(name)
 $$;
 comment on function ai.provider_name(text) is
-  'Returns the name under which a provider is stored and compared. Older rows keep the case in which they were sent. '
-  'No search path is set, so that Postgres can inline it and use the indexes on lower(provider).';
+  'Returns a provider''s name in the form in which names are stored and compared. Older rows still have the case in '
+  'which the name was sent. Sets no search_path, so Postgres can inline the function and use the indexes on '
+  'lower(provider).';
 
 create or replace view ai.cost_book_entries with (security_invoker = true) as
   select
@@ -25,7 +26,7 @@ create or replace view ai.cost_book_entries with (security_invoker = true) as
     p.revision, p.import_id, p.original
   from ai.platform_provider_costs p;
 comment on view ai.cost_book_entries is
-  'Imported costs of all books. provider is normalized; spelling is what was stored.';
+  'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';
 
 create or replace view ai.invoice_book_entries with (security_invoker = true) as
   select
@@ -40,7 +41,7 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
     p.reviewed_at, p.recorded_at
   from ai.platform_provider_invoices p;
 comment on view ai.invoice_book_entries is
-  'Reviewed invoices of all books. provider is normalized; spelling is what was stored.';
+  'Reviewed invoices of all books. provider is the normalized name, and spelling is the stored name.';
 
 create or replace function ai.platform_book() returns uuid
   language sql
@@ -50,7 +51,8 @@ as $$
   select '00000000-0000-0000-0000-000000000000'::uuid
 $$;
 comment on function ai.platform_book() is
-  'Returns the book_id and app_id of the platform''s records. No search path is set, so that Postgres can inline it.';
+  'Returns the nil UUID, which is the book_id and app_id of the platform''s records. Sets no search_path, so Postgres '
+  'can inline the function.';
 
 create or replace function ai.find_cost(book uuid, app uuid, name text, account text, run_id text)
   returns setof ai.cost_book_entries
@@ -69,8 +71,9 @@ as $$
   limit 1
 $$;
 comment on function ai.find_cost(uuid, uuid, text, text, text) is
-  'Returns the record of a provider''s normalized name, account and run. If older rows differ only in the provider''s '
-  'case, returns the one that was observed last. No search path is set, so that Postgres can inline it.';
+  'Returns the cost with the given normalized provider name, account and external run id. If several rows differ only '
+  'in the case of the provider''s name, returns the last observed. Sets no search_path, so Postgres can inline the '
+  'function.';
 
 create or replace function ai.cost_clashes(book uuid) returns table (
   provider text, spellings text[], account_id text, external_run_id text, from_day date, to_day date
@@ -98,8 +101,8 @@ as $$
   having count(*) > 1
 $$;
 comment on function ai.cost_clashes(uuid) is
-  'Returns the costs of a book that are recorded under several spellings of one provider, of which the last observed '
-  'counts. Not granted to any role.';
+  'Returns the costs of a book that are stored under several spellings of one provider''s name. The last observed of '
+  'them counts. Not granted to any role.';
 
 create or replace function ai.is_external_id(id text) returns boolean
   language sql
@@ -110,5 +113,5 @@ as $$
   select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
 $$;
 comment on function ai.is_external_id(text) is
-  'Returns whether a text may be an account, service, run or reference as a provider writes it: 1 to 256 characters, '
-  'no control characters, no white space at either end.';
+  'Returns whether a text is a valid external id of an account, service, run or reference: 1 to 256 characters, '
+  'without control characters and without white space at either end.';

@@ -1,4 +1,4 @@
--- Validates a cost file's document and returns its amounts.
+-- Validates the document of a cost file and returns its amounts.
 
 create or replace function ai.cost_document_fault(document jsonb) returns jsonb
   language plpgsql
@@ -102,7 +102,8 @@ begin
 end
 $$;
 comment on function ai.cost_document_fault(jsonb) is
-  'Returns what is wrong with a document, { outcome: invalid, param, message }, or null. Not granted to any role.';
+  'Returns the first error in a document as { outcome: invalid, param, message }, or null if the document is valid. '
+  'Not granted to any role.';
 
 create or replace function ai.cost_fault(param text, message text) returns jsonb
   language sql
@@ -128,4 +129,5 @@ as $$
   cross join jsonb_array_elements(d.value -> 'amounts') a
 $$;
 comment on function ai.cost_document_amounts(jsonb) is
-  'Returns the amounts of a valid document with the USD for one unit of their currency. Not granted to any role.';
+  'Returns the amounts of a valid document, each with the exchange rate from its currency to USD. Not granted to any '
+  'role.';

@@ -1,4 +1,4 @@
--- Compares a cost file with a book, for the preview that a person sees before the file is stored.
+-- Compares a cost file with a book. A person sees the result as a preview before the file is stored.
 
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql
@@ -87,17 +87,18 @@ begin
 end
 $$;
 comment on function ai.describe_cost_file(uuid, uuid, jsonb) is
-  'Returns what an import of a cost file would do: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, days, '
-  'accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param, message }. '
-  'days counts the file''s daily totals, and corrected.list has the first 100. remaining and cleared are the imported days '
-  'that the file lacks. Not granted to any role.';
+  'Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, '
+  'days, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param, '
+  'message }. days is the number of daily totals in the file. corrected.list has the first 100 corrected totals. '
+  'remaining and cleared count imported days that are missing from the file. Not granted to any role.';
 
 create or replace function ai.compare_cost_file(book uuid, app uuid, document jsonb) returns ai.cost_file_day[]
   language plpgsql
   stable
   security invoker
   set search_path = ''
-  -- Without recent statistics the planner expects one record, and would compare every day with every record.
+  -- Without recent statistics the planner expects one record, and would use a nested loop that compares every day with
+  -- every record.
   set enable_nestloop = off
   set jit = off
 as $$
@@ -176,9 +177,9 @@ begin
 end
 $$;
 comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
-  'Returns the daily totals of a valid document, by account and day, with the records they correct; and the days '
-  'between its first and its last that other files stated and this one lacks: remaining, or cleared if the document '
-  'has clear. Not granted to any role.';
+  'Compares the daily totals of a valid document, by account and day, with the stored records that they correct. Also '
+  'returns the days between the document''s first and last day that earlier files had and that are missing from the '
+  'document. These are remaining, or cleared if the document''s clear is true. Not granted to any role.';
 
 create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
   language sql
@@ -193,15 +194,15 @@ as $$
   ), 'UTF8')), 'hex')
 $$;
 comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns a hash of a comparison, which changes with the file, the records it corrects and those it replaces. Not '
-  'granted to any role.';
+  'Returns a hash of a comparison. The hash changes if the file, the records that it corrects or the records that it '
+  'replaces change. Not granted to any role.';
 
 create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
   language plpgsql
   stable
   security invoker
   set search_path = ''
-  -- The same settings as ai.compare_cost_file, for the same reason.
+  -- For the same reason as in ai.compare_cost_file.
   set enable_nestloop = off
   set jit = off
 as $$
@@ -225,7 +226,8 @@ begin
 end
 $$;
 comment on function ai.costs_replaced_by_file(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns the records that count now and that the totals of a file replace: { records, amountUsd }. Not granted to any role.';
+  'Returns how many records no longer count after the import of a file because its daily totals replace them, and '
+  'their sum: { records, amountUsd }. Not granted to any role.';
 
 create or replace function ai.account_day_run_id(provider text, account_id text, day date) returns text
   language sql
@@ -239,5 +241,5 @@ as $$
   end
 $$;
 comment on function ai.account_day_run_id(text, text, date) is
-  'Returns the external run id of an account''s daily total, as the commands that import from providers'' APIs write it. '
-  'A long account is hashed: ids have at most 256 characters.';
+  'Returns the external run id of an account''s daily total. The commands that import from providers'' APIs use the '
+  'same format. A long account id is hashed, because an external id has at most 256 characters.';

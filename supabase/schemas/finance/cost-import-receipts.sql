@@ -1,6 +1,6 @@
--- The receipt of an imported cost file.
+-- Reads the receipt of an imported cost file.
 
--- Definer: see ai.list_provider_costs.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
   language sql
   stable
@@ -14,9 +14,9 @@ as $$
   end
 $$;
 comment on function ai.read_cost_import(uuid, uuid, uuid) is
-  'Returns ai.cost_import_receipt for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+  'Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
--- Definer: functions of the books are not granted to the service role.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.read_platform_cost_import(import_id uuid) returns jsonb
   language sql
   stable
@@ -26,7 +26,7 @@ as $$
   select ai.cost_import_receipt(ai.platform_book(), import_id)
 $$;
 comment on function private.read_platform_cost_import(uuid) is
-  'Returns ai.cost_import_receipt of the platform''s book, for the console.';
+  'Returns ai.cost_import_receipt for the platform''s book, for the console.';
 
 create or replace function ai.cost_import_receipt(book uuid, of_import_id uuid) returns jsonb
   language sql
@@ -62,5 +62,6 @@ as $$
   ), '{"outcome": "not_found"}')
 $$;
 comment on function ai.cost_import_receipt(uuid, uuid) is
-  'Returns an import of a book, and the daily totals that it wrote and that have not been corrected since: { outcome: '
-  'read, provider, sha256, appName, import, current } or { outcome: not_found }. Not granted to any role.';
+  'Returns an import of a book: { outcome: read, provider, sha256, appName, import, current } or { outcome: not_found '
+  '}. current summarizes the daily totals that the import wrote and that were not corrected later. Not granted to any '
+  'role.';

@@ -50,10 +50,10 @@ as $$
   where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
-  'Returns a book''s imported costs of a half-open range, and whether each counts in totals. A run does not count if '
-  'its account''s day is known, within the range or not, so that adjacent ranges add up. A service''s day does not '
-  'count if the account''s day has a total. Of older rows that differ only in the case of the provider, the last '
-  'observed counts.';
+  'Returns a book''s imported costs of a half-open range, each with whether it counts in totals. A run does not count '
+  'if there is a daily record of its account for that day. That daily record may begin before the range, so adjacent '
+  'ranges add up. A daily record of a service does not count if the account has a total for that day. Of rows that '
+  'differ only in the case of the provider''s name, the last observed counts.';
 
 create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
   language sql
@@ -77,4 +77,4 @@ as $$
   )
 $$;
 comment on function ai.is_superseded_cost(ai.cost_book_entries) is
-  'Returns whether the same record was observed later under another spelling of its provider.';
+  'Returns whether the same cost was observed later under another spelling of the provider''s name.';

@@ -1,7 +1,7 @@
--- Entering an invoice by hand. These functions list the apps that it may be for, compare it before it is stored, and
--- return its receipt.
+-- Lets a person enter an invoice by hand. These functions list the apps for which an invoice can be entered, compare
+-- the invoice with the book before it is stored, and return its receipt.
 
--- Definer: see ai.list_linked_apps.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
   stable
@@ -19,8 +19,8 @@ begin
 end
 $$;
 comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Returns ai.invoice_review for a member with use_ai_studio and an app linked to the workspace, otherwise { outcome: '
-  'not_allowed or app_not_linked }.';
+  'Returns ai.invoice_review. Returns { outcome: not_allowed } if the member lacks the permission use_ai_studio, or { '
+  'outcome: app_not_linked } if the app is not linked to the workspace.';
 
 create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -56,12 +56,12 @@ begin
 end
 $$;
 comment on function ai.invoice_review(uuid, uuid, jsonb) is
-  'Returns what a person sees of an invoice before it is stored permanently: the time of the review, an already stored'
-  ' invoice with the same key and the fields in which it differs apart from its review, and ai.invoice_comparison. { '
-  'outcome: reviewed, … }, not_issued_yet or { outcome: cannot_replace, param, message }. Writes nothing. Not granted '
-  'to any role.';
+  'Compares an invoice with a book before a person stores it permanently. Returns { outcome: reviewed, reviewedAt, '
+  'appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: cannot_replace, param, message }. '
+  'kept is the stored invoice with the same key, if any. differs lists the fields in which kept is different, except '
+  'for the time of the review. comparison is ai.invoice_comparison. Writes nothing. Not granted to any role.';
 
--- Definer: see ai.list_linked_apps.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
   language sql
   stable
@@ -75,7 +75,7 @@ as $$
   end
 $$;
 comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
-  'Returns ai.read_invoice for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+  'Returns ai.read_invoice if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
 create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
   language plpgsql
@@ -99,8 +99,8 @@ begin
 end
 $$;
 comment on function ai.read_invoice(uuid, uuid) is
-  'Returns one invoice of a book, with ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, '
-  'recorded, comparison } or not_found. Not granted to any role.';
+  'Returns one invoice of a book with ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, '
+  'recorded, comparison } or { outcome: not_found }. Not granted to any role.';
 
 create or replace function ai.invoice_comparison(book uuid, record jsonb, own_id uuid default null) returns jsonb
   language plpgsql
@@ -162,10 +162,11 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'Compares an invoice with what was metered for its provider, without other accounts'' runs, and imported for its '
-  'account in its days (ai.invoice_days). Includes the other invoices of its account that count in these days, and the'
-  ' difference between the sum of the invoices and the import. A replaced invoice does not count. Null for more than '
-  '366 days. Not granted to any role.';
+  'Compares an invoice with the metered and imported cost of its provider during its days (ai.invoice_days). The '
+  'imported cost is the cost of the invoice''s account. The metered cost leaves out runs that name another account. '
+  'Also returns the sum of the other invoices of the account in these days, and the difference between all these '
+  'invoices and the imported cost. Replaced invoices do not count. Returns null if the days are more than 366. Not '
+  'granted to any role.';
 
 create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
   language sql
@@ -192,11 +193,11 @@ as $$
   end
 $$;
 comment on function ai.invoice_recorder(ai.invoice_book_entries) is
-  'Returns who recorded an invoice, according to the workspace''s or the console''s log: { by: person | app, name }. '
-  'For a key it is the app that sent the invoice, not a person; an admin is named by email address. The name is null '
-  'once the person or app is deleted.';
+  'Returns who recorded an invoice, according to the workspace''s activity log or the console''s audit log: { by: '
+  'person | app, name }. If the invoice was sent with a key, the app recorded it. An admin is named by email address. '
+  'name is null once the person or app is deleted.';
 
--- Definer: checks what a member may do, which the service role can't check itself.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable
@@ -210,7 +211,8 @@ as $$
   end
 $$;
 comment on function ai.list_linked_apps(uuid, uuid) is
-  'Returns ai.linked_apps for a member with use_ai_studio: { outcome: listed, apps } or { outcome: not_allowed }.';
+  'Returns { outcome: listed, apps } with ai.linked_apps if the member has the permission use_ai_studio, otherwise { '
+  'outcome: not_allowed }.';
 
 create or replace function ai.linked_apps(workspace uuid) returns jsonb
   language sql
@@ -224,5 +226,5 @@ as $$
   where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
 $$;
 comment on function ai.linked_apps(uuid) is
-  'Returns the enabled external apps linked to a workspace, for which it may have costs and invoices. Not granted to '
-  'any role.';
+  'Returns the enabled external apps that are linked to a workspace. The workspace may have costs and invoices for '
+  'these apps. Not granted to any role.';

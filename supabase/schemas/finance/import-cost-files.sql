@@ -2,9 +2,10 @@
 -- - { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{
 -- currency, amount }] }], clear }
 --
--- If clear is true, the days of this period that other files stated and this one lacks are set to 0.
+-- If clear is true, days between the document's first and last day that earlier files had and that are missing from the
+-- document are set to 0.
 
--- Definer: checks what a member may do, which the service role can't check itself.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb
   language sql
   stable
@@ -17,10 +18,10 @@ as $$
   )
 $$;
 comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
-  'Returns ai.describe_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: '
-  'app_not_linked }.';
+  'Returns ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission use_ai_studio, '
+  'or { outcome: app_not_linked } if the app is not linked to the workspace.';
 
--- Definer: see ai.preview_cost_import.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
   returns jsonb
   language plpgsql
@@ -39,8 +40,9 @@ begin
 end
 $$;
 comment on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) is
-  'Returns ai.store_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: app_not_linked '
-  '}.';
+  'Stores a cost file for a member and returns the result of ai.store_cost_file. Returns { outcome: not_allowed } if '
+  'the member lacks the permission use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the '
+  'workspace.';
 
 create or replace function ai.cost_import_refusal(member_id uuid, workspace uuid, app uuid) returns jsonb
   language sql
@@ -55,9 +57,10 @@ as $$
   end
 $$;
 comment on function ai.cost_import_refusal(uuid, uuid, uuid) is
-  'Returns why a member may not import costs for an app of a workspace; null if they may. Not granted to any role.';
+  'Returns why a member may not import costs for an app in a workspace: { outcome: not_allowed } or { outcome: '
+  'app_not_linked }. Returns null if the member may. Not granted to any role.';
 
--- Definer: functions of the books are not granted to the service role.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.preview_platform_costs(document jsonb) returns jsonb
   language sql
   stable
@@ -66,9 +69,9 @@ create or replace function private.preview_platform_costs(document jsonb) return
 as $$
   select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
 $$;
-comment on function private.preview_platform_costs(jsonb) is 'Returns ai.describe_cost_file of the platform''s book, for the console.';
+comment on function private.preview_platform_costs(jsonb) is 'Returns ai.describe_cost_file for the platform''s book, for the console.';
 
--- Definer: see private.preview_platform_costs.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -98,11 +101,11 @@ begin
 end
 $$;
 comment on function private.import_platform_costs(jsonb) is
-  'Calls ai.store_cost_file for the platform''s book on behalf of an infrastructure admin, with a line in the audit '
-  'log. change: { actor, reason, requestId, ip, document, state }. A refusal also has refused: forbidden, conflict or '
-  'invalid.';
+  'Stores a cost file in the platform''s book for an infrastructure admin, and adds a line to the audit log. The '
+  'change is { actor, reason, requestId, ip, document, state }. Returns the result of ai.store_cost_file. If the '
+  'import is refused, the result also has refused: forbidden | conflict (with last) | invalid.';
 
--- Definer: see private.preview_platform_costs.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
   language sql
   stable
@@ -115,10 +118,10 @@ as $$
   )
 $$;
 comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
-  'Returns ai.describe_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and '
-  'app, uses the platform''s book.';
+  'Returns ai.describe_cost_file for the operator''s command line, or { outcome: app_not_linked }. Uses the '
+  'platform''s book if workspace and app are null.';
 
--- Definer: see private.preview_platform_costs.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
   returns jsonb
   language plpgsql
@@ -146,8 +149,9 @@ begin
 end
 $$;
 comment on function private.import_costs_as_operator(uuid, uuid, jsonb, text) is
-  'Calls ai.store_cost_file for the operator''s command, or returns { outcome: app_not_linked }. Without workspace and'
-  ' app, uses the platform''s book, with a line in the audit log without an actor.';
+  'Stores a cost file for the operator''s command line. Returns the result of ai.store_cost_file or { outcome: '
+  'app_not_linked }. If workspace and app are null, uses the platform''s book and adds a line without an actor to the '
+  'audit log.';
 
 create or replace function ai.operator_import_refusal(workspace uuid, app uuid) returns jsonb
   language sql
@@ -159,5 +163,5 @@ as $$
   where num_nulls(workspace, app) <> 2 and not coalesce(ai.app_can_act_in_workspace(app, workspace), false)
 $$;
 comment on function ai.operator_import_refusal(uuid, uuid) is
-  'Returns { outcome: app_not_linked } unless the app may act in the workspace, or both are null. Not granted to any '
-  'role.';
+  'Returns null if the app may act in the workspace, or if workspace and app are both null. Otherwise returns { '
+  'outcome: app_not_linked }. Not granted to any role.';

@@ -1,6 +1,6 @@
--- Imports provider-reported costs from registered external apps. An import never changes a run or the ledger.
+-- Imports the costs that registered external apps report from providers. An import never changes a run or the ledger.
 
--- Definer: see check_app_caller.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.import_provider_costs(call jsonb) returns jsonb
   language plpgsql
   volatile
@@ -30,8 +30,9 @@ begin
 end
 $$;
 comment on function ai.import_provider_costs(jsonb) is
-  'Stores the records of a call, each separately: { results } in their order, as ai.store_provider_cost answers, or { '
-  'refused } if the credential does not allow it.';
+  'Stores the records of a call, each independently of the others. Returns { results }, which has a result of '
+  'ai.store_provider_cost for each record in the order of the call, or { refused } if the credential does not allow '
+  'imports.';
 
 create or replace function ai.store_provider_cost(workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -106,7 +107,7 @@ begin
 end
 $$;
 comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
-  'Stores one reported cost, or returns why not: { outcome: stored, corrected, unchanged or stale } or { refused }. A '
-  'newer observation corrects; one with the same time and different content is a conflict. A row of the same provider '
-  'in another case is the same record. Workspace and app come from the caller''s credential; the record''s shape was '
-  'checked before. Not granted to any role.';
+  'Stores one reported cost. Returns { outcome: stored | corrected | unchanged | stale } or { refused }. A record with'
+  ' a newer observation time corrects the stored record. A record with the same observation time and different content'
+  ' is refused as a conflict. A row in which only the case of the provider''s name differs is the same record. The '
+  'caller derives workspace and app from the credential and has validated the record. Not granted to any role.';

@@ -1,6 +1,6 @@
--- Stores reviewed provider invoices that an app sends or a member enters. An invoice is an immutable snapshot.
+-- Stores reviewed provider invoices that an app sends or a member enters. A stored invoice is never changed.
 
--- Definer: see check_app_caller.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.import_provider_invoice(call jsonb) returns jsonb
   language plpgsql
   volatile
@@ -24,10 +24,10 @@ begin
 end
 $$;
 comment on function ai.import_provider_invoice(jsonb) is
-  'Stores the invoice of a call, and answers as ai.store_provider_invoice does, or { refused } if the credential does '
-  'not allow it.';
+  'Stores the invoice of a call. Returns the result of ai.store_provider_invoice, or { refused } if the credential '
+  'does not allow imports.';
 
--- Definer: checks what a member may do, which the service role can't check itself.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.record_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
   volatile
@@ -52,8 +52,8 @@ begin
 end
 $$;
 comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Stores an invoice that a member with use_ai_studio enters for an app linked to the workspace. Answers as '
-  'ai.store_provider_invoice does, or { refused: not_allowed or app_not_linked }.';
+  'Stores an invoice that a member enters for an app. Returns the result of ai.store_provider_invoice or { refused: '
+  'not_allowed (the member lacks the permission use_ai_studio) | app_not_linked (to the workspace) }.';
 
 create or replace function ai.store_provider_invoice(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -114,10 +114,10 @@ begin
 end
 $$;
 comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
-  'Stores one reviewed invoice in a book, or returns why not: { outcome: stored or unchanged, id } or { refused }. A '
-  'different state of a stored invoice is a conflict, which names the stored one and what differs: { refused: '
-  'invoice_conflict, id, differs }. Book and app were derived and the record''s shape checked before. Not granted to '
-  'any role.';
+  'Stores a reviewed invoice in a book. Returns { outcome: stored | unchanged, id } or { refused }. If the stored '
+  'invoice with the same key has different content, returns { refused: invoice_conflict, id, differs }: the id of the '
+  'stored invoice and the fields that differ. The caller has derived the book and the app and validated the record. '
+  'Not granted to any role.';
 
 create or replace function ai.refused_replacement(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -142,8 +142,8 @@ begin
 end
 $$;
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'Returns why a record cannot replace the invoice that it names: { param, message }, or null if it can. Not granted '
-  'to any role.';
+  'Returns why a record cannot replace the invoice that it names in replaces: { param, message }. Returns null if it '
+  'can. Not granted to any role.';
 
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
   language sql
@@ -156,7 +156,7 @@ as $$
   ))
 $$;
 comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
-  'Returns why a record cannot replace an invoice that already has a replacement: { param, message }. Not granted to '
+  'Returns the error for a record that would replace an already replaced invoice: { param, message }. Not granted to '
   'any role.';
 
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
@@ -193,7 +193,8 @@ begin
 end
 $$;
 comment on function ai.add_invoice(uuid, uuid, jsonb) is
-  'Adds an invoice to a book unless its unique keys are taken. Returns its id or null.';
+  'Adds an invoice to a book. Returns the invoice''s id, or null if another invoice already has one of its unique '
+  'keys.';
 
 create or replace function ai.invoice_of(record jsonb) returns ai.invoice_book_entries
   language sql
@@ -215,7 +216,7 @@ as $$
     'reviewed_at', record ->> 'reviewedAt'
   )) r
 $$;
-comment on function ai.invoice_of(jsonb) is 'Returns a record as it is stored: with defaults, and with the provider''s name normalized.';
+comment on function ai.invoice_of(jsonb) is 'Returns a record in the form in which it is stored, with defaults and a normalized provider name.';
 
 create or replace function ai.find_invoice(book uuid, app uuid, record jsonb, of_reference text)
   returns ai.invoice_book_entries
@@ -235,7 +236,8 @@ as $$
   limit 1
 $$;
 comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
-  'Returns the invoice with a reference from a record''s provider and account, the first recorded of several, or nulls.';
+  'Returns the invoice with the given reference and the record''s provider and account, or nulls. If there are '
+  'several, returns the first recorded.';
 
 create or replace function ai.find_replacement(book uuid, app uuid, record jsonb) returns ai.invoice_book_entries
   language sql
@@ -254,7 +256,7 @@ as $$
   limit 1
 $$;
 comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the invoice that already replaces the one that a record would replace, or nulls.';
+  'Returns the stored invoice that replaces the same invoice as a record would, or nulls.';
 
 create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
   language sql
@@ -277,7 +279,8 @@ as $$
   from ai.invoice_of(record) r
 $$;
 comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
-  'Returns the fields in which a record with the same key differs from a stored invoice; none for an identical retry.';
+  'Returns the fields in which a record differs from the stored invoice with the same key. Returns none for an '
+  'identical retry.';
 
 create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
   language sql
@@ -294,8 +297,7 @@ as $$
   )
 $$;
 comment on function ai.record_invoice_activity(uuid, uuid, uuid, jsonb) is
-  'Logs an invoice for the workspace''s owners, because it is a person''s statement about money, even if an app sent '
-  'it.';
+  'Logs an invoice for the workspace''s owners. A person reviewed the amount, even if an app sent the invoice.';
 
 create or replace function ai.reject_invoice_change() returns trigger
   language plpgsql
@@ -307,7 +309,7 @@ begin
   raise exception 'an invoice snapshot is immutable' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_invoice_change() is 'Rejects changes: a different state of an invoice is a conflict, never a correction.';
+comment on function ai.reject_invoice_change() is 'Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.';
 
 create or replace trigger reject_invoice_change before update or delete on ai.external_provider_invoices
   for each row execute function ai.reject_invoice_change();

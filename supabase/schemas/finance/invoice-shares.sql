@@ -1,4 +1,4 @@
--- An invoice's share of one month.
+-- Computes the share of an invoice that belongs to one month.
 
 create or replace function ai.invoice_share(invoice ai.invoice_book_entries, month text) returns jsonb
   language sql
@@ -19,6 +19,6 @@ as $$
   where month is not null
 $$;
 comment on function ai.invoice_share(ai.invoice_book_entries, text) is
-  'Returns the amount and the days of an invoice within a month, YYYY-MM, that its days overlap: { inMonth: { '
-  'amountUsd, firstDay, lastDay } }; the amount of a credit note is negative. Null without a month. Not granted to any'
-  ' role.';
+  'Returns the amount of an invoice for its days in a month (YYYY-MM), and the first and last of these days: { '
+  'inMonth: { amountUsd, firstDay, lastDay } }. The invoice''s days must overlap the month. The amount of a credit '
+  'note is negative. Returns null if the month is null. Not granted to any role.';

@@ -1,6 +1,7 @@
--- The platform's own books, for the console: what all workspaces metered, next to the providers' bills to the platform.
+-- Reads and writes the platform's own book for the console. Compares the metered cost of all workspaces with what
+-- providers billed to the platform.
 
--- Definer: functions about runs and books are not granted to the service role.
+-- Definer: functions that read runs and books are not granted to the service role.
 create or replace function private.reconcile_platform(month date) returns jsonb
   language sql
   stable
@@ -15,10 +16,10 @@ as $$
   ) as page
 $$;
 comment on function private.reconcile_platform(date) is
-  'Returns ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, '
-  'clashes, records }.';
+  'Returns ai.reconciliation_page of the platform''s book for the month that contains the given date: { outcome: '
+  'listed, month, totals, clashes, records }.';
 
--- Definer: see private.reconcile_platform.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.list_platform_costs(
   month date, filter jsonb default '{}', before jsonb default null, page_size integer default 50
 ) returns jsonb
@@ -34,9 +35,9 @@ as $$
   from (select date_trunc('month', month::timestamp)::date as first_day) m
 $$;
 comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
-  'Returns ai.provider_costs_page of the platform''s book for the month of a day.';
+  'Returns ai.provider_costs_page of the platform''s book for the month that contains the given date.';
 
--- Definer: see private.reconcile_platform.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.list_platform_invoices(
   before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
@@ -48,9 +49,9 @@ as $$
   select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
 $$;
 comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
-  'Returns ai.provider_invoices_page of the platform''s book.';
+  'Returns ai.provider_invoices_page for the platform''s book.';
 
--- Definer: see private.reconcile_platform.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
   language sql
   stable
@@ -59,9 +60,9 @@ create or replace function private.read_platform_invoice(invoice_id uuid) return
 as $$
   select ai.read_invoice(ai.platform_book(), invoice_id)
 $$;
-comment on function private.read_platform_invoice(uuid) is 'Returns ai.read_invoice of the platform''s book.';
+comment on function private.read_platform_invoice(uuid) is 'Returns ai.read_invoice for the platform''s book.';
 
--- Definer: see private.reconcile_platform.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb
   language sql
   stable
@@ -70,7 +71,7 @@ create or replace function private.review_platform_invoice(record jsonb) returns
 as $$
   select ai.invoice_review(ai.platform_book(), ai.platform_book(), record)
 $$;
-comment on function private.review_platform_invoice(jsonb) is 'Returns ai.invoice_review of the platform''s book.';
+comment on function private.review_platform_invoice(jsonb) is 'Returns ai.invoice_review for the platform''s book.';
 
 -- Definer: the service role cannot write invoices.
 create or replace function private.record_platform_invoice(change jsonb) returns jsonb
@@ -98,5 +99,5 @@ begin
 end
 $$;
 comment on function private.record_platform_invoice(jsonb) is
-  'Stores an invoice to the platform: { actor, record, reason, requestId, ip } → as ai.store_provider_invoice answers,'
-  ' or { refused: forbidden }.';
+  'Stores an invoice that a provider issued to the platform. The change is { actor, record, reason, requestId, ip }. '
+  'Returns the result of ai.store_provider_invoice or { refused: forbidden }.';

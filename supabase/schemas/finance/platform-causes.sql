@@ -1,4 +1,4 @@
--- The likely causes of a difference in a provider's month of the platform's book.
+-- Finds likely causes if a provider's bill for a month differs from the metered cost in the platform's book.
 
 create or replace function ai.platform_causes(parts ai.platform_part[]) returns jsonb
   language sql
@@ -113,13 +113,13 @@ as $$
   left join public.workspaces w on w.id = l.workspace_id
 $$;
 comment on function ai.platform_causes(ai.platform_part[]) is
-  'Returns why a provider''s bill differs from what was metered, the likeliest first: [{ kind, amountUsd, … }], the 20'
-  ' largest of each kind. amountUsd is billed less metered, null if unknown. Kinds: workspace_costs_above_metered { '
-  'workspaceId, name, days: [{ day, amountUsd }] }, account_not_metered { accountId }, days_not_metered and '
-  'days_not_imported { accountId, days }, account_not_imported and account_differs { accountId, workspaces '
-  '(ai.account_workspaces) }, workspace_runs_closed and workspace_runs_estimated { workspaceId, name, runs }, '
-  'invoice_share (what the invoice has beyond that). accountId is null if accounts are compared together because runs '
-  'or records name none.';
+  'Returns likely causes if a provider''s bill differs from the metered cost, the likeliest first: [{ kind, amountUsd,'
+  ' … }]. Returns the 20 largest causes of each kind. amountUsd is the billed less the metered cost, or null if '
+  'unknown. The kinds are workspace_costs_above_metered { workspaceId, name, days: [{ day, amountUsd }] }, '
+  'account_not_metered { accountId }, days_not_metered and days_not_imported { accountId, days }, account_not_imported'
+  ' and account_differs { accountId, workspaces (ai.account_workspaces) }, workspace_runs_closed and '
+  'workspace_runs_estimated { workspaceId, name, runs }, and invoice_share (the invoiced cost that other causes do not'
+  ' explain). If a run or record names no account, all accounts are compared as one and accountId is null.';
 
 create or replace function ai.account_workspaces(parts ai.platform_part[], of_account text) returns jsonb
   language sql
@@ -155,6 +155,7 @@ as $$
   left join public.workspaces w on w.id = s.workspace_id
 $$;
 comment on function ai.account_workspaces(ai.platform_part[], text) is
-  'Returns the workspaces whose runs name an account, or all for null, at most 100: [{ workspaceId, name, meteredUsd, '
-  'daysWithoutRuns }]. daysWithoutRuns are the days whose bill is above what was metered; the workspaces with the most'
-  ' come first.';
+  'Returns the workspaces that have runs with the given account, at most 100. For a null account, returns workspaces '
+  'with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns has the days on which the '
+  'account''s bill exceeds its metered cost and the workspace has no such run. The workspaces with the most of these '
+  'days come first.';

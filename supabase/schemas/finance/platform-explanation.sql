@@ -1,7 +1,7 @@
--- Explains a provider's month in the platform's book: the workspaces behind each figure, the days, and the causes of a
--- difference.
+-- Explains a provider's figures for a month in the platform's book by workspace and by day, and lists the likely causes
+-- of a difference.
 
--- Definer: see private.reconcile_platform.
+-- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.explain_platform_month(month date, provider text) returns jsonb
   language plpgsql
   stable
@@ -44,8 +44,9 @@ begin
 end
 $$;
 comment on function private.explain_platform_month(date, text) is
-  'Explains a provider''s month in the platform''s book: { outcome: explained, month, provider, workspaces '
-  '(ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes (ai.platform_causes) }.';
+  'Explains a provider''s figures for a month in the platform''s book: { outcome: explained, month, provider, '
+  'workspaces (ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes '
+  '(ai.platform_causes) }.';
 
 create or replace function ai.platform_month_parts(first_day date, end_day date, of_provider text)
   returns setof ai.platform_part
@@ -81,8 +82,8 @@ as $$
   where b.provider = of_provider
 $$;
 comment on function ai.platform_month_parts(date, date, text) is
-  'Returns the parts of a provider''s figures for a month, in all workspaces and the platform''s book. Not granted to '
-  'any role.';
+  'Returns the parts that add up to a provider''s figures for a month, from all workspaces and from the platform''s '
+  'book. Not granted to any role.';
 
 create or replace function ai.workspaces_with_books() returns setof uuid
   language sql
@@ -112,7 +113,7 @@ as $$
   union
   select id from with_invoices where id is not null
 $$;
-comment on function ai.workspaces_with_books() is 'Returns the workspaces that have imported costs or invoices of their own.';
+comment on function ai.workspaces_with_books() is 'Returns the workspaces that have imported costs or invoices in their own books.';
 
 create or replace function ai.platform_workspaces(parts ai.platform_part[]) returns jsonb
   language sql
@@ -158,7 +159,8 @@ as $$
   left join public.workspaces w on w.id = f.workspace_id
 $$;
 comment on function ai.platform_workspaces(ai.platform_part[]) is
-  'Returns the workspaces behind a provider''s month, by account of their runs, the largest difference first: [{ '
-  'workspaceId, name (null once deleted), accountId (null: the runs name none), meteredUsd, runs, estimatedRuns, '
-  'closedRuns, importedUsd, invoicedUsd, differenceUsd }]. Imported and invoiced are the workspace''s own records; '
-  'differenceUsd is imported less metered, null without own imports.';
+  'Returns a provider''s figures for a month by workspace and by the account that the runs name, the largest '
+  'difference first: [{ workspaceId, name (null once deleted), accountId (null for runs that name no account), '
+  'meteredUsd, runs, estimatedRuns, closedRuns, importedUsd, invoicedUsd, differenceUsd }]. importedUsd and '
+  'invoicedUsd are from the workspace''s own book. differenceUsd is the imported less the metered cost, or null if the'
+  ' workspace has no imports.';

@@ -1,6 +1,6 @@
--- Reads imported costs for members and satellites. Amounts are exact text.
+-- Reads imported costs for members and satellites. Amounts are text, so no digit is lost.
 
--- Definer: checks what a member may do, which the service role can't check itself.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.list_provider_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50, filter jsonb default '{}', with_totals boolean default true
@@ -17,10 +17,10 @@ as $$
   end
 $$;
 comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'Returns ai.provider_costs_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. An export, '
-  'which is read page by page, requests no totals.';
+  'Returns ai.provider_costs_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }. '
+  'An export reads all pages and does not request totals.';
 
--- Definer: reads only for the credential's user.
+-- Definer: reads only what the user of the session may read.
 create or replace function private.list_provider_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50
@@ -59,8 +59,8 @@ begin
 end
 $$;
 comment on function private.studio_refusal(bytea, uuid) is
-  'Returns why a satellite''s session may not read a workspace''s studio; null if it may. For definers; not granted to'
-  ' any role.';
+  'Returns why a satellite''s session may not read a workspace''s AI Studio. Returns null if it may. For definers; not'
+  ' granted to any role.';
 
 create or replace function ai.provider_costs_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer,
@@ -93,8 +93,9 @@ begin
 end
 $$;
 comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'Returns a page of ai.provider_cost_records, by default of the last 30 days, and by default the totals of the whole '
-  'range. { outcome: listed, … } or { outcome: bad_window, fault }. Not granted to any role.';
+  'Returns a page of ai.provider_cost_records with the totals of the whole range, unless the caller requests no '
+  'totals. The default range is the last 30 days. Returns { outcome: listed, … } or { outcome: bad_window, fault }. '
+  'Not granted to any role.';
 
 create or replace function ai.provider_cost_records(
   workspace uuid, window_from timestamptz, window_to timestamptz, before jsonb, page_size integer, filter jsonb
@@ -191,9 +192,10 @@ begin
 end
 $$;
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'Returns a page of imported costs of a half-open range, newest first, each with the daily total that replaces it or '
-  'the records that it replaces, its amounts before conversion, and its file. filter may have provider and accountId, '
-  'where null selects those without an account.';
+  'Returns a page of imported costs of a half-open range, newest first, with their amounts before currency conversion '
+  'and their files. replacedBy is the run id of the daily total that counts in place of a record. replaces is the '
+  'number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
+  'accountId selects costs without an account.';
 
 create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
   returns jsonb
@@ -213,7 +215,8 @@ as $$
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
-  'Returns the total of imported costs in a half-open range; daily totals replace the runs that they cover.';
+  'Returns the total of the imported costs in a half-open range, and of the records that do not count because a daily '
+  'total replaces them.';
 
 create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
   language sql
@@ -235,5 +238,5 @@ as $$
   where i.id = of_import_id
 $$;
 comment on function ai.cost_import_summary(uuid) is
-  'Returns the file of a record, its rates and who entered them: by is person or operator, and name is null for the '
-  'operator and for deleted accounts. Not granted to any role.';
+  'Returns the file with which a record was imported, the exchange rates and who entered them. by is person or '
+  'operator. name is null for the operator and for a deleted account. Not granted to any role.';

@@ -1,6 +1,6 @@
--- Reads invoices for members and satellites. Amounts are exact text.
+-- Reads invoices for members and satellites. Amounts are text, so no digit is lost.
 
--- Definer for the same reason as ai.list_provider_costs.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.list_provider_invoices(
   member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
@@ -16,10 +16,10 @@ as $$
   end
 $$;
 comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
-  'Returns ai.provider_invoices_page for a member with use_ai_studio, otherwise { outcome: not_allowed }. filter as in'
-  ' ai.invoice_matches.';
+  'Returns ai.provider_invoices_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed '
+  '}. The filter is described at ai.invoice_matches.';
 
--- Definer for the same reason as private.list_provider_costs_by_app_session.
+-- Definer: reads only what the user of the session may read.
 create or replace function private.list_provider_invoices_by_app_session(
   token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
 ) returns jsonb
@@ -82,9 +82,9 @@ as $$
   )
 $$;
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
-  'Returns a page of a book''s invoices, latest issued first, and the total of those that count. With a month in the '
-  'filter, the total is of the shares in that month, and each invoice has its own (ai.invoice_share). Not granted to '
-  'any role.';
+  'Returns a page of a book''s invoices, latest issued first, and the total of the invoices that count. If the filter '
+  'has a month, each invoice also has its share of that month (ai.invoice_share), and the total is the sum of these '
+  'shares. Not granted to any role.';
 
 create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
   language sql
@@ -111,7 +111,8 @@ as $$
   )
 $$;
 comment on function ai.invoice_summary(ai.invoice_book_entries) is
-  'Returns an invoice for the readers of its book. In the platform''s, appId is ai.platform_book() and appName null.';
+  'Returns an invoice for readers of its book. In the platform''s book, appId is ai.platform_book() and appName is '
+  'null.';
 
 create or replace function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
   language sql
@@ -152,8 +153,9 @@ as $$
   limit 1
 $$;
 comment on function ai.invoice_replacement(ai.invoice_book_entries) is
-  'Returns the reference that counts in place of an invoice: the one that replaces it, or its own if it was recorded '
-  'before under another spelling of the provider. Null if the invoice counts.';
+  'Returns null if an invoice counts in totals. Otherwise returns the reference of the invoice that counts in its '
+  'place. This is the invoice that replaces it, or the same invoice recorded earlier under another spelling of the '
+  'provider''s name.';
 
 create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
   language sql
@@ -173,7 +175,8 @@ as $$
   from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
 comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
-  'Returns what an invoice adds to totals in USD, in full or for some of its days; negative for a credit note.';
+  'Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The'
+  ' amount of a credit note is negative.';
 
 create or replace function ai.month_days(month text) returns daterange
   language sql
@@ -185,7 +188,7 @@ as $$
   from (select (month || '-01')::date as first_day) m
   where month is not null
 $$;
-comment on function ai.month_days(text) is 'Returns the days of a month, YYYY-MM; null for null.';
+comment on function ai.month_days(text) is 'Returns the days of a month (YYYY-MM), or null if the month is null.';
 
 create or replace function ai.invoice_matches(invoice ai.invoice_book_entries, filter jsonb) returns boolean
   language sql
@@ -201,5 +204,5 @@ as $$
     )
 $$;
 comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
-  'Returns whether an invoice matches a filter. The filter may have provider, accountId (null selects invoices without'
-  ' an account) and month (YYYY-MM, which the invoice''s days must overlap).';
+  'Returns whether an invoice matches a filter. The filter may have provider, accountId and month (YYYY-MM). A null '
+  'accountId selects invoices without an account. A month selects invoices with days in that month (ai.invoice_days).';

@@ -1,6 +1,6 @@
 -- Compares metered, imported and invoiced cost for members and satellites.
 
--- Definer for the same reason as ai.list_provider_costs.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.reconcile_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
@@ -17,9 +17,9 @@ as $$
   end
 $$;
 comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns ai.reconciliation_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+  'Returns ai.reconciliation_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
--- Definer for the same reason as private.list_provider_costs_by_app_session.
+-- Definer: reads only what the user of the session may read.
 create or replace function private.reconcile_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
@@ -138,12 +138,13 @@ begin
 end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns a page of months and providers, the latest month first, each with its accounts and differences: imported '
-  'less metered, and invoiced less imported. The window is that of ai.reconciled_window. meteredUsd is null if the '
-  'workspace hides it, and for accounts unless all runs of the month and provider with a cost name theirs. If it is '
-  'hidden, only providers with imports or invoices are listed. clashes as in ai.book_clashes.';
+  'Returns a page of months and providers, the latest month first, in the window of ai.reconciled_window. Each row has'
+  ' the provider''s accounts and two differences: imported less metered, and invoiced less imported. meteredUsd is '
+  'null if the workspace hides provider cost. For an account it is also null if a run of the month and provider has a '
+  'cost and names no account. If the workspace hides provider cost, only providers with imports or invoices are '
+  'listed. clashes is ai.book_clashes.';
 
--- Definer for the same reason as ai.reconcile_costs.
+-- Definer: the service role cannot check the permissions of members.
 create or replace function ai.compare_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   of_provider text default null, after text default null, page_size integer default 50
@@ -160,7 +161,7 @@ as $$
   end
 $$;
 comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns ai.cost_comparison_page for a member with use_ai_studio, otherwise { outcome: not_allowed }.';
+  'Returns ai.cost_comparison_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
 create or replace function ai.cost_comparison_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
@@ -217,8 +218,9 @@ begin
 end
 $$;
 comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns a page of the providers of a range by name, or one of them, with the metered and imported cost of each, and'
-  ' totals of all. Leaves out providers without any amounts; meteredUsd is null if the workspace hides it.';
+  'Returns a page of providers by name, or only one provider, each with its metered and imported cost in a range, and '
+  'the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if the '
+  'workspace hides provider cost.';
 
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text
@@ -245,5 +247,5 @@ as $$
   ) w
 $$;
 comment on function ai.reconciled_window(timestamptz, timestamptz) is
-  'Returns the ai.usage_window of a comparison. By default it begins at the start of the month eleven months before '
-  'the one in which it ends.';
+  'Returns ai.usage_window for a comparison of costs. By default, the window starts with the first day of a month, '
+  'eleven months before the month in which the window ends.';

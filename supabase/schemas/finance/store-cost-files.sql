@@ -1,4 +1,4 @@
--- Stores a cost file, all of its days or none.
+-- Stores a cost file in one transaction.
 
 create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, person_id uuid) returns jsonb
   language plpgsql
@@ -67,9 +67,10 @@ exception
 end
 $$;
 comment on function ai.store_cost_file(uuid, uuid, jsonb, text, uuid) is
-  'Stores the days of a cost file, all or none: { outcome: imported, importId, added, corrected, cleared, unchanged }, importId '
-  'null if all days are unchanged; { outcome: changed } if a state is given and no longer holds, or a concurrent import '
-  'wrote one of the days; or { outcome: invalid, param, message }. Not granted to any role.';
+  'Stores all days of a cost file or none. Returns { outcome: imported, importId, added, corrected, cleared, unchanged'
+  ' }, { outcome: changed } or { outcome: invalid, param, message }. importId is null if no day changes. The outcome '
+  'is changed if the given state (ai.cost_file_state) is no longer current, or if a concurrent import wrote one of the'
+  ' same days. Not granted to any role.';
 
 create or replace function ai.write_cost_file_day(book uuid, app uuid, new_import_id uuid, item ai.cost_file_day) returns void
   language plpgsql
@@ -125,8 +126,8 @@ begin
 end
 $$;
 comment on function ai.write_cost_file_day(uuid, uuid, uuid, ai.cost_file_day) is
-  'Writes one day of an import. Raises serialization_failure if its record is no longer the one it was compared with. '
-  'Not granted to any role.';
+  'Writes one day of a cost file. Raises serialization_failure if the day''s stored record changed after the '
+  'comparison. Not granted to any role.';
 
 create or replace function ai.cost_import_details(of_import_id uuid) returns jsonb
   language sql
@@ -141,7 +142,7 @@ as $$
   from ai.cost_imports i
   where i.id = of_import_id
 $$;
-comment on function ai.cost_import_details(uuid) is 'Returns an import for the logs. Not granted to any role.';
+comment on function ai.cost_import_details(uuid) is 'Returns details of an import for the activity log and the audit log. Not granted to any role.';
 
 create or replace function ai.reject_cost_import_change() returns trigger
   language plpgsql
@@ -153,7 +154,7 @@ begin
   raise exception 'a cost import is immutable' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_cost_import_change() is 'Keeps ai.cost_imports append-only.';
+comment on function ai.reject_cost_import_change() is 'Rejects changes, because ai.cost_imports is append-only.';
 
 create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
   for each row execute function ai.reject_cost_import_change();

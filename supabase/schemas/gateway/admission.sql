@@ -1,19 +1,20 @@
--- Admission: decides about calls, reserves their maximum cost and opens their runs. Refusals are returned, never raised.
+-- Admits or refuses calls, reserves their maximum cost and opens their runs. Refusals are returned and never raised.
 
--- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
+-- call.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Rows are found by key, regardless of the statistics when a plan was made. A generic plan fits every call.
+  -- Rows are always found by key, even if statistics were wrong when the plan was made. A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
   set enable_material = off
   set jit = off
-  -- Applies to each lock; exceeds_caller_timeout covers all of them together.
+  -- Limits the wait for each lock. ai.exceeds_caller_timeout limits the wait for all locks together.
   set lock_timeout = '1s'
 as $$
 begin
@@ -21,10 +22,10 @@ begin
 end
 $$;
 comment on function ai.begin_run(jsonb) is
-  'Decides about a call and, if it is admitted, reserves its maximum cost and opens its run. Returns the run with its '
-  'routes and prices, or {refused: code, …}, as JSON text.';
+  'Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its'
+  ' routes and prices, or {refused: code, …}, as JSON text.';
 
--- Definer for the same reason as begin_run.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql
   volatile
@@ -36,7 +37,8 @@ create or replace function ai.begin_runs(calls jsonb) returns text
   set enable_mergejoin = off
   set enable_material = off
   set jit = off
-  -- A caller that holds a lock for longer delays only its own calls: the others are retried separately.
+  -- If a batch waits longer for a lock, it fails and each of its calls is retried separately. The lock then delays only
+  -- the calls that need it.
   set lock_timeout = '100ms'
 as $$
 begin
@@ -47,8 +49,8 @@ begin
 end
 $$;
 comment on function ai.begin_runs(jsonb) is
-  'Decides about several calls, each separately, and returns begin_run''s answers in their order, as a JSON array. '
-  'Atomic: if it raises, nothing is reserved and no run is open.';
+  'Admits or refuses several calls independently. Returns a JSON array with the result of begin_run for each call, in '
+  'the order of the calls. Atomic: if the function raises an error, it reserves nothing and opens no run.';
 
 create or replace function ai.begin_calls(calls jsonb) returns text[]
   language plpgsql
@@ -69,7 +71,8 @@ begin
   return answers;
 end
 $$;
-comment on function ai.begin_calls(jsonb) is 'Admits calls, unless that took so long that their caller has given up.';
+comment on function ai.begin_calls(jsonb) is 'Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the'
+  ' result.';
 
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql
@@ -94,8 +97,8 @@ begin
 end
 $$;
 comment on function ai.admit_calls(jsonb) is
-  'Finds the caller and the maximum cost of each call, locks what all of them need, and then admits them one after '
-  'another.';
+  'Finds the caller and the maximum cost of each call, locks the rows that all the calls need, and then admits the '
+  'calls one after another.';
 
 create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
   language plpgsql
@@ -128,7 +131,8 @@ begin
 end
 $$;
 comment on function ai.price_call(ai.run_request, ai.priced_call) is
-  'Returns a call with its caller, label, model, maximum cost and paying account, or why it is refused. Locks nothing.';
+  'Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is '
+  'refused. Locks nothing.';
 
 create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
   language plpgsql
@@ -161,7 +165,7 @@ begin
 end
 $$;
 comment on function ai.open_missing_accounts(ai.priced_call[]) is
-  'Opens an account with the plan''s initial credits for each payer that has none.';
+  'Opens a credit account, with the plan''s initial credits, for each payer without an account.';
 
 create or replace function ai.admit_call(priced ai.priced_call) returns text
   language plpgsql
@@ -267,8 +271,9 @@ begin
 end
 $$;
 comment on function ai.admit_call(ai.priced_call) is
-  'Admits one call whose rows are locked: reserves its maximum cost, opens its run and answers as ai.begin_run does. '
-  'Not granted to any role, because it trusts its caller.';
+  'Admits or refuses one call. The caller of this function has locked the rows that the call needs. Reserves the '
+  'call''s maximum cost, opens its run and returns the result of ai.begin_run. Not granted to any role, because it '
+  'trusts its caller.';
 
 create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
   language sql
@@ -291,8 +296,8 @@ as $$
   end
 $$;
 comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Returns why a call with a known idempotency key is refused, so that it never causes a second provider call or '
-  'charge. Includes the answer if it was stored.';
+  'Returns the refusal of a call with an idempotency key that was already used, so the call never causes a second '
+  'provider call or charge. The refusal includes the first call''s answer if it was stored.';
 
 create or replace function ai.exceeds_caller_timeout() returns boolean
   language sql
@@ -302,5 +307,5 @@ as $$
   select clock_timestamp() - statement_timestamp() > interval '1.2 seconds'
 $$;
 comment on function ai.exceeds_caller_timeout() is
-  'Returns whether a statement has waited so long, in total, that its caller is about to time out (the gateway waits '
-  'for 1.5 s).';
+  'Returns whether a statement has waited so long in total that the gateway is about to time out. The gateway waits '
+  'for 1.5 s.';

@@ -1,4 +1,5 @@
--- Finds the caller by any kind of credential. These functions only look up callers, so no role is granted them.
+-- Finds the caller that belongs to a credential of any kind. No role is granted these functions, because they only
+-- serve the functions that check a call.
 
 create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql
@@ -35,9 +36,9 @@ begin
 end
 $$;
 comment on function ai.find_caller(ai.run_request) is
-  'Returns who makes a call and, in refused, why they may not; nulls if the credential is unknown, revoked, expired or'
-  ' of a deleted workspace. Keys and tokens are passed as the SHA-256 of their text, sessions as claims that the '
-  'gateway has verified.';
+  'Returns the caller of a request. If the caller may not make calls, refused has the reason. Returns nulls if the '
+  'credential is unknown, revoked, expired or belongs to a deleted workspace. A key or token is given as the SHA-256 '
+  'of its text, and a session as claims that the gateway has verified.';
 
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
   language plpgsql
@@ -59,7 +60,8 @@ begin
 end
 $$;
 comment on function ai.call_refusal(ai.caller, text) is
-  'Returns why a caller may make no call, or none of a given kind; null if they may.';
+  'Returns why a caller may not make any call or, if a kind is given, a call of that kind. Returns null if the caller '
+  'may.';
 
 create or replace function ai.principal_id(caller ai.caller) returns uuid
   language sql
@@ -69,7 +71,7 @@ create or replace function ai.principal_id(caller ai.caller) returns uuid
 as $$
   select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
 $$;
-comment on function ai.principal_id(ai.caller) is 'Returns whose idempotency keys a call uses: a key''s lineage, an app or a person.';
+comment on function ai.principal_id(ai.caller) is 'Returns the id of the owner of a call''s idempotency keys: a key''s lineage, an app or a person.';
 
 create or replace function ai.payer_id(caller ai.caller) returns uuid
   language sql
@@ -84,8 +86,8 @@ as $$
   end
 $$;
 comment on function ai.payer_id(ai.caller) is
-  'Returns whose credit account pays for a caller; null for calls of a registered app, by its tokens or by keys bound to '
-  'it, which pay no credits.';
+  'Returns the id of the workspace or member that pays credits for a caller. Returns null for calls of a registered '
+  'app, which pay no credits. An app calls with its tokens or with keys that are bound to it.';
 
 create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
   language plpgsql
@@ -149,9 +151,10 @@ begin
 end
 $$;
 comment on function ai.key_caller(bytea, inet) is
-  'Returns the owner and limits of the key with the given SHA-256 of its text; nulls when it is unknown, revoked, '
-  'expired, of a deleted workspace, or of a coding agent whose connection or login has ended. A key that is bound to '
-  'an app has the gateway scopes of the app''s registration. Nearly every call runs this.';
+  'Returns the owner and limits of a key, given the SHA-256 of its text. Returns nulls if the key is unknown, revoked '
+  'or expired, if its workspace is deleted, or if it belongs to a coding agent and the agent''s connection or login '
+  'has ended. A key that is bound to an app has the gateway scopes of the app''s registration. Must be fast, because '
+  'nearly every call runs it.';
 
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql
@@ -196,7 +199,8 @@ begin
 end
 $$;
 comment on function ai.user_caller(ai.credential, text) is
-  'Returns the person and limits of an app''s token or a session''s claims; nulls if they are not valid.';
+  'Returns the person and limits that belong to an app''s token or to the claims of a session. Returns nulls if the '
+  'token or claims are not valid.';
 
 create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
   language plpgsql
@@ -218,8 +222,9 @@ begin
 end
 $$;
 comment on function ai.session_caller(jsonb, uuid) is
-  'Returns the person of a session''s verified claims, and why the gateway refuses them; nulls once the session or '
-  'account has ended. Not granted to any role, because it trusts the claims.';
+  'Returns the person of a session and, if the gateway refuses the person''s calls, the reason. Takes the session''s '
+  'verified claims. Returns nulls once the session has ended or the account is suspended or deleted. Not granted to '
+  'any role, because it trusts the claims.';
 
 create or replace function ai.budget_scopes(caller ai.caller, label text) returns text[]
   language plpgsql
@@ -240,8 +245,8 @@ begin
 end
 $$;
 comment on function ai.budget_scopes(ai.caller, text) is
-  'Returns the scopes of the budgets that count a call with a label, or null. Looks each up by its key, since a workspace '
-  'may have budgets for many members and labels.';
+  'Returns the scopes of the budgets in which a call with the given label counts, or null. Looks up each budget by its'
+  ' key, because a workspace may have budgets for many members and labels.';
 
 create or replace function ai.budget_subject(
   scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text
@@ -259,7 +264,7 @@ as $$
     else workspace
   end
 $$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the subject of a run''s budget in a scope.';
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the id of the key lineage, app, member, label or workspace that a budget of the given scope limits for a run.';
 
 create or replace function ai.label_id(label text) returns uuid
   language sql
@@ -272,8 +277,9 @@ as $$
   )::uuid
 $$;
 comment on function ai.label_id(text) is
-  'Returns the subject of a label''s budget: a UUID version 8 (RFC 9562, 5.8) of its SHA-256. Callers choose labels, so '
-  'they must not be able to find a collision. Labels have no backslash, which the cast to bytea would read as an escape.';
+  'Returns the id that represents a label in budgets: a UUID version 8 (RFC 9562, 5.8) made from the label''s SHA-256.'
+  ' Callers choose labels, so they must not be able to find a collision. A label cannot contain a backslash, which the'
+  ' cast to bytea would read as an escape.';
 
 create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
   language sql
@@ -283,7 +289,7 @@ as $$
   select (caller).key_id is not null and coalesce((caller).last_used_at < now() - interval '1 minute', true)
 $$;
 comment on function ai.is_key_use_due(ai.caller) is
-  'Returns whether to update keys.last_used_at of a caller''s key, which is done once a minute.';
+  'Returns whether a key''s last_used_at is due for an update. It is updated at most once a minute.';
 
 create or replace function ai.record_key_use(caller ai.caller) returns void
   language sql
@@ -295,7 +301,7 @@ as $$
   where k.id = (caller).key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute')
 $$;
 comment on function ai.record_key_use(ai.caller) is
-  'Keeps keys.last_used_at accurate to a minute for requests that are not runs.';
+  'Updates a key''s last_used_at, at most once a minute, for requests that do not open a run.';
 
 create or replace function ai.refusal(code text, details jsonb default '{}') returns jsonb
   language sql
@@ -305,4 +311,4 @@ create or replace function ai.refusal(code text, details jsonb default '{}') ret
 as $$
   select jsonb_build_object('refused', code) || coalesce(details, '{}')
 $$;
-comment on function ai.refusal(text, jsonb) is 'Returns a refusal with its code from the gateway''s closed list of errors.';
+comment on function ai.refusal(text, jsonb) is 'Returns a refusal with a code from the gateway''s closed list of errors.';

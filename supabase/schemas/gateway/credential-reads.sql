@@ -1,6 +1,6 @@
--- Reads what a credential may do and use, without making a call.
+-- Reads what a credential may do and use, without opening a run.
 
--- Definer for the same reason as begin_run.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.check_credential(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -18,11 +18,11 @@ begin
 end
 $$;
 comment on function ai.check_credential(jsonb) is
-  'Checks the credential of a call whose body is invalid or large, so that a caller without one, or without the right '
-  'to make calls of a given kind, is refused before anything about the body is reported. Returns whose credential it '
-  'is, or {refused: code}.';
+  'Checks the credential of a call with an invalid or large body. A caller without a valid credential, or without '
+  'permission for this kind of call, is refused before any error in the body is reported. Returns the credential''s '
+  'owner or {refused: code}.';
 
--- Definer for the same reason as begin_run.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.list_models(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -109,10 +109,10 @@ begin
 end
 $$;
 comment on function ai.list_models(jsonb) is
-  'Returns the models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the '
-  'order of ai.model_order; with model in the call, only that one; or {refused: code}. With paths in the call, [{ '
-  'path, kind, providers }], the listing is text, and endpoints has the paths that serve each of its models: those of '
-  'its kind that one of its providers serves.';
+  'Returns the models that a credential may use now, in OpenAI''s format and in the order of ai.model_order, or '
+  '{refused: code}. A model is left out if no provider can serve it or its calls have no price. If the call has model,'
+  ' returns only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds '
+  'endpoints. endpoints has, for each model, the paths of the model''s kind that at least one of its providers serves.';
 
 create or replace function ai.model_order(model ai.models) returns text[]
   language sql
@@ -123,4 +123,5 @@ as $$
   select array[model.kind, case when model.is_default then '' else lower(model.display_name) end, model.id]
 $$;
 comment on function ai.model_order(ai.models) is
-  'Returns the sort key of every list of models: by kind, the default of each kind first, then by name.';
+  'Returns the sort key for every list of models. Models are sorted by kind and then by name, with the default model '
+  'of each kind first.';

@@ -1,4 +1,4 @@
--- Credit accounts and their append-only ledger.
+-- Opens credit accounts, changes their balances and keeps their append-only ledger.
 
 create or replace function ai.open_credit_account(payer text, owner_id uuid, initial_credits numeric) returns uuid
   language plpgsql
@@ -30,8 +30,8 @@ begin
 end
 $$;
 comment on function ai.open_credit_account(text, uuid, numeric) is
-  'Returns a payer''s account, and opens it with the plan''s initial credits if there is none. Concurrent callers get '
-  'the same one.';
+  'Returns a payer''s credit account. Opens the account with the plan''s initial credits if there is none. Concurrent '
+  'callers get the same account.';
 
 create or replace function ai.grant_credits(
   payer text, owner_id uuid, amount numeric, description text, reference text default null
@@ -53,9 +53,10 @@ begin
 end
 $$;
 comment on function ai.grant_credits(text, uuid, numeric, text, text) is
-  'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the balance; a negative '
-  'amount withdraws at most what is available. With a reference, the call is idempotent, and a different amount is an '
-  'error. Without one, every call grants. For operators: no API role may run it.';
+  'Adds credits to the balance of a workspace or member (payer as in ai.plans) and returns the balance. A negative '
+  'amount withdraws credits, and raises an error if less is available. If a reference is given, a repeated call '
+  'changes nothing, and a call with a different amount raises an error. Without a reference, every call changes the '
+  'balance. Only operators can run it, because no API role is granted it.';
 
 create or replace function ai.change_credits(account uuid, amount numeric, description text, reference text) returns jsonb
   language plpgsql
@@ -108,10 +109,11 @@ begin
 end
 $$;
 comment on function ai.change_credits(uuid, numeric, text, text) is
-  'Grants credits to an account, or withdraws them: { outcome: changed | repeated (the reference was used for this '
-  'amount) | reference_used (for another amount) | insufficient (more than the balance less reservations), balance, '
-  'amount, available }. Serialized per account. References that differ only in spaces or Unicode composition are the '
-  'same; case matters.';
+  'Adds credits to an account, or withdraws credits if the amount is negative. Returns { outcome, balance, amount, '
+  'available }. The outcome is changed, repeated (the reference was already used for this amount), reference_used (the'
+  ' reference was used for another amount) or insufficient (the amount exceeds the balance less reservations). Two '
+  'references are the same if they differ only in spaces or Unicode composition. Case matters. Concurrent changes of '
+  'an account wait for each other.';
 
 create or replace function ai.reject_credit_account_change() returns trigger
   language plpgsql
@@ -130,7 +132,7 @@ begin
 end
 $$;
 comment on function ai.reject_credit_account_change() is
-  'Rejects an account with two owners or none, and the deletion of one that has ledger entries.';
+  'Rejects an account that does not have exactly one owner, and the deletion of an account with ledger entries.';
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
@@ -153,7 +155,8 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Rejects an entry that has only half of a run''s key.';
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a ledger entry with only one of the two columns of a run''s key, and a usage or adjustment entry without a '
+  'run.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
@@ -170,7 +173,7 @@ begin
   raise exception 'the ledger is append-only' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entries. Correct a wrong entry with another entry.';
+comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entries. To correct a wrong entry, add another entry.';
 
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();

@@ -1,6 +1,6 @@
--- Answers GET /v1/key with a credential's limits and budgets, and how much of them is left.
+-- Answers GET /v1/key with the limits and budgets of a credential, and what remains of each.
 
--- Definer for the same reason as begin_run.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.describe_credential(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -83,7 +83,7 @@ begin
 end
 $$;
 comment on function ai.describe_credential(jsonb) is
-  'Returns a credential''s kind, limits, budgets, cost of this month and what is left; or {refused: code}.';
+  'Returns a credential''s kind, limits, budgets, cost in this month and remaining amounts, or {refused: code}.';
 
 create or replace function ai.remaining_rate(scope text, subject uuid, request_limit integer, token_limit bigint) returns jsonb
   language sql
@@ -106,7 +106,8 @@ as $$
   where request_limit is not null or token_limit is not null
 $$;
 comment on function ai.remaining_rate(text, uuid, integer, bigint) is
-  'Returns what ai.consume_rate_limit still admits in this rate window; null without a limit.';
+  'Returns what ai.consume_rate_limit would still admit in the current rate window, or null if neither requests nor '
+  'tokens are limited.';
 
 create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
   language sql
@@ -140,8 +141,8 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 comment on function ai.remaining_budgets(ai.caller, boolean) is
-  'Returns the monthly budgets that can refuse a caller, narrowest first. Leaves out amounts if the workspace hides '
-  'provider cost.';
+  'Returns the monthly budgets that can refuse a caller''s calls, narrowest first. Leaves out the amounts if the '
+  'workspace hides provider cost.';
 
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
   language plpgsql
@@ -168,8 +169,8 @@ begin
 end
 $$;
 comment on function ai.cost_this_month(ai.caller, boolean) is
-  'Returns what a caller''s runs of this UTC month cost, including rotated keys of its lineage and open runs. A run counts '
-  'in the month in which it began.';
+  'Returns the cost of a caller''s runs in the current UTC month. Includes the runs of earlier keys of the same '
+  'lineage, and open runs. A run counts in the month in which it began.';
 
 create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
   returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
@@ -219,8 +220,8 @@ begin
 end
 $$;
 comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
-  'Returns what each lineage used since the start of a UTC day, from daily sums if they are up to date, otherwise from'
-  ' runs. A lineage without runs has no row.';
+  'Returns the cost of each key lineage since the start of a UTC day. Reads daily sums if they are up to date, '
+  'otherwise the runs. Returns no row for a lineage without runs.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
@@ -239,7 +240,8 @@ as $$
     and r.app_id is not distinct from (caller).app_id
 $$;
 comment on function ai.user_cost_since(ai.caller, timestamptz) is
-  'Returns what a person used in a workspace, directly or through one app. Reads the runs, because daily sums have no user.';
+  'Returns a person''s cost in a workspace, either of direct calls or of calls through one app. Reads the runs, '
+  'because daily sums have no user.';
 
 create or replace function ai.utc_text(moment timestamptz) returns text
   language sql

@@ -1,4 +1,4 @@
--- Extension: a run with several provider calls reserves each of them before it is made.
+-- Extends a run that makes several provider calls. Reserves the maximum cost of each call before it is made.
 
 -- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
@@ -6,7 +6,7 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
   volatile
   security definer
   set search_path = ''
-  -- For the same reason as in begin_run.
+  -- A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -115,5 +115,6 @@ begin
 end
 $$;
 comment on function ai.extend_run(jsonb) is
-  'Reserves the maximum cost of another provider call of an open run, if limits, budgets and balance allow it and its '
-  'key and its app''s registration are still valid. Returns what the run then holds, or {refused: code, …}.';
+  'Reserves the maximum cost of another provider call of an open run. Requires that the run''s key and its app''s '
+  'registration are still valid and that rate limits, budgets and balance have room. Returns everything that is '
+  'reserved for the run, or {refused: code, …}.';

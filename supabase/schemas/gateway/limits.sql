@@ -1,4 +1,4 @@
--- Locks and reserves rate windows, budgets and balances for calls.
+-- Locks rate windows, budgets and balances for calls, and reserves amounts in them.
 
 create or replace function ai.lock_rows(locks ai.lock_list) returns void
   language plpgsql
@@ -37,8 +37,8 @@ end
 $$;
 comment on function ai.lock_rows(ai.lock_list) is
   'Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys, '
-  'keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps precede those of keys, '
-  'labels, members and workspaces. Callers lock runs and open new accounts before they call this.';
+  'keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of'
+  ' keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts.';
 
 create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
   language plpgsql
@@ -87,7 +87,7 @@ begin
   return locks;
 end
 $$;
-comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that calls need, except for refused calls.';
+comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that must be locked for calls. Refused calls need none.';
 
 create or replace function ai.consume_rate_limit(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
@@ -115,8 +115,8 @@ begin
 end
 $$;
 comment on function ai.consume_rate_limit is
-  'Counts a request and its reserved tokens in the subject''s rate window, unless that would exceed a limit. The window is '
-  'locked and current (ai.lock_rows). An extension counts no second request.';
+  'Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked '
+  'the window and made it current with ai.lock_rows. An extension adds tokens but does not count as another request.';
 
 create or replace function ai.return_tokens(scope text, subject uuid, counted ai.rate_window_use, tokens bigint) returns void
   language plpgsql
@@ -131,7 +131,7 @@ begin
 end
 $$;
 comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
-  'Removes a call''s tokens from a rate window after another limit refused the call. The request stays counted.';
+  'Removes a call''s tokens from a rate window if another limit then refuses the call. The request stays counted.';
 
 create or replace function ai.settle_rate_windows(closed ai.closed_run[], token_changes bigint[]) returns void
   language plpgsql
@@ -154,8 +154,9 @@ begin
 end
 $$;
 comment on function ai.settle_rate_windows(ai.closed_run[], bigint[]) is
-  'Adjusts the counts of closed runs in the rate windows that hold their tokens. The windows are locked and current, '
-  'or later. The changes are in the order of the runs, null for a run whose windows are past.';
+  'Adjusts the token counts of rate windows after runs are closed. token_changes has one number for each run, in the '
+  'same order, or null if the run''s windows are past. The caller has locked the windows. A window that began after '
+  'the run''s tokens were reserved is not changed.';
 
 create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint
   language sql
@@ -172,8 +173,9 @@ as $$
   from (select (most).text + (most).image + (most).audio as input) as u
 $$;
 comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
-  'Returns the tokens that a call counts in rate windows until it is settled: its input and its output limit. If the '
-  'caller stated no output limit, 500 tokens per choice count, as far as the token limit has room for them.';
+  'Returns the tokens that a call counts in rate windows until it is settled. This is the sum of its input and its '
+  'output limit. If the caller stated no output limit, up to 500 output tokens per choice count, but only as many as '
+  'fit in the token limit.';
 
 create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
   language sql
@@ -193,8 +195,8 @@ as $$
   )))
 $$;
 comment on function ai.token_limit_refusal(ai.caller, ai.token_use, bigint) is
-  'Refuses a call that counts more tokens than the whole token limit of its key or workspace, since no later minute '
-  'has room for it.';
+  'Returns the refusal of a call that counts more tokens than a key or workspace may use in a whole minute. No later '
+  'minute would have room for the call.';
 
 create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
   language sql
@@ -205,8 +207,9 @@ as $$
   select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
 comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
-  'Returns the limits of a call as JSON: the start of the rate window, then limit and count of the key''s requests, '
-  'its tokens, the workspace''s requests and its tokens; null without a limit.';
+  'Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts has'
+  ' the limit and the count of the key''s requests, the key''s tokens, the workspace''s requests and the workspace''s '
+  'tokens, in this order. A limit is null if there is none.';
 
 create or replace function ai.reserve_limits(
   caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
@@ -271,8 +274,8 @@ begin
 end
 $$;
 comment on function ai.reserve_limits(ai.caller, text, bigint, integer, numeric, uuid, numeric) is
-  'Reserves a provider call in the budgets, the workspace''s rate window and the balance; or returns in refused which '
-  'of them has no room, and reserves nothing. The rows are locked.';
+  'Reserves a provider call in the budgets, the workspace''s rate window and the balance. If one of them has no room, '
+  'returns the reason in refused and reserves nothing. The caller has locked the rows.';
 
 create or replace function ai.reserve_budget(
   scope text, subject uuid, workspace uuid, amount_usd numeric, enforced boolean
@@ -316,8 +319,9 @@ begin
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
-  'Reserves an amount in a monthly budget. If the budget is enforced, refuses when that would exceed the limit or the '
-  'limit is 0. Writes the time of a refusal to the budget: the first of a month, then at most one per minute.';
+  'Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and the amount '
+  'would exceed the limit or the limit is 0. Also writes the time of the refusal to the budget, for the first refusal '
+  'of a month and then at most once a minute.';
 
 create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
   returns text
@@ -333,7 +337,7 @@ as $$
   ])
 $$;
 comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
-  'Returns a caller''s limits and current counts in the form of ai.rate_limit_headers.';
+  'Returns a caller''s limits and current counts in the format of ai.rate_limit_headers.';
 
 create or replace function ai.current_window(scope text, subject uuid) returns ai.rate_window_use
   language sql
@@ -344,7 +348,7 @@ as $$
   from ai.rate_windows w
   where w.scope = current_window.scope and w.subject_id = subject
 $$;
-comment on function ai.current_window(text, uuid) is 'Returns the counts of a rate window; nulls without one. The window is locked.';
+comment on function ai.current_window(text, uuid) is 'Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.';
 
 create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
   language plpgsql
@@ -365,4 +369,5 @@ begin
 end
 $$;
 comment on function ai.limit_refusal(text, ai.caller) is
-  'Returns a refusal by a limit, budget or balance, with all of the caller''s rate limits and their counts.';
+  'Returns the refusal of a call by a rate limit, budget or balance, with all the rate limits of the caller and their '
+  'current counts.';

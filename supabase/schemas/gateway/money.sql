@@ -1,5 +1,5 @@
--- Money: USD as numeric(24, 12), credits as numeric(24, 8), never a float. What a finished call costs is computed in
--- supabase/functions/_shared/money.ts and reported with its outcome.
+-- USD amounts are numeric(24, 12) and credits are numeric(24, 8), never floats. The gateway computes the cost of a
+-- finished call (supabase/functions/_shared/money.ts) and reports it with the outcome.
 
 create or replace function ai.credits_per_usd(markup numeric) returns numeric
   language sql
@@ -19,14 +19,15 @@ create or replace function ai.usd_to_credits(amount_usd numeric, markup numeric)
 as $$
   select round(amount_usd * ai.credits_per_usd(markup), 8)
 $$;
-comment on function ai.usd_to_credits(numeric, numeric) is 'Returns an amount in credits, for reservations and estimates.';
+comment on function ai.usd_to_credits(numeric, numeric) is 'Converts USD to credits, for reservations and estimates.';
 
 create or replace function ai.price_tier(
   service_tier text, min_input_tokens integer, input numeric, cached_input numeric, cache_write numeric,
   cache_write_1h numeric, output numeric, audio_input numeric, audio_output numeric, image_input numeric, request_fee numeric
 ) returns jsonb
   language sql
-  -- jsonb_build_object is only stable because the text of some types depends on settings; none of these do.
+  -- jsonb_build_object is declared stable because the text form of some types depends on settings. The types used here
+  -- do not depend on any, so this function can be immutable.
   immutable
   security invoker
   parallel safe
@@ -45,11 +46,11 @@ as $$
     'request_fee', request_fee::text
   ))
 $$;
-comment on function ai.price_tier is 'Returns a price as runs store it: exact decimals as text, without null values.';
+comment on function ai.price_tier is 'Returns a price in the form in which runs store it: exact decimals as text, without null values.';
 
 create or replace function ai.listed_price(tier jsonb) returns jsonb
   language sql
-  -- Immutable for the same reason as ai.price_tier.
+  -- jsonb_build_object is declared stable, but its result for these types does not depend on settings.
   immutable
   security invoker
   parallel safe
@@ -69,4 +70,5 @@ as $$
   ))
 $$;
 comment on function ai.listed_price(jsonb) is
-  'Returns a price of ai.price_tier for the list of models: numbers with all their digits, and their unit in the name.';
+  'Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,'
+  ' and each field name contains the unit.';

@@ -1,4 +1,4 @@
--- Finds which models a caller may use, at which routes and prices, and the maximum cost of a call.
+-- Finds the models that a caller may use, their routes and prices, and the maximum cost of a call.
 
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql
@@ -71,9 +71,9 @@ begin
 end
 $$;
 comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
-  'Returns the model of a call with its routes, prices, output limit and maximum cost for a caller; or, in refusal, '
-  'why there is none. An output limit that the caller did not state is lowered to the model''s and to the room left in'
-  ' the context window; to 2,048 if the model''s is unknown. Calls of a batch for one model read its routes once.';
+  'Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller '
+  'stated no output limit, the limit is the lower of the model''s limit (2,048 if unknown) and the room left in the '
+  'context window. Calls of a batch for the same model and providers read the routes only once.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
@@ -93,8 +93,8 @@ as $$
     )
 $$;
 comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
-  'Returns the intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the '
-  'key''s list.';
+  'Returns the models that are enabled in the catalogue and in the Studio defaults, allowed by the workspace''s policy'
+  ' and by the key, and granted to the plan or to the workspace.';
 
 create or replace function ai.unknown_models(names text[]) returns text[]
   language sql
@@ -110,8 +110,8 @@ as $$
   ), '{}')
 $$;
 comment on function ai.unknown_models(text[]) is
-  'Returns the names that are not ids of catalogue models, enabled or not; null if all are. Ids are compared exactly, as in '
-  'calls. Checks lists of models before they are saved.';
+  'Returns the names that match no model id in the catalogue; null if every name matches. Disabled models count as '
+  'matches. Ids are compared exactly, the same as for calls. Use it to check a list of models before saving the list.';
 
 create or replace function ai.open_prices(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
@@ -137,8 +137,9 @@ as $$
     )
 $$;
 comment on function ai.open_prices(text[]) is
-  'Returns the current prices of the routes to listed providers, each with its route. A route without a default-tier '
-  'price has none. Within a route, prices are sorted by sorts_as, the default tier''s first, and min_input_tokens.';
+  'Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without '
+  'a default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by '
+  'min_input_tokens.';
 
 create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
   language plpgsql
@@ -174,8 +175,8 @@ begin
 end
 $$;
 comment on function ai.priced_routes(text, text[]) is
-  'Returns a model''s routes in order with the current prices, if they have one and lead to a listed provider. Null if'
-  ' none does.';
+  'Returns a model''s routes in order, with their current prices. Omits routes without a price and routes to providers'
+  ' that are not listed. Null if no route is left.';
 
 create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
   language sql
@@ -189,8 +190,8 @@ as $$
   )::ai.token_use
 $$;
 comment on function ai.maximum_use(ai.run_request) is
-  'Returns the maximum number of tokens of a call: a third of its bytes without media, 1,500 per image, 50 per second '
-  'of audio (Gemini counts 32, OpenAI 10), and the output limit of each choice.';
+  'Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per '
+  'image, 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.';
 
 create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
   returns numeric
@@ -220,8 +221,9 @@ begin
 end
 $$;
 comment on function ai.maximum_cost_usd is
-  'Returns the maximum cost of a provider call: the whole output, nothing cached, all input written to a cache if that'
-  ' has a price, one fee, at any route and any tier that the input may reach.';
+  'Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can '
+  'reach. Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one '
+  'request fee.';
 
 create or replace function ai.further_fees_usd(routes jsonb, fee_requests bigint) returns numeric
   language sql
@@ -234,7 +236,8 @@ as $$
   cross join jsonb_array_elements(route -> 'prices') as tier
 $$;
 comment on function ai.further_fees_usd(jsonb, bigint) is
-  'Returns the fees of a call that may make several requests with a fee, beyond the one in ai.maximum_cost_usd.';
+  'Returns the additional fees of a call that may make several requests with a fee. ai.maximum_cost_usd already '
+  'includes the first fee.';
 
 create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
   language sql
@@ -250,7 +253,7 @@ as $$
       )
   )
 $$;
-comment on function ai.is_tier_priced(jsonb, text) is 'Returns whether every route has a price for a service tier that a call names.';
+comment on function ai.is_tier_priced(jsonb, text) is 'Returns whether every route has a price for the requested service tier. Always true for auto and default.';
 
 create or replace function ai.reject_price_change() returns trigger
   language plpgsql
@@ -270,7 +273,8 @@ begin
   return new;
 end
 $$;
-comment on function ai.reject_price_change() is 'Keeps the price book consistent with what runs were charged.';
+comment on function ai.reject_price_change() is 'Rejects every change to a price, except a change to the end of its validity while that end is not in the past. Runs '
+  'may have been charged this price.';
 
 create or replace trigger reject_price_change before update on ai.model_prices
   for each row execute function ai.reject_price_change();

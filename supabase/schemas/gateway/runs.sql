@@ -1,4 +1,4 @@
--- Run ids and the monthly partitions of ai.runs.
+-- Creates run ids and the monthly partitions of ai.runs.
 
 create or replace function ai.run_id(moment timestamptz) returns uuid
   language sql
@@ -19,7 +19,7 @@ as $$
     'hex'
   )::uuid
 $$;
-comment on function ai.run_id(timestamptz) is 'Returns a UUID version 7 (RFC 9562, 5.7) for a time, in milliseconds.';
+comment on function ai.run_id(timestamptz) is 'Returns a UUID version 7 (RFC 9562 section 5.7) for the given time, in milliseconds.';
 
 create or replace function ai.new_run_id(run_id_suffix text) returns uuid
   language sql
@@ -29,14 +29,15 @@ as $$
   select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_id_suffix)::uuid
 $$;
 comment on function ai.new_run_id(text) is
-  'Returns a UUID version 7 for a run that begins now, with a random part chosen by the gateway, which uses it to find'
-  ' the run if the answer of ai.begin_run is lost. Milliseconds have eleven hexadecimal digits until the year 2527.';
+  'Returns a UUID version 7 for a run that begins now. The gateway chooses the random part, so that it can find the '
+  'run if the response from ai.begin_run is lost. The time in milliseconds has eleven hexadecimal digits until the '
+  'year 2527.';
 
 create or replace function ai.create_run_partitions(months_ahead integer default 3) returns integer
   language plpgsql
   volatile
   security invoker
-  -- Months are UTC months, regardless of the caller's time zone.
+  -- Partitions cover UTC months, regardless of the caller's time zone.
   set timezone = 'UTC'
   set search_path = ''
 as $$
@@ -68,8 +69,8 @@ begin
 end
 $$;
 comment on function ai.create_run_partitions(integer) is
-  'Creates the missing monthly partitions of ai.runs, up to months_ahead, protected like ai.runs. Returns their '
-  'number.';
+  'Creates the missing monthly partitions of ai.runs, up to months_ahead months from now. Protects each partition in '
+  'the same way as ai.runs. Returns the number of partitions created.';
 
 create or replace function ai.protect_partition(target regclass) returns void
   language plpgsql
@@ -88,7 +89,7 @@ begin
 end
 $$;
 comment on function ai.protect_partition(regclass) is
-  'Gives a partition the row-level security, policies and grants that it does not inherit.';
+  'Gives a partition of ai.runs the row-level security, policies and grants that partitions do not inherit.';
 
 create or replace function ai.reject_incomplete_settlement() returns trigger
   language plpgsql
@@ -105,7 +106,7 @@ begin
 end
 $$;
 comment on function ai.reject_incomplete_settlement() is
-  'Rejects a run that ends without a settlement: its reservation would never be released.';
+  'Rejects a change that ends a run without a settlement. The run''s reservation would never be released.';
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();

@@ -1,6 +1,6 @@
--- Settlement books each finished run at its actual cost, and only once, even if the run is reported several times.
+-- Settles finished runs at their actual cost. A run is charged only once, even if it is reported several times.
 
--- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
   language plpgsql
   volatile
@@ -12,15 +12,15 @@ begin
 end
 $$;
 comment on function ai.settle_runs(jsonb) is
-  'Settles a batch of runs at their actual cost. Reporting a run again changes nothing, unless the sweep had estimated'
-  ' it; then the actual cost posts one adjusting entry.';
+  'Settles a batch of runs at their actual cost. Reporting a run again has no effect, unless the sweep had closed the '
+  'run at an estimate. In that case, one ledger entry corrects the charge to the actual cost.';
 
 create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timestamptz default null) returns jsonb
   language plpgsql
   volatile
   security invoker
   set search_path = ''
-  -- For the same reason as in begin_run.
+  -- Rows are found by key, regardless of the statistics when a plan was made. A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -48,9 +48,9 @@ begin
 end
 $$;
 comment on function ai.settle_outcomes(jsonb, timestamptz) is
-  'Settles a batch, or each of its runs separately if the batch cannot be booked: a bad run stays open, is logged and '
-  'does not block the others. Lock timeouts are raised, so that the batch is sent again. Returns the runs that '
-  'changed.';
+  'Settles a batch of runs and returns the runs that changed. If the batch cannot be settled, settles each run '
+  'separately, so that one bad run does not block the others. A bad run stays open and is logged. Lock timeouts are '
+  'raised, so that the caller sends the batch again.';
 
 create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
   language plpgsql
@@ -87,7 +87,7 @@ begin
   return reports;
 end
 $$;
-comment on function ai.lock_outcomes(jsonb) is 'Locks the runs of outcomes, then their rate windows, budgets and balances.';
+comment on function ai.lock_outcomes(jsonb) is 'Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.';
 
 create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
   language plpgsql
@@ -126,7 +126,7 @@ begin
 end
 $$;
 comment on function ai.lock_runs(jsonb) is
-  'Locks the runs of some reports by account and id, and returns each report with its run. Skips unknown runs.';
+  'Locks the reported runs in order of account and id, and returns each report with its run. Skips unknown runs.';
 
 create or replace function ai.settle_batch(reports ai.run_report[], idle_since timestamptz) returns jsonb
   language plpgsql
@@ -227,7 +227,7 @@ begin
 end
 $$;
 comment on function ai.settle_batch(ai.run_report[], timestamptz) is
-  'Closes and books runs that are locked. Returns those that it changed.';
+  'Closes and charges runs that the caller has locked. Returns the runs that changed.';
 
 create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
   language plpgsql
@@ -307,8 +307,8 @@ begin
 end
 $$;
 comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
-  'Returns a locked run as its outcome closes it, and the amounts due; null if it does not change. With idle_since, '
-  'closes only an open run that has not been touched since then.';
+  'Returns a locked run in its closed state, with the amounts due; null if the outcome does not change the run. If '
+  'idle_since is given, closes only an open run without a heartbeat since then.';
 
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
   language plpgsql
@@ -340,7 +340,8 @@ begin
 end
 $$;
 comment on function ai.settle_budgets(ai.closed_run[]) is
-  'Adds the cost of closed runs to their budgets and releases their reservations. The budgets are locked.';
+  'Adds the cost of closed runs to their budgets and releases their reservations. The caller must have locked the '
+  'budgets.';
 
 create or replace function ai.settle_credits(closed ai.closed_run[]) returns void
   language plpgsql
@@ -374,8 +375,8 @@ begin
 end
 $$;
 comment on function ai.settle_credits(ai.closed_run[]) is
-  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry per run. The '
-  'accounts are locked.';
+  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry per charged run. The'
+  ' caller must have locked the accounts.';
 
 create or replace function ai.record_failed_attempts(closed ai.closed_run[]) returns void
   language sql
@@ -416,4 +417,5 @@ begin
 end
 $$;
 comment on function ai.complete_idempotency_keys(ai.closed_run[]) is
-  'Finishes the idempotency keys of closed runs. Their rows are locked last, as in ai.admit_call.';
+  'Marks the idempotency keys of closed runs as finished, or frees a key if no provider was called for its run. Locks '
+  'the keys after all other rows, in the same order as ai.admit_call.';

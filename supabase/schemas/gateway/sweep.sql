@@ -1,6 +1,6 @@
 -- Records heartbeats of open runs, closes abandoned runs and deletes expired rows.
 
--- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
   language plpgsql
   volatile
@@ -24,7 +24,7 @@ begin
   where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
 end
 $$;
-comment on function ai.heartbeat_runs(jsonb) is 'Records that runs are still alive, and their counts and cost so far.';
+comment on function ai.heartbeat_runs(jsonb) is 'Records a heartbeat of each open run, with its token counts and its cost so far.';
 
 -- Definer: the server's service role has no grant to write runs or balances.
 create or replace function ai.sweep_runs() returns integer
@@ -32,7 +32,8 @@ create or replace function ai.sweep_runs() returns integer
   volatile
   security definer
   set search_path = ''
-  -- A partition may be empty when a plan is made and large when it is used. Runs are found by key, one by one.
+  -- A partition may be empty when a plan is made and large when the plan is used. These settings make every plan find
+  -- runs by key, one at a time.
   set plan_cache_mode = force_custom_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -88,8 +89,9 @@ begin
 end
 $$;
 comment on function ai.sweep_runs() is
-  'Closes runs without a heartbeat for 45 seconds, because their function died: at their cost so far, at most what was '
-  'reserved, or as unavailable at 0. Also creates partitions. Returns the number of closed runs; 0 while another sweep runs.';
+  'Closes runs without a heartbeat for 45 seconds, because their function must have died. Charges the cost so far, up '
+  'to the reserved amount, or 0 if no usage was reported. Also creates the next partitions. Returns the number of '
+  'closed runs; 0 while another sweep is running.';
 
 create or replace function ai.find_long_running_runs(cutoff timestamptz) returns void
   language plpgsql
@@ -140,8 +142,9 @@ begin
 end
 $$;
 comment on function ai.find_long_running_runs(timestamptz) is
-  'Records in ai.long_running_runs the open runs that began since the last sweep and before the cutoff. Each run is '
-  'read once, and again after transactions of its time have ended. Stops after two seconds; the next sweep continues.';
+  'Records in ai.long_running_runs the open runs that began between the last sweep and the cutoff. Reads each period '
+  'again after all transactions from that period have ended. Stops after two seconds, and the next sweep continues '
+  'from there.';
 
 create or replace function ai.record_long_running_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
   language plpgsql
@@ -167,15 +170,16 @@ begin
 end
 $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
-  'Records the open runs that began between two times, at most one minute of them. Returns the time it reached.';
+  'Records the open runs that began between two times, but covers at most one minute after the first run. Returns the '
+  'time up to which it has read.';
 
--- Definer for the same reason as begin_run. A run is identified by the suffix of its id, which the gateway chose.
+-- Definer: gateway has no grant on any table. Callers identify a run by the suffix of its id, which the gateway chose.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Runs are found by created_at, regardless of how few there were when the plan was made.
+  -- Forces a search by created_at through an index, even if the table was small when the plan was made.
   set enable_seqscan = off
 as $$
 declare
@@ -217,9 +221,10 @@ begin
 end
 $$;
 comment on function ai.release_orphaned_runs(jsonb) is
-  'Releases runs whose admission answer was lost: their callers got 503 and no provider was called, so they end at no '
-  'cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}, the latter for '
-  'the oldest. Returns the tails whose admission is still in progress.';
+  'Releases runs if the response to their admission was lost. The callers got 503 and no provider was called, so the '
+  'runs end at no cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}. '
+  'tails are suffixes of run ids, and asked_ms_ago is the age of the oldest request. Returns the tails for which '
+  'admission is still in progress.';
 
 -- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
@@ -275,5 +280,5 @@ begin
 end
 $$;
 comment on function ai.delete_expired(integer) is
-  'Deletes up to at_most expired idempotency keys, as many rate windows older than an hour and as many failed attempts older '
-  'than seven days. Returns their number; 0 while another deletion runs.';
+  'Deletes expired idempotency keys, rate windows older than an hour, and failed attempts older than seven days, up to'
+  ' at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.';

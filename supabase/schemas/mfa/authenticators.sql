@@ -1,5 +1,5 @@
--- Authenticator apps, and the codes they show. Supabase Auth does not store used TOTP steps (RFC 6238 section 5.2), so
--- our server claims a code before it is verified. Only an HMAC of it is stored.
+-- Authenticator apps and their codes. Supabase Auth does not record which TOTP codes were used (RFC 6238 section 5.2),
+-- so our server claims each code before verification. Only an HMAC of the code is stored.
 
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_authenticators(subject_id uuid) returns jsonb
@@ -20,7 +20,7 @@ as $$
 $$;
 comment on function private.account_authenticators(uuid) is
   'Returns the authenticator apps of an account, most recently used first: [{ id, name, verified, createdAt, '
-  'lastUsedAt }], including those whose enrollment was never finished. Contains no secrets.';
+  'lastUsedAt }]. Includes apps with unfinished enrollment. Contains no secrets.';
 
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.delete_authenticator(
@@ -71,9 +71,9 @@ begin
 end
 $$;
 comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
-  'Removes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to'
-  ' recover, and notifies the owner (private.record_security_event): { outcome: deleted }, or outcome last_of_required'
-  ' if the account must have one, insufficient_aal if the session has yet to prove one, not_found.';
+  'Removes an authenticator app from an account and notifies the owner (private.record_security_event). If no '
+  'authenticator is left, also deletes the account''s recovery codes. Returns { outcome: deleted | last_of_required '
+  '(the account must keep one) | insufficient_aal (the session is not at AAL2) | not_found }.';
 
 create or replace function private.claim_mfa_code(code_hash text, session_id uuid) returns boolean
   language plpgsql
@@ -95,7 +95,7 @@ begin
 end
 $$;
 comment on function private.claim_mfa_code(text, uuid) is
-  'Claims a code, named by the hex of its HMAC, for one verification. Returns true to only one caller.';
+  'Claims a code for one verification. The code is given as the hex of its HMAC. Returns true to only one caller.';
 
 create or replace function private.release_mfa_code(code_hash text, session_id uuid, verified boolean) returns void
   language plpgsql
@@ -116,5 +116,6 @@ begin
 end
 $$;
 comment on function private.release_mfa_code(text, uuid, boolean) is
-  'Releases a claim that ended without a successful verification: verified is false if the code was wrong, null if the'
-  ' backend did not answer.';
+  'Releases the claim on a code that was not successfully verified. Pass false for verified if the code was wrong, so '
+  'that it can be claimed again. Pass null if Supabase Auth did not respond, so that only the same session can claim '
+  'it again.';

@@ -1,8 +1,9 @@
 -- Lets an infrastructure admin change an account's MFA policy.
 
--- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes
--- from a session that our server verified, since only our server has the service role. Our server also checks
--- REQUIRED_MFA_POLICY_ENABLED before it calls. The database does not know this switch, and enforcement ignores it.
+-- Definer: the policy is in Supabase Auth's table, which the service role cannot write. The actor's id can be trusted:
+-- only our server has the service role, and it takes the id from a verified session. Our server also checks
+-- REQUIRED_MFA_POLICY_ENABLED before it calls this function. The database does not know this setting and enforces
+-- policies regardless of it.
 create or replace function private.change_required_mfa(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -80,12 +81,12 @@ begin
 end
 $$;
 comment on function private.change_required_mfa(jsonb) is
-  'The only function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
-  'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress '
-  '| unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
-  'authenticators are deleted and finish_reset has found none left. generation is the one that the admin saw, 0 before'
-  ' the first. Each change adds a line to the audit log and an event that is emailed to the owner, in the same '
-  'transaction.';
+  'Changes an account''s policy for an admin; no other function does. Takes { actor, subject, step, generation, '
+  'reason, requestId, ip } and returns { policy } or { refused: forbidden | oneself | not_enforced | not_found | '
+  'conflict | in_progress | unchanged | factors_left }. step is require, make_optional, begin_reset or finish_reset. '
+  'begin_reset closes the account. finish_reset opens it again, but only after all authenticators are deleted. '
+  'generation is the policy generation that the admin saw, 0 if there was none. Each step adds an entry to the audit '
+  'log. Each step except begin_reset also adds an event, which is emailed to the owner.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.required_mfa_of(subject_id uuid) returns jsonb
@@ -118,5 +119,6 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 comment on function private.required_mfa_of(uuid) is
-  'Returns what the console shows about an account before its policy is changed: { id, email, state, policy, '
-  'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }; null if there is no such account.';
+  'Returns what the console shows about an account before an admin changes its policy: { id, email, state, policy, '
+  'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }. Returns null for an unknown '
+  'account.';

@@ -1,7 +1,8 @@
--- Enforcement of required MFA: the probe that policies run, the restrictive policy on every table, and the capability
--- that reports whether all of it is in place. The trigger that preserves the stored policy is in auth-schema.sql.
+-- Enforces required MFA with three parts: a probe function, a restrictive policy on every table that calls the probe,
+-- and a function that reports whether everything is in place. The trigger that protects each account's stored MFA
+-- policy is in auth-schema.sql.
 
--- Definer: reads the identity backend's tables, which the caller must not read, about the caller's own token only.
+-- Definer: the caller cannot read Supabase Auth's tables. Reads only facts about the caller's own token.
 create or replace function private.account_required_mfa_satisfied() returns boolean
   language plpgsql
   stable
@@ -13,8 +14,8 @@ begin
 end
 $$;
 comment on function private.account_required_mfa_satisfied() is
-  'The probe of every account_required_mfa policy. Only policies can run it, since callers have no usage on schema '
-  'private.';
+  'Returns whether the caller''s session satisfies required MFA. Every account_required_mfa policy calls this '
+  'function. Callers cannot call it directly, because they have no usage on schema private.';
 
 create or replace function private.protect_table(target regclass) returns void
   language plpgsql
@@ -37,7 +38,8 @@ begin
 end
 $$;
 comment on function private.protect_table(regclass) is
-  'Adds row-level security and the restrictive policy to one table. Call it for each table or partition created later.';
+  'Enables row-level security on a table and adds the restrictive policy. Call it for each table or partition that is '
+  'created later.';
 
 create or replace function public.required_mfa_enforcement_version() returns integer
   language sql
@@ -101,5 +103,5 @@ as $$
   )::integer
 $$;
 comment on function public.required_mfa_enforcement_version() is
-  'Returns the capability: 1 if trigger, probe, their privileges and the policy on every table are in place, otherwise'
-  ' 0. No policy may be changed before it is 1.';
+  'Returns 1 if the trigger, the probe, their privileges and the policy on every table are in place; otherwise 0. '
+  'Accounts'' MFA policies can be changed only while it returns 1.';

@@ -1,10 +1,10 @@
--- Mobile MFA approval: a browser that needs a second factor sends a request, a phone at AAL2 approves it with the pair
--- code, and the browser's next poll binds the approval to its session.
+-- Mobile MFA approval: a browser that needs a second factor sends a request. A phone at AAL2 approves the request with
+-- the pair code. The browser's next poll then binds the approval to its session.
 --
--- States: created → approved → bound, or rejected, or locked at the fifth wrong code. private.session_facts reads bound
--- approvals.
+-- States: created → approved → bound. A request can also become rejected, or locked after the fifth wrong code.
+-- private.session_facts reads bound approvals.
 
--- Definer for the same reason as session_second_factor.
+-- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.pending_mobile_approvals(claims jsonb) returns jsonb
   language sql
   stable
@@ -34,10 +34,11 @@ as $$
   end
 $$;
 comment on function private.pending_mobile_approvals(jsonb) is
-  'Returns the requests waiting for a phone at AAL2: { outcome: listed, approvals: [{ id, createdAt, expiresAt, '
-  'metadata }] }, or outcome mfa_required. Never includes the pair code, which is stored only as a hash.';
+  'Returns { outcome: listed, approvals: [{ id, createdAt, expiresAt, metadata }] } with the account''s requests that '
+  'wait for approval, or { outcome: mfa_required } if the phone''s session is not at AAL2. Never includes the pair '
+  'code, which is stored only as a hash.';
 
--- Definer for the same reason as session_second_factor.
+-- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.decide_mobile_approval(decision jsonb) returns jsonb
   language plpgsql
   volatile
@@ -91,11 +92,11 @@ begin
 end
 $$;
 comment on function private.decide_mobile_approval(jsonb) is
-  'Decides a request as the phone: { id, claims, approve, pairCodeHash?, device } → { outcome: approved, rejected, '
-  'wrong_code with attemptsLeft, mfa_required, not_found, forbidden (the requesting session itself), expired or '
-  'conflict }.';
+  'Lets a phone approve or reject a browser''s request. Takes { id, claims, approve, pairCodeHash?, device }. Returns '
+  '{ outcome: approved | rejected | wrong_code (with attemptsLeft) | mfa_required | not_found | forbidden (called by '
+  'the requesting session itself) | expired | conflict }.';
 
--- Definer: applies the required-MFA rule to the requesting session.
+-- Definer: checks the requesting session against Supabase Auth's tables, which the service role cannot read.
 create or replace function private.bind_mobile_approval(binding jsonb) returns jsonb
   language plpgsql
   volatile
@@ -135,9 +136,9 @@ begin
 end
 $$;
 comment on function private.bind_mobile_approval(jsonb) is
-  'Binds an approved challenge to the requesting session for 12 hours: { id, secretHash, claims, proofKey } → { '
-  'status: bound, validUntil }, or status rejected if it would not satisfy the rule. The claims carry a proof by that '
-  'key. Null if the challenge is not approved, or was bound before.';
+  'Binds an approved challenge to the requesting session for 12 hours. Takes { id, secretHash, claims, proofKey }; the'
+  ' claims include a proof made with proofKey. Returns { status: bound, validUntil }, or { status: rejected } if the '
+  'session would still not satisfy required MFA. Returns null if the challenge is not approved or is already bound.';
 
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.session_second_factor(claims jsonb) returns jsonb
@@ -162,5 +163,5 @@ as $$
     and private.latest_amr_second(claims -> 'amr', private.second_factor_methods()) <= extract(epoch from now())
 $$;
 comment on function private.session_second_factor(jsonb) is
-  'Returns the factor by which a session itself is at AAL2, and when it was proved: { factorId, second }; null for any'
-  ' other session.';
+  'Returns { factorId, second } if the session is at AAL2 by its own second factor: the factor, and the second at '
+  'which it was proved. Null for any other session.';

@@ -1,5 +1,5 @@
--- Recovery codes, for accounts that lost their authenticator. A code removes the authenticators; it is not a second
--- factor.
+-- Recovery codes for people who have lost their authenticator. Using a code removes the account's authenticators. A
+-- code is not a second factor.
 --
 -- States: unused → used (under a lease) → completed.
 
@@ -18,7 +18,7 @@ begin
 end
 $$;
 comment on function private.replace_mfa_recovery_codes(uuid, text[]) is
-  'Replaces all of a user''s codes with new ones, named by the hex of their hashes. An empty list removes them.';
+  'Replaces all recovery codes of a user. The new codes are given as hex hashes. An empty list deletes all codes.';
 
 create or replace function private.mfa_recovery_state(subject_id uuid, current_session_id uuid) returns jsonb
   language sql
@@ -40,10 +40,10 @@ as $$
   where c.user_id = subject_id
 $$;
 comment on function private.mfa_recovery_state(uuid, uuid) is
-  'Returns { left, createdAt, unfinished }: how many codes a user has left, since when, and whether the session used '
-  'one whose recovery is not completed.';
+  'Returns { left, createdAt, unfinished }: the number of unused codes of a user, when the codes were created, and '
+  'whether the session has used a code without completing the recovery.';
 
--- Definer: the policy is in the identity backend's table, which the service role may not write.
+-- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
   returns uuid
   language plpgsql
@@ -97,10 +97,10 @@ begin
 end
 $$;
 comment on function private.begin_mfa_recovery(uuid, uuid, text) is
-  'Uses a code, or resumes a recovery that failed midway: with the same code, or without one in the session that used '
-  'it. Returns its id to one caller at a time, which holds it for 30 s; null to all others. Advances the boundary and '
-  'marks the recovery in the account''s policy, which closes the account until end_mfa_recovery. Ends every other '
-  'session, and all app sessions and app tokens.';
+  'Uses a code, or resumes a recovery that failed midway. To resume, pass the same code, or no code from the session '
+  'that used it. Returns the code''s id to one caller, who holds the code for 30 s; null to all others. Marks the '
+  'recovery in the account''s policy, which closes the account until end_mfa_recovery is called, and advances the '
+  'policy''s boundary. Ends all other sessions, all app sessions and all app tokens.';
 
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
@@ -136,6 +136,6 @@ begin
 end
 $$;
 comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends a recovery that begin_mfa_recovery began. If no factor is left, completes it and opens the account again, '
-  'unless the account was marked again since. Otherwise the recovery can be resumed immediately, while the account '
-  'stays closed. Returns true if it is completed.';
+  'Ends a recovery after begin_mfa_recovery. If completed is true and the account has no factor left, completes the '
+  'recovery and opens the account again, unless its policy has changed since. Otherwise the account stays closed, and '
+  'the recovery can be resumed immediately. Returns whether the recovery is completed.';

@@ -1,5 +1,6 @@
--- The rule of required MFA: whether a session has proved enough. Row-level security, the web server and the gateway all
--- call these functions. supabase/tests/required-mfa-vectors.json pins the results.
+-- The rule of required MFA decides whether the proofs of a session are sufficient. Row-level security, the web server
+-- and the gateway all call these functions. The test vectors in supabase/tests/required-mfa-vectors.json fix the
+-- expected results.
 --
 -- The policy is platform_required_mfa in auth.users.raw_app_meta_data:
 -- - { version: 1, required, boundary, primaryBoundary, recovery: "none" | "in_progress", generation }
@@ -30,7 +31,8 @@ begin
 end
 $$;
 comment on function private.session_satisfies_mfa(jsonb) is
-  'For definers that hold verified claims. Not granted to any role, because it trusts the claims it is given.';
+  'Returns whether the session with these verified claims satisfies required MFA. Not granted to any role, because it '
+  'trusts the claims.';
 
 create or replace function private.session_facts(claims jsonb)
   returns table (
@@ -90,8 +92,8 @@ as $$
     and (s.not_after is null or s.not_after > now())
 $$;
 comment on function private.session_facts(jsonb) is
-  'Returns the database''s facts about a token''s session now: no row if it has ended or is another user''s. Includes '
-  'a mobile approval only if the claims prove that the browser holds its cookie.';
+  'Returns the current facts about a token''s session. Returns no row if the session has ended or belongs to another '
+  'user. Includes a mobile approval only if the claims prove that the browser holds the approval''s cookie.';
 
 create or replace function private.is_approval_proven(approval private.login_challenges, proof text) returns boolean
   language sql
@@ -112,8 +114,8 @@ as $$
   end
 $$;
 comment on function private.is_approval_proven(private.login_challenges, text) is
-  'Returns whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 '
-  'in hex>", the HMAC by the approval''s key over "<session id> <second>".';
+  'Returns whether a proof shows that our server saw the approval''s cookie within the last minute. The proof is '
+  '"<second>.<HMAC-SHA-256 in hex>". The HMAC is computed with the approval''s key over "<session id> <second>".';
 
 -- PostgREST stores a request's headers in request.headers, with their names in lower case.
 create or replace function private.caller_claims() returns jsonb
@@ -126,7 +128,7 @@ as $$
   )
 $$;
 comment on function private.caller_claims() is
-  'Returns the claims of a Data API caller, with the proof of a mobile approval that our server sends as a header.';
+  'Returns the claims of a Data API caller, plus the proof of a mobile approval that our server sends as a header.';
 
 create or replace function private.satisfies_required_mfa(
   app_metadata jsonb,
@@ -179,8 +181,8 @@ begin
 end
 $$;
 comment on function private.satisfies_required_mfa(jsonb, jsonb, boolean, boolean, bigint, bigint) is
-  'The rule itself, on facts only, so that test vectors can drive it. approval_second is null without a bound '
-  'approval.';
+  'Returns whether the given facts satisfy required MFA. Reads no tables, so that test vectors can run it. '
+  'approval_second is null if no approval is bound to the session.';
 
 create or replace function private.required_mfa_state(app_metadata jsonb) returns text
   language plpgsql
@@ -217,7 +219,8 @@ begin
 end
 $$;
 comment on function private.required_mfa_state(jsonb) is
-  'Returns optional, required, recovery_in_progress or malformed. The last two close the account to every session.';
+  'Returns the state of an account''s policy: optional, required, recovery_in_progress or malformed. In the last two '
+  'states, every session is refused.';
 
 create or replace function private.required_mfa_generation(app_metadata jsonb) returns bigint
   language sql
@@ -229,7 +232,7 @@ as $$
       then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
   end
 $$;
-comment on function private.required_mfa_generation(jsonb) is 'Returns the generation of the policy in force; null before the first.';
+comment on function private.required_mfa_generation(jsonb) is 'Returns the generation of the account''s current policy; null before the first policy.';
 
 create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
   returns boolean
@@ -249,8 +252,8 @@ as $$
   )
 $$;
 comment on function private.has_amr_between(jsonb, text[], bigint, bigint) is
-  'Returns whether one of the methods was used after the first second and not after the last (RFC 8176 entries with a '
-  'time).';
+  'Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or '
+  'before until_second.';
 
 create or replace function private.latest_amr_second(amr jsonb, methods text[]) returns bigint
   language sql
@@ -261,7 +264,7 @@ as $$
   from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
   where entry ->> 'method' = any (methods) and private.is_integer(entry -> 'timestamp')
 $$;
-comment on function private.latest_amr_second(jsonb, text[]) is 'Returns when one of the methods was last used; null if never.';
+comment on function private.latest_amr_second(jsonb, text[]) is 'Returns the last second at which one of the methods was used; null if none was used.';
 
 create or replace function private.second_factor_methods() returns text[]
   language sql
@@ -270,7 +273,7 @@ create or replace function private.second_factor_methods() returns text[]
 as $$
   select array['totp', 'mfa/phone', 'mfa/webauthn']
 $$;
-comment on function private.second_factor_methods() is 'Returns the methods of an amr entry that prove a second factor.';
+comment on function private.second_factor_methods() is 'Returns the amr methods that prove a second factor.';
 
 create or replace function private.primary_methods() returns text[]
   language sql
@@ -282,7 +285,7 @@ as $$
     'email_change'
   ]
 $$;
-comment on function private.primary_methods() is 'Returns the methods of an amr entry that sign a person in.';
+comment on function private.primary_methods() is 'Returns the amr methods that sign a person in.';
 
 create or replace function private.is_integer(value jsonb) returns boolean
   language sql
@@ -296,7 +299,8 @@ as $$
     else false
   end
 $$;
-comment on function private.is_integer(jsonb) is 'Checked before each cast, so that bad metadata cannot raise.';
+comment on function private.is_integer(jsonb) is 'Returns whether a value is a non-negative integer. Call it before each cast, so that malformed metadata cannot raise '
+  'an error.';
 
 create or replace function private.uuid_or_null(value text) returns uuid
   language sql
@@ -305,4 +309,4 @@ create or replace function private.uuid_or_null(value text) returns uuid
 as $$
   select case when pg_input_is_valid(value, 'uuid') then value::uuid end
 $$;
-comment on function private.uuid_or_null(text) is 'Returns null for a claim that is not a UUID, so that it matches no row instead of raising.';
+comment on function private.uuid_or_null(text) is 'Converts a claim to a UUID. Returns null for any other text, which then matches no row instead of raising an error.';

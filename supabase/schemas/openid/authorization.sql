@@ -1,7 +1,7 @@
--- Functions of the authorization endpoint. They describe the client's request, find what the person has granted before,
--- and issue the code.
+-- Functions for the OpenID authorization endpoint: they describe the client's request, look up earlier consent and
+-- issue the code.
 
--- Definer: reads the identity backend's tables and applies the required-MFA rule, which the service role may not.
+-- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
   client_id text, redirect_uri text, scopes text[], claims jsonb default null
 ) returns jsonb
@@ -40,11 +40,11 @@ begin
 end
 $$;
 comment on function private.open_openid_authorization(text, text, text[], jsonb) is
-  'Describes an authorization request without changing anything: {client: {name, displayName, enabled}, '
+  'Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled}, '
   'redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null '
-  'without claims, or if their session could not be issued a code.';
+  'without claims, or if a code would be refused to the claims'' session.';
 
--- Definer for the same reason as open_openid_authorization.
+-- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
   client_id text,
@@ -125,9 +125,10 @@ begin
 end
 $$;
 comment on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint) is
-  'Issues a code for 60 seconds to the session of verified claims: {scopes}, or {refused: client | unauthenticated | '
-  'mfa_required | unavailable | login_required | consent_required | scope}. consents: the person has just agreed, '
-  'which is stored. authenticated_since: the second since which they must have signed in or confirmed it.';
+  'Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or '
+  '{refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If '
+  'consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an '
+  'authentication before that second is refused with login_required.';
 
 create or replace function private.openid_authentication_of(claims jsonb, proof private.mfa_proof, by_approval boolean)
   returns private.openid_authentication
@@ -163,8 +164,8 @@ as $$
   )::private.openid_authentication
 $$;
 comment on function private.openid_authentication_of(jsonb, private.mfa_proof, boolean) is
-  'Returns the claims auth_time, acr and amr (RFC 8176) of a session: its latest sign-in or second factor. '
-  'by_approval: the second factor was proved on a phone.';
+  'Returns the claims auth_time, acr and amr (RFC 8176) of a session. auth_time is the time of the latest sign-in or '
+  'second factor. by_approval is true if the second factor was proved on a phone.';
 
 create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
   language sql
@@ -186,7 +187,7 @@ as $$
   )
 $$;
 comment on function private.openid_scopes(uuid, text[]) is
-  'Returns the requested scopes for which an OpenID client is registered; all others are dropped.';
+  'Returns the requested scopes that are registered for an OpenID client. Drops all others.';
 
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
   language sql
@@ -202,8 +203,8 @@ as $$
   )
 $$;
 comment on function private.is_openid_redirect_uri(private.openid_clients, text) is
-  'Returns whether a redirect URI is registered for the client, as an exact string. On a loopback address, a public '
-  'client may use any port (RFC 8252 section 7.3).';
+  'Returns whether a redirect URI is exactly one of the client''s registered URIs. A public client may use any port on'
+  ' a loopback address (RFC 8252 section 7.3).';
 
 create or replace function private.loopback_without_port(uri text) returns text
   language sql
@@ -240,8 +241,8 @@ as $$
     )
 $$;
 comment on function private.has_openid_consent(uuid, private.openid_clients, text[], text) is
-  'Returns whether a person has granted the client all these scopes before. Never true for a public client on the '
-  'person''s own device.';
+  'Returns whether a person has already consented to all these scopes for the client. Always false if the client is '
+  'public and the redirect URI leads to a program on the person''s own device.';
 
 create or replace function private.is_loopback_redirect(uri text) returns boolean
   language sql
@@ -251,4 +252,4 @@ create or replace function private.is_loopback_redirect(uri text) returns boolea
 as $$
   select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;
-comment on function private.is_loopback_redirect(text) is 'Returns whether a redirect URI leads to the browser''s own device.';
+comment on function private.is_loopback_redirect(text) is 'Returns whether a redirect URI is a loopback address, which leads to the browser''s own device.';

@@ -23,5 +23,6 @@ as $$
     end
 $$;
 comment on function private.authenticate_openid_client(text, bytea) is
-  'Returns the enabled OpenID client for an id and a secret''s SHA-256; a public client has no secret. No row if it is'
-  ' unknown, wrong, expired or disabled. For definers; not granted to any role.';
+  'Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret. '
+  'Returns no row if the client is unknown or disabled, or if the secret is wrong or expired. For definers; not '
+  'granted to any role.';

@@ -1,5 +1,5 @@
--- The registry of OpenID clients, a separate kind of app: no origins, no workspaces, no gateway scopes. The console and
--- the command line share these functions; a change without an actor is the command line's.
+-- The registry of OpenID clients. An OpenID client is a kind of app that has no origins, workspaces or gateway scopes.
+-- The console and the command line share these functions. A change without an actor comes from the command line.
 
 create or replace function private.describe_openid_client(app_id uuid) returns jsonb
   language sql
@@ -32,7 +32,7 @@ as $$
   where a.id = describe_openid_client.app_id and a.kind = 'openid'
 $$;
 comment on function private.describe_openid_client(uuid) is
-  'Returns an OpenID client for display, with the secrets that still work but without their hashes.';
+  'Returns an OpenID client for display, with its valid secrets but without their hashes.';
 
 create or replace function private.read_openid_client(client_id text) returns jsonb
   language sql
@@ -45,7 +45,8 @@ as $$
   where a.name = client_id and a.kind = 'openid'
 $$;
 comment on function private.read_openid_client(text) is
-  'Returns an OpenID client with its version, or null. A change names the version that its author saw.';
+  'Returns an OpenID client with its version, or null. A request to change a client names the version that its author '
+  'saw, so that a concurrent change is detected.';
 
 create or replace function private.list_openid_clients(
   term text default '', after text default null, page_size integer default null
@@ -67,8 +68,8 @@ as $$
   ) as p
 $$;
 comment on function private.list_openid_clients(text, text, integer) is
-  'Returns a page of the OpenID clients by name. term is a part of the name or display name, after the last name of the '
-  'previous page. Without page_size, returns all.';
+  'Returns a page of OpenID clients, sorted by name. term filters by a part of the name or display name. after is the '
+  'last name on the previous page. Without page_size, returns all clients.';
 
 create or replace function private.add_openid_client(change jsonb) returns jsonb
   language plpgsql
@@ -117,9 +118,9 @@ begin
 end
 $$;
 comment on function private.add_openid_client(jsonb) is
-  'Registers an OpenID client: { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris, logoutUrl, '
-  'allowsDeviceGrant, secretHash as text of a bytea or null for a public client, reason, requestId, ip } → {} or { refused: '
-  'forbidden | taken | invalid }.';
+  'Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, '
+  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, secretHash, reason, requestId, ip }. secretHash is the text '
+  'of a bytea, or null for a public client. Returns {} or { refused: forbidden | taken | invalid }.';
 
 create or replace function private.change_openid_client(change jsonb) returns jsonb
   language plpgsql
@@ -178,9 +179,10 @@ begin
 end
 $$;
 comment on function private.change_openid_client(jsonb) is
-  'Changes the given fields of an OpenID client: { actor, name, version, displayName, scopes, redirectUris, '
-  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip } → {} or { refused: forbidden | '
-  'not_found | conflict (with last) | invalid }. Without version, any state is changed.';
+  'Changes the given fields of an OpenID client. Takes { actor, name, version, displayName, scopes, redirectUris, '
+  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip }. Returns {} or { refused: forbidden |'
+  ' not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with '
+  'conflict and returns the last change as last.';
 
 create or replace function private.set_app_logout_url(
   app_name text, logout_url text, reason text, actor uuid default null
@@ -202,8 +204,8 @@ begin
 end
 $$;
 comment on function private.set_app_logout_url(text, text, text, uuid) is
-  'Sets the URL that notifies an app of any kind about ended logins; null stops it. Returns false if there is no such '
-  'app.';
+  'Sets the URL that is called when a login at an app has ended. Works for every kind of app. Null turns these calls '
+  'off. Returns false for an unknown app.';
 
 create or replace function private.may_change_apps(change jsonb) returns boolean
   language sql
@@ -215,7 +217,8 @@ as $$
     or exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
 $$;
 comment on function private.may_change_apps(jsonb) is
-  'Returns whether the author of a change is an infrastructure admin, or the command line, which names none.';
+  'Returns whether a change to an app is allowed. Its actor must be an infrastructure admin, or null for the command '
+  'line.';
 
 create or replace function private.app_version(app_name text) returns uuid
   language sql
@@ -229,4 +232,4 @@ as $$
   order by l.created_at desc, l.id desc
   limit 1
 $$;
-comment on function private.app_version(text) is 'Returns the version of an app: its last line in the audit log.';
+comment on function private.app_version(text) is 'Returns the version of an app, which is the id of its last entry in the audit log.';

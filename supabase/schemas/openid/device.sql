@@ -1,7 +1,7 @@
--- The device authorization grant (RFC 8628): a device without a browser sends a request, a person approves it with the
--- user code in a browser or in the mobile app, and the device's next poll redeems the device code.
+-- The device authorization grant (RFC 8628). A device without a browser sends a request. A person approves the request
+-- with the user code, in a browser or in the mobile app. The device's next poll then redeems the device code.
 
--- Definer: the functions for client secrets are not granted to any role.
+-- Definer: calls functions for client secrets, which are not granted to any role.
 create or replace function private.begin_device_authorization(
   client_id text,
   secret_hash bytea,
@@ -74,9 +74,9 @@ begin
 end
 $$;
 comment on function private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text) is
-  'Begins a request with the first user code that is not in use: {userCode, expiresInSeconds, intervalSeconds}, or '
-  '{refused: unauthenticated | unauthorized_client | scope (none of them is registered) | limited (with '
-  'retryAfterSeconds) | unavailable (all codes in use)}.';
+  'Stores a device''s request under the first of the given user codes that is not in use. Returns {userCode, '
+  'expiresInSeconds, intervalSeconds} or {refused: unauthenticated | unauthorized_client | scope (no requested scope '
+  'is registered) | limited (with retryAfterSeconds) | unavailable (all given codes are in use)}.';
 
 create or replace function private.allows_device_grant(client_app_id uuid) returns boolean
   language sql
@@ -92,8 +92,8 @@ as $$
   )
 $$;
 comment on function private.allows_device_grant(uuid) is
-  'Returns whether an enabled client is currently registered for the device grant. For definers; not granted to any '
-  'role.';
+  'Returns whether an app is an enabled OpenID client that is currently registered for the device grant. For definers;'
+  ' not granted to any role.';
 
 create or replace function private.device_authorization_state(request private.device_authorizations) returns text
   language sql
@@ -110,9 +110,10 @@ as $$
   end
 $$;
 comment on function private.device_authorization_state(private.device_authorizations) is
-  'Returns pending, approved, denied or expired, for display. A request of a disabled client is expired.';
+  'Returns the state of a request for display: pending, approved, denied or expired. If the client is disabled, its '
+  'pending requests are shown as expired.';
 
--- Definer: the functions for client registrations are not granted to any role.
+-- Definer: calls functions for client registrations, which are not granted to any role.
 create or replace function private.read_device_authorization(user_code text, reader_id uuid) returns jsonb
   language sql
   stable
@@ -136,11 +137,11 @@ as $$
   where d.user_code = read_device_authorization.user_code
 $$;
 comment on function private.read_device_authorization(text, uuid) is
-  'Returns a request for a page or a phone: {userCode, state: pending | approved | denied | expired, app, scopes, '
-  'userAgent, address, place, createdAt, expiresAt}; null for an unknown code. Callers must apply the limits on '
-  'guesses.';
+  'Returns a device''s request for a page or a phone: {userCode, state: pending | approved | denied | expired, app, '
+  'scopes, userAgent, address, place, createdAt, expiresAt}. Returns null for an unknown code. Callers must limit the '
+  'number of guesses.';
 
--- Definer: reads in the identity backend's tables what the session has proved.
+-- Definer: reads the proofs of the session from Supabase Auth's tables.
 create or replace function private.decide_device_authorization(
   user_code text,
   claims jsonb,
@@ -205,11 +206,11 @@ begin
 end
 $$;
 comment on function private.decide_device_authorization(text, jsonb, boolean, jsonb) is
-  'Records a person''s decision by their session''s verified claims, once: approved (with the event in their activity)'
-  ' or denied; or not_found, expired, conflict (decided already), unauthenticated, mfa_required or unavailable. '
-  'Callers check before whether the session is fresh.';
+  'Records a person''s decision about a device''s request. Returns approved, denied, not_found, expired, conflict '
+  '(already decided), unauthenticated, mfa_required or unavailable. An approval also adds an event to the person''s '
+  'activity. Callers must first check that the session is fresh.';
 
--- Definer: the functions for client secrets and proofs are not granted to any role.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.redeem_device_code(
   client_id text,
   secret_hash bytea,
@@ -295,6 +296,7 @@ begin
 end
 $$;
 comment on function private.redeem_device_code(text, bytea, bytea, bytea, bytea) is
-  'Handles a device''s poll, which redeems an approved request once: returns what private.issue_openid_tokens returns,'
-  ' or {refused: authorization_pending | slow_down (the interval grew by 5 s) | access_denied | expired_token | token '
-  '(unknown, another client''s or redeemed) | unauthenticated | unauthorized_client | unavailable}.';
+  'Handles a device''s poll. Redeems an approved request only once and returns the same result as '
+  'private.issue_openid_tokens. Otherwise returns {refused: authorization_pending | slow_down (the interval has grown '
+  'by 5 s) | access_denied | expired_token | token (the code is unknown, already redeemed or another client''s) | '
+  'unauthenticated | unauthorized_client | unavailable}.';

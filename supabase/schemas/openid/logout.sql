@@ -1,9 +1,9 @@
--- Notices to apps about logins that have ended (OpenID Connect Back-Channel Logout 1.0). A login is an app session, whose
--- sid is its handoff, or a login of an OpenID client.
+-- Sends notices to apps about logins that have ended (OpenID Connect Back-Channel Logout 1.0). A login is either an app
+-- session, with the id of its handoff as sid, or a login of an OpenID client.
 --
--- Triggers queue a notice in the transaction that ends the login. They only insert, so they never wait: Supabase Auth locks
--- sessions, factors and accounts in its own order. Two concurrent changes can queue the same login twice, and
--- private.claim_logout_notices sends one of the two.
+-- Triggers queue a notice in the transaction that ends the login. They only insert rows and never wait for a lock,
+-- because Supabase Auth locks sessions, factors and accounts in its own order. Two concurrent changes can queue two
+-- notices for the same login, but private.claim_logout_notices sends only one.
 
 create or replace function private.queue_logouts(
   subject_id uuid, session_id uuid default null, factor_id uuid default null
@@ -31,8 +31,8 @@ as $$
     and private.is_proof_intact(l.proof)
 $$;
 comment on function private.queue_logouts(uuid, uuid, uuid) is
-  'Queues a notice for each live login of an account, or for those that depend on a session or factor. Call it before the '
-  'change that ends them. For definers; not granted to a role.';
+  'Queues a notice for each live login of an account. If a session or factor is given, includes only logins that '
+  'depend on it. Call it before the change that ends the logins. For definers; not granted to any role.';
 
 create or replace function private.is_proof_intact(proof private.mfa_proof) returns boolean
   language sql
@@ -58,10 +58,10 @@ as $$
   )
 $$;
 comment on function private.is_proof_intact(private.mfa_proof) is
-  'Returns whether the account, session, factor and policy of a proof still exist. The change that removed one has '
-  'queued its notice already. For definers; not granted to a role.';
+  'Returns whether the account, session and factor of a proof still exist and the account''s policy has not changed. '
+  'If something has changed, that change has already queued the notice. For definers; not granted to any role.';
 
--- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+-- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
 create or replace function private.queue_logouts_before_change() returns trigger
   language plpgsql
   volatile
@@ -83,9 +83,9 @@ exception when others then
 end
 $$;
 comment on function private.queue_logouts_before_change() is
-  'Queues notices for the logins that a change of a session, a factor or an account is about to end.';
+  'Queues notices for the logins that a change to a session, a factor or an account is about to end.';
 
--- Definer: reads Supabase Auth's tables.
+-- Definer: reads Supabase Auth's tables, which the service role cannot read.
 create or replace function private.queue_revoked_login() returns trigger
   language plpgsql
   volatile
@@ -101,7 +101,7 @@ begin
 end
 $$;
 comment on function private.queue_revoked_login() is
-  'Queues a notice for a login that was revoked. The argument is the column that holds its sid.';
+  'Queues a notice for a revoked login. The trigger''s argument names the column that contains the login''s sid.';
 
 create or replace trigger queue_revoked_login after update of revoked_at on private.app_sessions
   for each row
@@ -126,7 +126,8 @@ as $$
   delete from private.logout_notices n where n.sid = ended_sid
 $$;
 comment on function private.withdraw_logout(uuid) is
-  'Removes the notices about a login: the app acknowledged them, refused them permanently, or ended the login itself.';
+  'Removes the notices about a login. Called after the app has acknowledged a notice, refused it permanently, or ended'
+  ' the login itself.';
 
 create or replace function private.hold_proof(proof private.mfa_proof) returns void
   language plpgsql
@@ -141,8 +142,9 @@ begin
 end
 $$;
 comment on function private.hold_proof(private.mfa_proof) is
-  'Call it before private.proof_status when opening a login. A concurrent sign-out or removal of the factor waits, then '
-  'finds the login and queues its notice. For definers; not granted to a role.';
+  'Locks the account, session and factor of a proof. Call it before private.proof_status when opening a login. A '
+  'concurrent sign-out or removal of the factor then waits until the login exists, and queues a notice for the login. '
+  'For definers; not granted to any role.';
 
 create or replace function private.claim_logout_notices(max_notices integer)
   returns table (id uuid, app text, uri text, user_id uuid, sid uuid, attempts smallint, is_last boolean)
@@ -197,5 +199,5 @@ as $$
   join private.apps a on a.id = c.app_id
 $$;
 comment on function private.claim_logout_notices(integer) is
-  'Claims notices whose next attempt is due, each for one caller: 5 seconds, 30 seconds, 2 minutes and 10 minutes apart, then '
-  'hourly. The first attempt after a day is the last.';
+  'Claims the notices that are due, each for only one caller. An attempt is repeated after 5 seconds, then 30 seconds,'
+  ' 2 minutes and 10 minutes, and then every hour. The first attempt on a notice older than one day is the last.';

@@ -1,6 +1,6 @@
 -- Sign-out requested by an OpenID client (OpenID Connect RP-Initiated Logout 1.0).
 
--- Definer: the functions for logins are not granted to any role.
+-- Definer: calls functions for logins, which are not granted to any role.
 create or replace function private.read_openid_logout(
   client_id text, post_logout_redirect_uri text, sid uuid, session_id uuid
 ) returns jsonb
@@ -29,10 +29,10 @@ as $$
   where a.name = read_openid_logout.client_id and a.kind = 'openid'
 $$;
 comment on function private.read_openid_logout(text, text, uuid, uuid) is
-  'Describes a sign-out requested by a client: {displayName, redirectAllowed, ofSession}, or null for an unknown '
-  'client. ofSession: the login of the ID token came from this very session.';
+  'Describes a sign-out that a client requests. Returns {displayName, redirectAllowed, ofSession}, or null for an '
+  'unknown client. ofSession is true if the login of the ID token began in the given session.';
 
--- Definer for the same reason as read_openid_logout.
+-- Definer: calls functions for logins, which are not granted to any role.
 create or replace function private.end_openid_login(user_id uuid, sid uuid) returns boolean
   language plpgsql
   volatile
@@ -48,4 +48,5 @@ begin
 end
 $$;
 comment on function private.end_openid_login(uuid, uuid) is
-  'Ends a person''s login at an OpenID client. Returns false if it has ended before, or is not theirs.';
+  'Ends a person''s login at an OpenID client. Returns false if the login has already ended or belongs to another '
+  'person.';

@@ -1,4 +1,4 @@
--- The keys that sign ID tokens and logout tokens. The web server seals the private keys; the database only stores them.
+-- The keys that sign ID tokens and logout tokens. The web server encrypts the private keys before it stores them here.
 
 create or replace function private.read_signing_keys() returns jsonb
   language sql
@@ -20,8 +20,8 @@ as $$
   where k.retires_at is null or k.retires_at > now()
 $$;
 comment on function private.read_signing_keys() is
-  'Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. At most one '
-  'signs.';
+  'Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. signs is true '
+  'for at most one key.';
 
 create or replace function private.current_signing_key() returns text
   language sql
@@ -35,7 +35,7 @@ as $$
   order by k.signs_from desc, k.kid
   limit 1
 $$;
-comment on function private.current_signing_key() is 'Returns the kid of the key that signs now, or null before the first one.';
+comment on function private.current_signing_key() is 'Returns the kid of the key that signs now; null if no key exists yet.';
 
 create or replace function private.replace_signing_key(
   kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text, replaces text default null
@@ -70,8 +70,9 @@ begin
 end
 $$;
 comment on function private.replace_signing_key(text, jsonb, text, text, text) is
-  'Adds a key that signs from now on: the first one, or a replacement for a key that cannot be opened (replaces). '
-  'Earlier keys stay published for a day. Returns false if another caller was first.';
+  'Adds a key that signs from now on: the first key or, if `replaces` is given, the replacement for that key, which '
+  'cannot be decrypted. Earlier keys stay published for one day. Returns false if another caller has added a key '
+  'first.';
 
 create or replace function private.signing_key_is_due() returns boolean
   language sql
@@ -82,8 +83,8 @@ as $$
   select coalesce(max(k.signs_from) <= now() - interval '89 days', false) from private.signing_keys k
 $$;
 comment on function private.signing_key_is_due() is
-  'Returns whether to publish the next key: a day before the newest one has signed for 90 days. False before the first'
-  ' key.';
+  'Returns whether to publish the next key, which is due 89 days after the newest key has begun to sign. False if no '
+  'key exists yet.';
 
 create or replace function private.add_next_signing_key(
   kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text
@@ -113,8 +114,8 @@ begin
 end
 $$;
 comment on function private.add_next_signing_key(text, jsonb, text, text) is
-  'Publishes the next key, which signs from tomorrow; the previous one retires 31 days later, so that the ID token of a '
-  'live login always verifies as a hint. Returns false if no key is due.';
+  'Publishes the next key, which begins to sign tomorrow. The previous key retires 31 days after that, so that the ID '
+  'token of a live login can always be verified at sign-out. Returns false if no key is due.';
 
 create or replace function private.reseal_signing_key(
   kid text, sealed_private_jwk text, sealing_key_id text, expected_sealing_key_id text
@@ -133,8 +134,8 @@ as $$
   select exists (select from resealed)
 $$;
 comment on function private.reseal_signing_key(text, text, text, text) is
-  'Replaces a private key''s sealed form with one sealed by the current secret. Returns false if it has been resealed '
-  'since.';
+  'Replaces the encrypted form of a private key with one that is encrypted by the current secret. Returns false if '
+  'another caller has already replaced it.';
 
 create or replace function private.delete_retired_signing_keys() returns integer
   language sql
@@ -147,4 +148,4 @@ as $$
   )
   select count(*)::integer from deleted
 $$;
-comment on function private.delete_retired_signing_keys() is 'Deletes the keys that are no longer published. Returns how many.';
+comment on function private.delete_retired_signing_keys() is 'Deletes the keys that are no longer published. Returns the number of deleted keys.';

@@ -1,4 +1,4 @@
--- Issues, refreshes and reads the tokens of OpenID clients. A login (private.openid_grants) holds the facts that its
+-- Issues, refreshes and reads the tokens of OpenID clients. A login (private.openid_grants) stores the facts that its
 -- tokens share. Every use of a token checks that the login's proof is still valid.
 
 create or replace function private.issue_openid_tokens(login private.openid_grants, access_hash bytea, refresh_hash bytea)
@@ -22,8 +22,9 @@ begin
 end
 $$;
 comment on function private.issue_openid_tokens(private.openid_grants, bytea, bytea) is
-  'Opens a login and issues its first tokens. login.ends_at may be null, which means 30 days; id and created_at are '
-  'ignored. Returns what private.add_openid_tokens returns, with the nonce. For definers; not granted to any role.';
+  'Opens a login and issues its first tokens. If login.ends_at is null, the login lasts 30 days. login.id and '
+  'login.created_at are ignored. Returns the same result as private.add_openid_tokens, with the nonce added. For '
+  'definers; not granted to any role.';
 
 create or replace function private.add_openid_tokens(
   login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
@@ -45,7 +46,8 @@ as $$
   returning private.describe_openid_tokens(login, t)
 $$;
 comment on function private.add_openid_tokens(private.openid_grants, text[], bytea, bytea) is
-  'Issues the next tokens of a login and describes them. For definers; not granted to any role.';
+  'Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers; '
+  'not granted to any role.';
 
 create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
   returns jsonb
@@ -70,10 +72,10 @@ as $$
   where a.id = login.app_id
 $$;
 comment on function private.describe_openid_tokens(private.openid_grants, private.openid_tokens) is
-  'Returns what a token response and its ID token contain: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt, '
-  'expiresAt, refreshable}, times in seconds since 1970.';
+  'Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, '
+  'issuedAt, expiresAt, refreshable}. Times are in seconds since 1970.';
 
--- Definer: the functions for client secrets and proofs are not granted to any role.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.redeem_authorization_code(
   client_id text,
   secret_hash bytea,
@@ -139,10 +141,11 @@ begin
 end
 $$;
 comment on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea) is
-  'Redeems an authorization code once: returns what private.issue_openid_tokens returns, or {refused: unauthenticated '
-  '| token | unavailable}. code_challenge is the hash of the verifier. A second use revokes the login of the first.';
+  'Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused: '
+  'unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused '
+  'and revokes the login that the first use opened.';
 
--- Definer for the same reason as redeem_authorization_code.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.refresh_openid_tokens(
   client_id text,
   secret_hash bytea,
@@ -211,10 +214,10 @@ begin
 end
 $$;
 comment on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea) is
-  'Uses a refresh token once for its successor: returns what private.add_openid_tokens returns, the same for all '
-  'callers within 30 seconds; a later use revokes the login. Or {refused: unauthenticated | token | scope | '
-  'unavailable}. scopes may narrow those of the login for this access token. The web server derives the successor from'
-  ' the token with a key.';
+  'Exchanges a refresh token for the next tokens. Returns the same result as private.add_openid_tokens, or {refused: '
+  'unauthenticated | token | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later '
+  'reuse revokes the login. scopes may limit the new access token to some of the login''s scopes. The web server '
+  'derives the next refresh token from the current one with a key.';
 
 create or replace function private.live_openid_token(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
@@ -233,11 +236,11 @@ as $$
     and g.ends_at > now()
 $$;
 comment on function private.live_openid_token(bytea) is
-  'Returns an access token, its login, and the scopes that the registration still allows. Does not check the login''s '
-  'proof. For definers; not granted to any role.';
+  'Returns a valid access token with its login and the scopes that the client''s registration still allows. Does not '
+  'check the login''s proof. For definers; not granted to any role.';
 
--- Definer: the functions for proofs are not granted to any role, and the service role can't read the identity backend's
--- tables.
+-- Definer: calls functions for proofs, which are not granted to any role, and reads Supabase Auth's tables, which the
+-- service role cannot read.
 create or replace function private.read_openid_userinfo(access_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -279,10 +282,10 @@ begin
 end
 $$;
 comment on function private.read_openid_userinfo(bytea) is
-  'Returns the claims that an access token gives access to (OpenID Connect Core 1.0 section 5.3), or {refused: token |'
-  ' scope | unavailable}.';
+  'Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section '
+  '5.3), or {refused: token | scope | unavailable}.';
 
--- Definer for the same reason as read_openid_userinfo.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql
   stable
@@ -335,10 +338,10 @@ begin
 end
 $$;
 comment on function private.introspect_openid_token(text, bytea, bytea) is
-  'Returns a token''s current state to the confidential client that holds it (RFC 7662): {active, isAccess, sub, sid, '
-  'scopes, issuedAt, expiresAt}, {active: false}, or {refused: unauthenticated | unavailable}.';
+  'Returns the current state of a token to the confidential client that it was issued to (RFC 7662). Returns {active, '
+  'isAccess, sub, sid, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated | unavailable}.';
 
--- Definer for the same reason as redeem_authorization_code.
+-- Definer: calls functions for client secrets, which are not granted to any role.
 create or replace function private.revoke_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns boolean
   language plpgsql
   volatile
@@ -378,5 +381,5 @@ begin
 end
 $$;
 comment on function private.revoke_openid_token(text, bytea, bytea) is
-  'Revokes an access token or, with a refresh token, its login; does nothing for a token of another client (RFC 7009).'
-  ' Returns false if the client did not authenticate.';
+  'Revokes an access token or, if given a refresh token, the whole login (RFC 7009). Does nothing for another '
+  'client''s token. Returns false if the client did not authenticate.';

@@ -1,12 +1,12 @@
--- What the database contains, for comparison with supabase/releases/objects.json: names and hashes, never definitions.
--- Leaves out hosted Supabase's own objects, extensions' objects and what operators tune (indexes that are not unique,
--- storage parameters, owners, comments).
+-- Describes the contents of the database, for comparison with supabase/releases/objects.json. Returns names and hashes,
+-- never definitions. Omits hosted Supabase's own objects, extensions' objects, and what operators may tune: non-unique
+-- indexes, storage parameters, owners and comments.
 
 create or replace function private.describe_objects() returns jsonb
   language sql
   stable
   security invoker
-  -- Fixes every setting that changes how Postgres prints a definition.
+  -- These settings change how Postgres prints a definition, so each has a fixed value.
   set search_path = ''
   set quote_all_identifiers = off
   set timezone = 'UTC'
@@ -153,8 +153,8 @@ as $$
   from definitions d
 $$;
 comment on function private.describe_objects() is
-  'Returns each of our objects by name, with a hash of its definition; grants with their list, where * is a grant '
-  'option.';
+  'Returns our objects by name, each with a hash of its definition. For grants, lists the privileges; an asterisk '
+  'marks a grant option.';
 
 create or replace function private.describe_auth_triggers() returns jsonb
   language sql
@@ -188,7 +188,8 @@ as $$
   )
 $$;
 comment on function private.describe_auth_triggers() is
-  'Returns the tables of the schema auth, and every trigger on them, ours or not, with the function it runs.';
+  'Returns the tables of the schema auth and every trigger on them, including triggers that are not ours, with the '
+  'function that each trigger runs.';
 
 -- Definer: the service role cannot read the migration history.
 create or replace function private.describe_database() returns jsonb
@@ -212,6 +213,6 @@ begin
 end
 $$;
 comment on function private.describe_database() is
-  'Returns what the doctor and the hosted start compare with the release: the version of Postgres '
+  'Returns the facts that the doctor and the hosted start compare with the release: the version of Postgres '
   '(server_version_num), the versions of the recorded migrations, private.describe_objects() and '
   'private.describe_auth_triggers().';

@@ -1,5 +1,5 @@
--- Recovery emails contain a link and a six-digit code, valid for 15 minutes. Using either of them voids both. Only
--- HMACs are stored.
+-- Recovery emails contain a link and a six-digit code, both valid for 15 minutes. Using either one voids both. The
+-- database stores only their HMACs.
 
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.issue_recovery_credential(request jsonb) returns jsonb
@@ -66,10 +66,11 @@ begin
 end
 $$;
 comment on function private.issue_recovery_credential(jsonb) is
-  'Issues a credential: { actor, overrideId, reason, tokenHash, codeSalt, codeHash in hex, ip, userAgent, requestId } '
-  '→ { credentialId, email, expiresAt } or { refused: forbidden | oneself | not_found | inactive | switched_off }, or '
-  '{ refused: just_sent, retryAfterSeconds } while the last one is too recent to be replaced. Ends earlier ones of the'
-  ' email.';
+  'Issues a recovery credential under an override. Takes { actor, overrideId, reason, tokenHash, codeSalt, codeHash, '
+  'ip, userAgent, requestId }; the hashes and the salt are in hex. Returns { credentialId, email, expiresAt } or { '
+  'refused: forbidden | oneself | not_found | inactive | switched_off }. Returns { refused: just_sent, '
+  'retryAfterSeconds } if the previous credential is too recent to be replaced. Voids the earlier credentials for the '
+  'same email.';
 
 create or replace function private.invalidate_recovery_credential(credential_id uuid) returns void
   language sql
@@ -88,7 +89,7 @@ as $$
   ))
   from voided v
 $$;
-comment on function private.invalidate_recovery_credential(uuid) is 'Ends a credential whose email was not sent.';
+comment on function private.invalidate_recovery_credential(uuid) is 'Voids a credential because its email was not sent.';
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)
@@ -117,8 +118,8 @@ as $$
   end
 $$;
 comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
-  'Returns whether a browser can use a recovery credential: any browser the first time, and then only the browser that'
-  ' used it, until it presents the session it got or that session ends.';
+  'Returns whether a browser can use a recovery credential. Any browser can use it the first time. After that, only '
+  'the same browser can use it again, until that browser presents its new session or the session ends.';
 
 create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
   returns text
@@ -139,10 +140,10 @@ as $$
     and o.recovery_email
 $$;
 comment on function private.find_recovery_link_email(bytea, bytea) is
-  'Returns the email that a link would sign in, for the confirmation page; null if the link does not work in this '
-  'browser. Changes nothing.';
+  'Returns the email address that a link would sign in, for the confirmation page. Returns null if the link does not '
+  'work in this browser. Does not use up the link.';
 
--- Definer: no role has a grant on the key from which the salts of emails without a code are derived.
+-- Definer: derives the salts of emails without a code from a key that no role has a grant on.
 create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
   language sql
   stable
@@ -164,8 +165,8 @@ as $$
   ), 'hex')
 $$;
 comment on function private.recovery_code_salt(text, bytea) is
-  'Returns the salt, in hex, with which a code for an email is hashed before it is tried; made up if there is none to '
-  'try, so that the answers are indistinguishable.';
+  'Returns the salt, in hex, for hashing a code that was entered for an email. If the email has no valid code, returns'
+  ' a made-up salt, so that the responses are indistinguishable.';
 
 -- Definer: accounts and their policies are in Supabase Auth's tables, which the service role can neither read nor
 -- write.
@@ -243,11 +244,12 @@ begin
 end
 $$;
 comment on function private.consume_recovery_credential(jsonb) is
-  'Consumes a credential: { tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId '
-  '→ { outcome: consumed, credentialId, overrideId, email, userId or null, banned, confirmed, replacedPassword (by an '
-  'earlier use), waitMs } to one of many callers, { outcome: rejected } to all others, without the reason, which is '
-  'recorded. Ends every session, app session and app token of the account and moves its boundaries to this second; a '
-  'session that counts is minted after waitMs.';
+  'Consumes a credential. Takes { tokenHash } or { email, codeHash }, with browserHash, ip, userAgent and requestId; '
+  'hashes are in hex. Returns { outcome: consumed, credentialId, overrideId, email, userId or null, banned, confirmed,'
+  ' replacedPassword, waitMs } to only one of many callers, and { outcome: rejected } to all others. The reason for a '
+  'rejection is recorded but not returned. replacedPassword is true if an earlier use replaced the password. Ends '
+  'every session, app session and app token of the account, and moves the boundaries of its policy to the current '
+  'second. A new session is accepted only if it is created after waitMs.';
 
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
   returns text
@@ -305,9 +307,9 @@ begin
 end
 $$;
 comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
-  'Returns good, or the reason for a refusal; a wrong code counts, and the fifth within 24 hours locks the codes of '
-  'that email for 24 hours. The caller holds the locks on the email''s guesses and on the credential. For definers; '
-  'not granted to any role.';
+  'Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours locks the '
+  'email''s codes for 24 hours. The caller must hold the locks on the email''s guesses and on the credential. For '
+  'definers; not granted to any role.';
 
 create or replace function private.release_recovery_credential(credential_id uuid) returns void
   language sql
@@ -320,8 +322,8 @@ as $$
   where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
 $$;
 comment on function private.release_recovery_credential(uuid) is
-  'Releases a consumption, by the request that holds it, if it certainly created no session. A credential that was '
-  'used before stays limited to its browser.';
+  'Makes a consumed credential usable again. Only the request that consumed the credential may call this, and only if '
+  'it certainly created no session. A credential that was used before stays limited to its browser.';
 
 create or replace function private.allow_recovery_repeat(
   credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean
@@ -339,5 +341,5 @@ as $$
   where c.id = credential_id and c.consumed_at is not null
 $$;
 comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
-  'Call after a recovery has created its session: lets the same browser use the credential again, in case the response'
-  ' is lost (private.is_recovery_open_to). Until then concurrent callers are refused.';
+  'Lets the same browser use a credential again, in case the response is lost (private.is_recovery_open_to). Call it '
+  'after a recovery has created its session. Until this call, concurrent callers are refused.';

@@ -1,4 +1,4 @@
--- Sign-in under an override, and the console's overview of an email.
+-- Sign-in under a recovery override, and the console's overview of an email.
 
 -- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.active_login_override(of_email text) returns uuid
@@ -13,7 +13,7 @@ as $$
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
-comment on function private.active_login_override(text) is 'Returns the override under which an email may sign in now; null without one.';
+comment on function private.active_login_override(text) is 'Returns the override that currently allows an email to sign in; null if there is none.';
 
 -- Definer: password hashes are in Supabase Auth's tables, which the service role cannot read. No hash is returned.
 create or replace function private.verify_override_password(request jsonb) returns jsonb
@@ -70,11 +70,12 @@ begin
 end
 $$;
 comment on function private.verify_override_password(jsonb) is
-  'Verifies a password: { email, password, ip, userAgent, requestId } → { outcome: proven, overrideId, userId, banned,'
-  ' confirmed }, or outcome none (no override with normal login), wrong, limited, oneself or unconfirmed (the account '
-  'is younger than the override, and its email was never confirmed). All but none are recorded, without the password.';
+  'Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome: '
+  'proven, overrideId, userId, banned, confirmed } or { outcome: none (no override with normal login) | wrong | '
+  'limited | oneself | unconfirmed }. unconfirmed means that the account is newer than the override and its email was '
+  'never confirmed. Records every outcome except none, without the password.';
 
--- Definer: accounts are in Supabase Auth's tables, and the counters' key is not granted to any role.
+-- Definer: accounts are in Supabase Auth's tables, and no role has a grant on the key of the counters.
 create or replace function private.recovery_overview(of_email text) returns jsonb
   language sql
   stable
@@ -147,4 +148,4 @@ as $$
 $$;
 comment on function private.recovery_overview(text) is
   'Returns what the console shows about an email: { email, account, overrides, events, codes, counters }. counters are'
-  ' the partly used limits that count by email only. Never includes a link or a code.';
+  ' the partly used rate limits that apply to the email only. Never includes a link or a code.';

@@ -1,5 +1,5 @@
--- Recovery overrides: an infrastructure admin lifts the blocks on one email, for a limited time and with a reason. An
--- override never proves an identity, and its email may not have an account yet.
+-- With a recovery override, an infrastructure admin lifts the blocks on one email, for a limited time and with a stated
+-- reason. An override never proves an identity. The email does not need to have an account yet.
 
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.create_recovery_override(request jsonb) returns jsonb
@@ -43,8 +43,9 @@ begin
 end
 $$;
 comment on function private.create_recovery_override(jsonb) is
-  'Creates an override: { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds = 7 days, ip, userAgent, '
-  'requestId } → { overrideId, expiresAt } or { refused: forbidden | oneself | lifetime | active }.';
+  'Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds, ip, userAgent, '
+  'requestId }. lifetimeSeconds is 7 days by default. Returns { overrideId, expiresAt } or { refused: forbidden | '
+  'oneself | lifetime | active }.';
 
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.revoke_recovery_override(request jsonb) returns jsonb
@@ -89,8 +90,8 @@ begin
 end
 $$;
 comment on function private.revoke_recovery_override(jsonb) is
-  'Revokes an override: { actor, overrideId, reason, ip, userAgent, requestId } → {} or { refused: forbidden | oneself'
-  ' | not_found | inactive }. Everything sent under it becomes void.';
+  'Revokes an override. Takes { actor, overrideId, reason, ip, userAgent, requestId }. Returns {} or { refused: '
+  'forbidden | oneself | not_found | inactive }. Every link and code that was sent under the override becomes invalid.';
 
 create or replace function private.active_recovery_override(of_email text) returns setof private.recovery_overrides
   language sql
@@ -104,7 +105,7 @@ as $$
   order by o.created_at desc
   limit 1
 $$;
-comment on function private.active_recovery_override(text) is 'Returns the current override of an email, if there is one.';
+comment on function private.active_recovery_override(text) is 'Returns the current override of an email; no row if there is none.';
 
 -- Definer: emails, including the admins' own, are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.recovery_actor_refusal(request jsonb, of_email text) returns text
@@ -131,8 +132,8 @@ begin
 end
 $$;
 comment on function private.recovery_actor_refusal(jsonb, text) is
-  'Returns why the actor may not change the recovery of an email: forbidden, oneself, or null. A refusal is recorded. '
-  'For definers; not granted to any role.';
+  'Returns the reason why the actor may not change the recovery of an email: forbidden or oneself. Returns null if the'
+  ' change is allowed. Records a refusal. For definers; not granted to any role.';
 
 create or replace function private.record_recovery_event(event jsonb) returns void
   language sql
@@ -150,8 +151,8 @@ as $$
   )
 $$;
 comment on function private.record_recovery_event(jsonb) is
-  'Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }, the '
-  'last eight if known.';
+  'Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }. Only'
+  ' kind and outcome are required.';
 
 create or replace function private.sweep_recoveries(at_most integer default 1000) returns integer
   language plpgsql
@@ -196,5 +197,5 @@ begin
 end
 $$;
 comment on function private.sweep_recoveries(integer) is
-  'Deletes up to at_most of each: credentials a day after they expired, guesses that no longer count, and expired '
-  'leases. Returns their number; 0 while another sweep runs.';
+  'Deletes credentials that expired more than a day ago, guesses that no longer count, and expired leases, up to '
+  'at_most of each. Returns the total number of deleted rows; 0 while another sweep is running.';

@@ -1,4 +1,4 @@
--- The sessions of an account: where it is signed in.
+-- Lists the sessions of an account.
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_sessions(
@@ -61,11 +61,11 @@ as $$
   order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
 $$;
 comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
-  'Returns a page of an account''s current sessions: the given one first, then the most recently refreshed. before is '
-  '{ createdAt, id }, with the refreshed_at and the id of the last session on the previous page. Without page_size, '
-  'returns all of them.';
+  'Returns a page of an account''s current sessions. The session first_session_id comes first, then the most recently '
+  'refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. '
+  'Without page_size, returns all sessions.';
 
--- Definer for the same reason as private.account_sessions.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
   language sql
   stable
@@ -81,4 +81,4 @@ as $$
   ) as counted
 $$;
 comment on function private.count_account_sessions(uuid, integer) is
-  'Returns the number of an account''s current sessions, counted up to most.';
+  'Returns the number of an account''s current sessions, up to the limit `most`.';

@@ -1,6 +1,6 @@
--- Sign-ins on a browser that already has accounts. A sign-in changes nothing in the browser's vault: its response
--- carries a secret, and the account joins the vault when the browser presents it. So no account is lost if a response
--- is lost or overtakes another one.
+-- Sign-ins in a browser that already has accounts. A sign-in does not change the browser's vault. Its response contains
+-- a secret, and the account joins the vault when the browser presents that secret. So no account is lost if a response
+-- is lost or arrives late.
 
 create or replace function private.add_account(addition jsonb) returns jsonb
   language plpgsql
@@ -44,8 +44,9 @@ begin
 end
 $$;
 comment on function private.add_account(jsonb) is
-  'Stores a sign-in until the browser presents its secret, for 15 minutes: { deviceId, secret, secretHash (hex), '
-  'userId, sessionId, sealed, keyId, tag } → { status: kept | unknown (device) | full }. Idempotent.';
+  'Stores a sign-in for 15 minutes, until the browser presents its secret. Takes { deviceId, secret, secretHash (hex),'
+  ' userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is unknown) | full }. '
+  'Idempotent.';
 
 create or replace function private.secret_after_addition(secret text, added text) returns text
   language sql
@@ -56,8 +57,8 @@ as $$
   select translate(encode(sha256(convert_to(secret || ' ' || added, 'UTF8')), 'base64'), '+/=', '-_')
 $$;
 comment on function private.secret_after_addition(text, text) is
-  'Returns the device secret after an account was added. It is derived from both secrets, so planting either one is '
-  'not enough.';
+  'Returns the device secret that applies after an account is added. It is derived from the previous device secret and'
+  ' the sign-in''s secret, so an attacker who plants only one of them cannot compute it.';
 
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.take_additions(device_id uuid, secret text, added text[]) returns jsonb
@@ -155,9 +156,10 @@ begin
 end
 $$;
 comment on function private.take_additions(uuid, text, text[]) is
-  'Adds the sign-ins whose secrets a browser presents to its accounts; the newest becomes the active one, and the '
-  'session it replaces ends. Returns { status, secret }: the device secret derived from the presented ones, and its '
-  'status for the device (device_secret_status); only current takes anything. Idempotent, with the same answer.';
+  'Adds the sign-ins with the presented secrets to a browser''s accounts. The newest becomes the active account. If '
+  'the browser already had the account, the replaced session ends. Returns { status, secret }: the device secret '
+  'derived from the presented secrets, and its status for the device (private.device_secret_status). Adds accounts '
+  'only if the status is current. Idempotent: a repeated call returns the same result.';
 
 -- Definer: ends sessions, which are in Supabase Auth's tables.
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
@@ -177,10 +179,10 @@ as $$
   where private.end_account_session(g.user_id, g.session_id)
 $$;
 comment on function private.end_additions(uuid, uuid[]) is
-  'Ends the sign-ins of these accounts that a browser has not presented yet; null means all accounts. The caller has '
-  'locked the accounts. Returns those that were alive: [{ userId, sessionId }].';
+  'Ends the sign-ins of the given accounts that a browser has not presented yet; null means all accounts. The caller '
+  'must have locked the accounts. Returns the sessions that were still alive: [{ userId, sessionId }].';
 
--- Definer for the same reason as take_additions.
+-- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.continue_account_session(continuation jsonb) returns jsonb
   language plpgsql
   volatile
@@ -217,7 +219,8 @@ begin
 end
 $$;
 comment on function private.continue_account_session(jsonb) is
-  'Replaces an account''s session with one that continues it without another sign-in, as a QR handoff does: { '
-  'deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf } → { status: kept | unknown (device) | over }. '
-  'The device''s secret stays, so a browser that lost the response gets the session from the vault. over: the browser '
-  'has signed out of the session that it continues, or has another one.';
+  'Replaces an account''s session with one that continues it without another sign-in, for example after a QR handoff. '
+  'Takes { deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf }. Returns { status: kept | unknown | '
+  'over }. unknown means that the device is unknown. over means that the browser has signed out of the continued '
+  'session or has another one. The device''s secret does not change, so a browser that lost the response still gets '
+  'the session from the vault.';

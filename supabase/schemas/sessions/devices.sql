@@ -1,7 +1,7 @@
--- Several accounts in one browser. The browser holds a device cookie; the sessions are stored here, sealed by the
--- server (AES-256-GCM), and the device's row records which account is active.
+-- One browser can hold several accounts. The browser has a device cookie. The sessions are stored here, encrypted by
+-- the server (AES-256-GCM). The device's row records which account is active.
 
--- Definer: emails are in Supabase Auth's tables.
+-- Definer: reads emails from Supabase Auth's tables, which the service role cannot read.
 create or replace function private.device_state(device_id uuid, secret text) returns jsonb
   language plpgsql
   stable
@@ -50,10 +50,12 @@ begin
 end
 $$;
 comment on function private.device_state(uuid, text) is
-  'Returns a browser''s accounts to a caller with its secret: { secret: current | previous, arrived, old, active: { '
-  'userId, sessionId, tag } | null, accounts }. Null for an unknown device.';
+  'Returns the accounts of a browser that presents a valid device secret: { secret: current | previous, arrived, old, '
+  'active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current '
+  'secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.';
 
--- In PL/pgSQL, because it plans only the expressions it reaches, and nearly every request presents the current secret.
+-- Written in PL/pgSQL, which plans only the expressions that it reaches. Nearly every request presents the current
+-- secret.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
   language plpgsql
   stable
@@ -85,12 +87,12 @@ begin
 end
 $$;
 comment on function private.device_secret_status(private.account_devices, text) is
-  'Returns the status of a secret for a device: current; previous, valid for everything until the current one has '
-  'arrived; spent, for a minute, for requests in flight when an account was added: it gives no access, but may add '
-  'another account, which the browser then presents with the current secret, and may sign the browser out; or unknown.';
+  'Returns the status of a device secret: current, previous, spent or unknown. A previous secret is valid for '
+  'everything until the browser presents the current one. A secret is spent for a minute after an account was added. A'
+  ' spent secret gives no access, but requests in flight may use it to add another account or to sign the browser out.';
 
--- Definer: the identity backend's tables show whether a session is alive. In PL/pgSQL, like its callers on every
--- request, because an SQL function would be planned again for each calling statement.
+-- Definer: only Supabase Auth's tables show whether a session is alive. Written in PL/pgSQL, because an SQL function
+-- would be planned again for each statement that calls it.
 create or replace function private.is_vault_entry_usable(entry private.account_vault_entries) returns boolean
   language plpgsql
   stable
@@ -113,8 +115,8 @@ begin
 end
 $$;
 comment on function private.is_vault_entry_usable(private.account_vault_entries) is
-  'Returns whether an account can be switched to without a new sign-in, as far as the database knows. An entry expires'
-  ' after 30 days without use.';
+  'Returns whether a browser can switch to an account without a new sign-in, as far as the database knows. An entry '
+  'expires after 30 days without use.';
 
 create or replace function private.secret_hash(secret text) returns bytea
   language sql
@@ -123,9 +125,9 @@ create or replace function private.secret_hash(secret text) returns bytea
 as $$
   select sha256(convert_to(secret, 'UTF8'))
 $$;
-comment on function private.secret_hash(text) is 'Hashes a secret of 256 random bits, which need no slow hash.';
+comment on function private.secret_hash(text) is 'Returns the SHA-256 of a secret. Secrets have 256 random bits, so no slow hash is needed.';
 
--- Definer: the service role may not lock the identity backend's tables.
+-- Definer: the service role cannot lock rows of Supabase Auth's tables.
 create or replace function private.lock_accounts(user_ids uuid[]) returns void
   language plpgsql
   volatile
@@ -139,7 +141,8 @@ begin
 end
 $$;
 comment on function private.lock_accounts(uuid[]) is
-  'Locks accounts before their browsers, challenges and sessions, so that changes of one account follow each other.';
+  'Locks accounts, so that changes to the same account run one after another. Lock accounts before their browsers, '
+  'challenges and sessions.';
 
 -- Definer: locks accounts, whose rows are in Supabase Auth's tables.
 create or replace function private.sweep_account_devices() returns integer
@@ -188,6 +191,6 @@ begin
 end
 $$;
 comment on function private.sweep_account_devices() is
-  'Ends sessions unused in a browser''s vault for 30 days and sign-ins that the browser never presented. Removes '
-  'accounts from a vault after 90 days, and deletes devices that have expired or hold no account. Returns the number '
-  'of deleted devices.';
+  'Ends sessions that a browser has not used for 30 days, and sign-ins that the browser never presented. Removes '
+  'accounts from a vault after 90 days. Deletes devices that have expired or hold no account. Returns the number of '
+  'deleted devices.';

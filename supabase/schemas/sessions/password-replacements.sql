@@ -1,4 +1,4 @@
--- Sessions that may do nothing until they replace a password that is easy to guess.
+-- Restricts sessions to replacing a password that is easy to guess.
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.require_password_replacement(subject_id uuid, target_id uuid) returns void
@@ -16,10 +16,10 @@ as $$
   on conflict (session_id) do nothing
 $$;
 comment on function private.require_password_replacement(uuid, uuid) is
-  'Restricts a session to replacing its account''s password until the password changes. Also removes the rows of '
-  'sessions that have ended.';
+  'Restricts a session, so that it can only replace its account''s password until the password changes. Also deletes '
+  'the rows of ended sessions.';
 
--- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+-- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
 create or replace function private.end_password_replacements() returns trigger
   language plpgsql
   volatile
@@ -34,4 +34,4 @@ begin
 end
 $$;
 comment on function private.end_password_replacements() is
-  'Lifts the restriction of private.require_password_replacement once the password has changed.';
+  'Lifts the restriction set by private.require_password_replacement when the password changes.';

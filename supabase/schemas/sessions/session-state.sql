@@ -1,7 +1,8 @@
--- The state of a session, read on every request in one statement.
+-- Returns the state of a session, which every request reads in one statement.
 
--- Definer: a session that has yet to prove its second factor, or whose account is closed, must still learn so, and the
--- caller can't read the identity backend's tables. Answers only about the caller's own token.
+-- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
+-- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
+-- token.
 create or replace function public.session_state() returns jsonb
   language plpgsql
   stable
@@ -54,14 +55,15 @@ begin
 end
 $$;
 comment on function public.session_state() is
-  'Returns what must be current on every request, in one statement: { alive, sessionId, notAfter, aal, '
+  'Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal, '
   'hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, '
-  'deleted }, policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session has ended. '
-  'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
-  'session''s own proofs would not. For approvals of release 0.1.0 the server has to check the cookie.';
+  'deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.'
+  ' policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session '
+  'satisfies the policy only because of a mobile approval. For an approval by release 0.1.0, the server must also '
+  'check the cookie.';
 
--- Definer for the same reason as session_state, and because only the server may read devices. Answers about the
--- caller's own token, and about the device whose 256-bit secret the caller presents.
+-- Definer: the caller can read neither Supabase Auth's tables nor the devices. Returns facts only about the caller's
+-- own token and about the device with the presented 256-bit secret.
 create or replace function public.device_session_state(device_id uuid, device_secret text) returns jsonb
   language plpgsql
   stable
@@ -75,10 +77,9 @@ begin
 end
 $$;
 comment on function public.device_session_state(uuid, text) is
-  'Returns session_state, and which account is active on the browser''s device: all that must be current on a request,'
-  ' in one statement.';
+  'Returns the result of session_state and the active account of the browser''s device, read in one statement.';
 
--- Definer for the same reason as account_required_mfa_satisfied.
+-- Definer: the caller cannot read Supabase Auth's tables. Reads only facts about the caller's own token.
 create or replace function private.session_is_fresh() returns boolean
   language plpgsql
   stable
@@ -101,5 +102,6 @@ begin
 end
 $$;
 comment on function private.session_is_fresh() is
-  'Returns whether the caller proved their identity within ten minutes: with the second factor if one is enrolled, '
-  'otherwise by a sign-in. This is the pages'' step-up, for changes that can be made without the pages.';
+  'Returns whether the caller proved their identity within the last ten minutes: with the second factor if one is '
+  'enrolled, otherwise by a sign-in. Our pages have the same step-up rule. This function applies it to changes that '
+  'can be made without our pages.';

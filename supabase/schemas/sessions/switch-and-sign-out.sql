@@ -43,8 +43,8 @@ begin
 end
 $$;
 comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
-  'Takes the device''s lease for 10 s. Returns status: unknown (device), no_account, active (nothing to do), busy, '
-  'begun.';
+  'Begins a switch to another account and takes the device''s lease for 10 s. Returns status: unknown (the device is '
+  'unknown), no_account, active (the account is already active), busy (another switch holds the lease) or begun.';
 
 create or replace function private.activate_account(switch jsonb) returns jsonb
   language plpgsql
@@ -90,10 +90,10 @@ begin
 end
 $$;
 comment on function private.activate_account(jsonb) is
-  'Completes a switch in one transaction: stores the target''s rotated session, as store_account_session does, and '
-  'makes the account the active one: { leaseId, secret, nextHash (hex) } and the entry. Returns status: activated '
-  '(rotated: the secret after the presented one is valid), changed (another rotation came first: current), lost '
-  '(another holds the lease).';
+  'Completes a switch in one transaction: stores the account''s rotated session with store_account_session and makes '
+  'the account active. Takes { leaseId, secret, nextHash (hex) } and the fields of the entry. Returns { status: '
+  'activated, rotated }, { status: changed, current } if another rotation came first, or { status: lost } if the '
+  'switch no longer holds the lease. rotated is true if the secret after the presented one is now valid.';
 
 create or replace function private.end_account_switch(device_id uuid, lease uuid) returns void
   language sql
@@ -105,10 +105,10 @@ as $$
   set lease_id = null, lease_expires_at = null
   where d.id = end_account_switch.device_id and d.lease_id = lease
 $$;
-comment on function private.end_account_switch(uuid, uuid) is 'Releases the lease of a switch that was not completed.';
+comment on function private.end_account_switch(uuid, uuid) is 'Releases the device''s lease after a switch that was not completed.';
 
--- Definer: ends a session by deleting its row, as the identity backend does, in one transaction with the entry and
--- whether or not the backend is reachable.
+-- Definer: ends a session by deleting its row in Supabase Auth's table. The row is deleted in the same transaction as
+-- the entry, even if Supabase Auth is unreachable.
 create or replace function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -148,10 +148,10 @@ begin
 end
 $$;
 comment on function private.sign_out_account(uuid, text, uuid) is
-  'Signs one account out of a browser and ends its session there. next: the accounts that may be active after it, the '
-  'last used first.';
+  'Signs one account out of a browser and ends its session there. The result''s next lists the accounts that can '
+  'become active, last used first.';
 
--- Definer: Supabase Auth has no call that ends these sessions in the transaction that removes their entries.
+-- Definer: ends sessions in the same transaction that removes their entries. Supabase Auth has no call that does this.
 create or replace function private.sign_out_device(device_id uuid, secret text) returns jsonb
   language plpgsql
   volatile
@@ -186,4 +186,4 @@ end
 $$;
 comment on function private.sign_out_device(uuid, text) is
   'Signs a browser out of all its accounts: ends all their sessions and deletes the device. Returns the sessions that '
-  'had not ended before: [{ userId, sessionId }]; null for an unknown device.';
+  'were still alive: [{ userId, sessionId }]. Returns null for an unknown device.';

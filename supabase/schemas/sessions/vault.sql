@@ -1,5 +1,5 @@
--- Reads, adds and replaces the sealed sessions of a browser's accounts. Each step is one statement that can be repeated
--- after a crash. Calls to Supabase Auth happen between steps, never inside one.
+-- Reads, adds and replaces the encrypted sessions of a browser's accounts. Each step is a single statement that can be
+-- repeated after a crash. Supabase Auth is called between steps, never within one.
 
 create or replace function private.open_account_device(device_id uuid, secret text) returns jsonb
   language sql
@@ -21,7 +21,8 @@ as $$
   from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
 $$;
 comment on function private.open_account_device(uuid, text) is
-  'Returns device_state with the active account''s sealed session. Null for an unknown device.';
+  'Returns the result of device_state, with the active account''s encrypted session added. Returns null for an unknown'
+  ' device.';
 
 create or replace function private.confirm_device_secret(device_id uuid, secret text) returns void
   language sql
@@ -37,10 +38,11 @@ as $$
     and d.previous_until is null
 $$;
 comment on function private.confirm_device_secret(uuid, text) is
-  'Records that the browser has presented its new secret: the previous one expires, shortly afterwards for requests in'
-  ' flight.';
+  'Records that the browser has presented its new secret. The previous secret expires 30 seconds later, so that '
+  'requests in flight still succeed.';
 
--- Our servers create new devices with this function. Servers of 0.1.0 also add accounts to known devices with it.
+-- Our servers use this function to register new devices. Servers of release 0.1.0 also use it to add accounts to known
+-- devices.
 --
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
@@ -128,12 +130,13 @@ begin
 end
 $$;
 comment on function private.sign_in_account(jsonb) is
-  'Adds a fresh sign-in to a browser''s accounts, or replaces the session of the same account, which ends. The account'
-  ' becomes the active one, and the device gets a new secret: { deviceId, secret, nextHash, secondNextHash (hex), '
-  'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is created. Returns { status: kept | '
-  'unknown | full | over, successor }: successor is which of the secrets after the presented one is valid. over: '
-  'inPlaceOf names the session that the new one continues, and the browser has signed out of it or has another one '
-  'now. A session that continues another leaves active the account that the browser has switched to since.';
+  'Adds a sign-in to a browser''s accounts. If the browser already has the account, replaces its session and ends the '
+  'old one. The account becomes active, and the device gets a new secret. Takes { deviceId, secret, nextHash, '
+  'secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Without secret, creates the device. '
+  'Returns { status: kept | unknown | full | over, successor }. successor is 1 if the next secret after the presented '
+  'one is now valid, 2 if the second next is. If inPlaceOf is given, the new session continues that session, and an '
+  'account that the browser has switched to since stays active. over means that the browser has signed out of that '
+  'session or has another one.';
 
 create or replace function private.store_account_session(entry jsonb) returns jsonb
   language plpgsql
@@ -174,9 +177,9 @@ begin
 end
 $$;
 comment on function private.store_account_session(jsonb) is
-  'Replaces an account''s session with its rotated one: { deviceId, userId, sessionId, expectedTag, sealed, keyId, '
-  'tag, lastRoute }. If another rotation came first, returns that one for the caller to adopt: { kept: false, current '
-  '}. Without sealed, only records its use.';
+  'Replaces an account''s stored session with its rotated session. Takes { deviceId, userId, sessionId, expectedTag, '
+  'sealed, keyId, tag, lastRoute }. Without sealed, records only that the session was used. Returns { kept: true }, or'
+  ' { kept: false, current } if another rotation came first. The caller then adopts current.';
 
 -- Definer: the session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.discard_account_session(device_id uuid, user_id uuid, expected_tag text, listed boolean)
@@ -210,5 +213,5 @@ begin
 end
 $$;
 comment on function private.discard_account_session(uuid, uuid, text, boolean) is
-  'Discards an account''s session that has ended, or whose row cannot be opened. listed: the account stays listed, to '
-  'be signed in to again. Returns false if another rotation came first.';
+  'Discards an account''s session that has ended or cannot be decrypted. If listed is true, the account stays in the '
+  'list and requires a new sign-in. Returns false if another rotation came first.';

@@ -1,4 +1,4 @@
--- The database sets `updated_at`, regardless of the role that writes the row.
+-- Sets `updated_at` in the database, so that its value doesn't depend on the role that writes the row.
 
 create or replace function private.set_updated_at() returns trigger
   language plpgsql

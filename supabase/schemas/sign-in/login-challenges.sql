@@ -1,5 +1,5 @@
--- The common part of QR handoffs and mobile MFA approvals: how a challenge begins, its state, and when it expires. Only
--- our server calls these functions, with claims that it has verified.
+-- Functions that QR handoffs and mobile MFA approvals share. They begin, read and delete challenges. Only our server
+-- calls these functions, with claims that it has verified.
 
 create or replace function private.begin_login_challenge(challenge jsonb) returns jsonb
   language plpgsql
@@ -61,9 +61,9 @@ begin
 end
 $$;
 comment on function private.begin_login_challenge(jsonb) is
-  'Begins a challenge: { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun,'
-  ' expiresAt }, or { outcome: limited, retryAfterSeconds } after 20 of a kind in 15 minutes. The same session''s '
-  'earlier challenge of that kind expires.';
+  'Begins a challenge { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun, '
+  'expiresAt }, or { outcome: limited, retryAfterSeconds } if the account began 20 challenges of this kind in the last'
+  ' 15 minutes. Expires the session''s earlier challenges of the same kind.';
 
 create or replace function private.read_login_challenge(challenge jsonb) returns jsonb
   language sql
@@ -90,9 +90,9 @@ as $$
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
 comment on function private.read_login_challenge(jsonb) is
-  'Returns the state of a challenge, for the session that began it and the one that it minted: { id, kind, secretHash,'
-  ' sessionId } → { outcome: known, status, expiresAt, validUntil, mintedSessionId }, or outcome not_found (id or '
-  'secret wrong) or forbidden (another session''s).';
+  'Returns the state of the challenge { id, kind, secretHash, sessionId } to the session that began the challenge or '
+  'to the session that was minted for it. Returns { outcome: known, status, expiresAt, validUntil, mintedSessionId }, '
+  '{ outcome: not_found } for a wrong id or secret, or { outcome: forbidden } for any other session.';
 
 create or replace function private.login_challenge_state(challenge private.login_challenges) returns text
   language sql
@@ -123,7 +123,7 @@ as $$
   )
 $$;
 comment on function private.mfa_claims(jsonb) is
-  'Returns only the claims that the required-MFA rule reads from a token: what a challenge stores of its approver.';
+  'Returns only the token claims that the required-MFA rule reads. A challenge stores these claims of its approver.';
 
 create or replace function private.sweep_login_challenges(at_most integer default 1000) returns integer
   language plpgsql
@@ -151,5 +151,5 @@ begin
 end
 $$;
 comment on function private.sweep_login_challenges(integer) is
-  'Deletes up to at_most challenges an hour after they expired, and bound approvals once they are no longer valid. '
-  'Returns their number; 0 while another sweep runs.';
+  'Deletes up to at_most challenges that expired more than an hour ago. Keeps bound approvals until they are no longer'
+  ' valid. Returns the number of deleted challenges; 0 while another sweep runs.';

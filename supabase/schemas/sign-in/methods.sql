@@ -1,4 +1,4 @@
--- Lists the ways to sign in to an account, and removes one. At least one usable way must remain.
+-- Lists an account's ways to sign in, and removes one of them. At least one usable way must remain.
 
 -- Definer: passwords, passkeys and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_sign_in_methods(subject_id uuid) returns jsonb
@@ -28,9 +28,10 @@ as $$
   where u.id = subject_id
 $$;
 comment on function private.list_sign_in_methods(uuid) is
-  'Returns the ways to sign in to an account: { password, passkeys, identities: [{ id, provider, email, createdAt, '
-  'lastSignInAt, unconfirmed }] }, or null if there is no such account. unconfirmed: added by a direct call; our pages'
-  ' accept no sign-in with it. Leaves out identities from one of our links in progress.';
+  'Returns an account''s ways to sign in: { password, passkeys, identities: [{ id, provider, email, createdAt, '
+  'lastSignInAt, unconfirmed }] }, or null if the account does not exist. unconfirmed: the identity was added by a '
+  'direct call to Supabase Auth, so our pages don''t accept it for sign-in. Excludes identities that our pages are '
+  'still linking.';
 
 create or replace function private.count_sign_in_methods(
   subject_id uuid,
@@ -56,12 +57,13 @@ as $$
   from private.list_sign_in_methods(subject_id) as methods
 $$;
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
-  'Returns how many usable ways to sign in an account has without these identities and passkeys. Unconfirmed '
-  'identities count only if they are being confirmed. For definers; not granted to a role.';
+  'Returns how many usable ways to sign in an account would have without the given identities, passkeys and password. '
+  'Counts unconfirmed identities only if they are being confirmed. For definers; not granted to a role.';
 
--- Definer: identities are in Supabase Auth's tables. Supabase Auth's own call would refuse if one identity remains with
--- a password or a passkey, would allow it if what remains does not work, and would give the account another identity's
--- address. Another way to sign in could also be removed between our count and its deletion.
+-- Definer: identities are in Supabase Auth's tables. Supabase Auth's own endpoint is not used. It refuses to remove the
+-- last identity even if a password or a passkey remains, does not check whether the remaining identity is usable, and
+-- replaces the account's email with another identity's. Another way to sign in could also be removed between our count
+-- and the endpoint's deletion.
 create or replace function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
   language plpgsql
   volatile
@@ -96,8 +98,9 @@ begin
 end
 $$;
 comment on function private.unlink_identity(uuid, uuid, text[]) is
-  'Removes an identity from an account: { outcome: unlinked, provider, email }, or outcome last_method if no way to '
-  'sign in would remain, not_unlinkable for the email and phone of the account itself, not_found.';
+  'Removes an identity from an account. Returns { outcome: unlinked, provider, email } or { outcome: last_method | '
+  'not_unlinkable | not_found }. last_method: no way to sign in would remain. not_unlinkable: the identity is the '
+  'account''s own email or phone.';
 
 create or replace function private.keep_email_identity(account auth.users) returns void
   language plpgsql
@@ -114,5 +117,6 @@ begin
 end
 $$;
 comment on function private.keep_email_identity(auth.users) is
-  'Gives an account an identity of its own email before another one is removed. Otherwise Supabase Auth replaces the '
-  'email with another identity''s. For definers; not granted to a role.';
+  'Adds an identity for the account''s own email, if it has none, before another identity is removed. Otherwise '
+  'Supabase Auth would replace the account''s email with that of a remaining identity. For definers; not granted to a '
+  'role.';

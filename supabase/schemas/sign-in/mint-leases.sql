@@ -1,5 +1,5 @@
--- Sessions that our server mints (QR handoff, recovery). Supabase Auth keeps one pending token per account, so only one
--- is minted at a time.
+-- Leases for minting sessions on our server (QR handoff, recovery). Supabase Auth keeps only one pending token per
+-- account, so sessions of the same account are minted one at a time.
 
 -- Definer: accounts and their emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.take_mint_lease(subject_id uuid) returns jsonb
@@ -32,9 +32,10 @@ begin
 end
 $$;
 comment on function private.take_mint_lease(uuid) is
-  'Takes the lease: { outcome: taken, leaseId, email } to one caller at a time, which holds it for 20 s, longer than '
-  'link and verification may take together; or outcome busy, no_account, no_email. The email is the account''s own, '
-  'because generating a link for an unknown one would create an account.';
+  'Takes the account''s lease for minting a session. Returns { outcome: taken, leaseId, email } to only one caller at '
+  'a time, or { outcome: busy | no_account | no_email }. A lease lasts 20 s, which is longer than generating and '
+  'verifying a link can take. The caller must use the returned email, because generating a link for an unknown address'
+  ' would create an account.';
 
 -- Definer: the service role cannot change accounts in Supabase Auth's tables.
 create or replace function private.release_mint_lease(lease_id uuid) returns void
@@ -46,4 +47,4 @@ as $$
   delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
 $$;
 comment on function private.release_mint_lease(uuid) is
-  'Releases a lease, unless it has expired and another caller holds the new one.';
+  'Releases a lease. Does nothing if the lease has expired and another caller has taken a new one.';

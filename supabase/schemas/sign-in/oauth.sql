@@ -1,5 +1,6 @@
--- Sign-in with an OAuth provider, or a link to one. An attempt begins on our server and ends once, in the same browser.
--- Supabase Auth has created or linked the identity by then, so the code's flow is inspected before the code is used.
+-- Signs in with an OAuth provider, or links a provider's identity to an account. An attempt begins on our server and is
+-- completed only once, in the same browser. Supabase Auth creates or links the identity before the browser returns, so
+-- our server inspects the result before it exchanges the code.
 
 create or replace function private.begin_oauth_attempt(attempt jsonb) returns timestamptz
   language sql
@@ -18,7 +19,8 @@ as $$
   returning expires_at
 $$;
 comment on function private.begin_oauth_attempt(jsonb) is
-  'Begins a visit to a provider: { stateHash (hex), purpose, provider, userId, sessionId }. Returns when it expires.';
+  'Begins an attempt to sign in with a provider or to link one: { stateHash (hex), purpose, provider, userId, '
+  'sessionId }. Returns when the attempt expires.';
 
 -- Definer: flows and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
@@ -53,11 +55,11 @@ as $$
   where a.state_hash = decode(attempt_hash, 'hex') and a.used_at is null and a.expires_at > now()
 $$;
 comment on function private.inspect_oauth_attempt(text, text, text) is
-  'Returns the result of a visit, before it is acted on: { flow: { userId, email, closed, linkedTo, identity: { email,'
-  ' issuer, confirmed } } }; flow is null if the code does not belong to it. Null once the attempt is used or has '
-  'expired.';
+  'Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo, '
+  'identity: { email, issuer, confirmed } } }. flow is null if the code does not belong to the attempt. Returns null '
+  'if the attempt was used or has expired.';
 
--- Definer: undoes what the identity backend did, which the service role may not.
+-- Definer: reverts changes in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.complete_oauth_attempt(attempt_hash text, code text, challenge text, verdict text) returns boolean
   language plpgsql
   volatile
@@ -128,11 +130,11 @@ begin
 end
 $$;
 comment on function private.complete_oauth_attempt(text, text, text, text) is
-  'Completes an attempt, once: true for the one caller that did. sign_in leaves the code to be exchanged; link '
-  'confirms the identity and voids the code; refuse voids it, and removes the account or the identity that it had just'
-  ' created.';
+  'Completes an attempt with a verdict. Returns true to only one caller. sign_in keeps the code valid, so that it can '
+  'be exchanged. link confirms the identity and voids the code. refuse voids the code, and removes the account or the '
+  'identity that the attempt created.';
 
--- Definer for the same reason as complete_oauth_attempt.
+-- Definer: removes identities from Supabase Auth's tables, which the service role cannot write.
 create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
   language plpgsql
   volatile
@@ -163,5 +165,5 @@ begin
 end
 $$;
 comment on function private.sweep_oauth_attempts(integer) is
-  'Deletes up to at_most expired attempts, and as many identities whose link was not completed. Returns their number; '
-  '0 while another sweep runs.';
+  'Deletes up to at_most expired attempts, and up to at_most identities that were never confirmed by completing a '
+  'link. Returns the number of deleted rows; 0 while another sweep runs.';

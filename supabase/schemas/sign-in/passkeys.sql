@@ -1,7 +1,7 @@
--- Passkeys. Supabase Auth does not return credential ids, which browsers need to remove passkeys that no longer work
--- (WebAuthn level 3, section 5.1.10, Signal API).
+-- Lists, checks and removes passkeys. Supabase Auth does not return credential ids, which browsers need to remove
+-- passkeys that no longer work (WebAuthn level 3, section 5.1.10, Signal API).
 
--- Definer: the service role cannot read the identity backend's tables.
+-- Definer: the service role cannot read Supabase Auth's tables.
 create or replace function private.list_passkeys(user_id uuid)
   returns table (
     id uuid,
@@ -24,11 +24,11 @@ as $$
   order by c.created_at, c.id
 $$;
 comment on function private.list_passkeys(uuid) is
-  'Returns an account''s passkeys, oldest first, each with its credential id in hexadecimal, the AAGUID of its '
-  'provider, and the browser and system from which it was added, if known. For our server, which has the account from '
-  'its session.';
+  'Returns an account''s passkeys, oldest first. Each has its credential id in hexadecimal, its provider''s AAGUID '
+  'and, if known, the browser and system from which it was added. Only for our server, which takes the account from '
+  'the session.';
 
--- Definer: the service role cannot read the identity backend's tables.
+-- Definer: the service role cannot read Supabase Auth's tables.
 create or replace function private.passkey_exists(credential_id text) returns boolean
   language sql
   stable
@@ -40,12 +40,13 @@ as $$
   )
 $$;
 comment on function private.passkey_exists(text) is
-  'Returns whether any account has this passkey, by its credential id in hexadecimal. The identity backend does not '
-  'distinguish an unknown passkey from a wrong signature, and a browser that is wrongly told a passkey is unknown '
-  'deletes one that works.';
+  'Returns whether any account has a passkey with this credential id (hexadecimal). Supabase Auth gives the same '
+  'answer for an unknown passkey and for a wrong signature. A browser that is wrongly informed that a passkey is '
+  'unknown deletes a working passkey.';
 
--- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. The backend's own call could
--- leave an account without a way to sign in. Another way could also be removed between our count and its deletion.
+-- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. Supabase Auth's own endpoint
+-- could leave an account without a way to sign in. Another way to sign in could also be removed between our count and
+-- the endpoint's deletion.
 create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
   returns text
   language plpgsql
@@ -78,5 +79,5 @@ begin
 end
 $$;
 comment on function private.delete_passkey(uuid, uuid, uuid, text[]) is
-  'Removes a passkey from its account: deleted, or last_method if no way to sign in would remain, insufficient_aal if '
-  'the session has yet to prove the account''s authenticator, not_found.';
+  'Removes a passkey from an account. Returns deleted, last_method, insufficient_aal or not_found. last_method: no way'
+  ' to sign in would remain. insufficient_aal: the account has an authenticator that the session has not used yet.';

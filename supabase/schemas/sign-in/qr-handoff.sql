@@ -1,10 +1,10 @@
--- QR handoff: a signed-in browser sends a request, a phone of the same account approves it, and the browser's next poll
--- gets a session.
+-- QR handoff: a signed-in browser creates a request, a phone that is signed in to the same account approves it, and the
+-- browser's next poll returns a session.
 --
--- States: created → approved → consuming → consumed. Only the holder of the claim can return it from consuming to
--- approved.
+-- States: created → approved → consuming → consumed. Only the caller that claimed a challenge can reset it from
+-- consuming to approved.
 
--- Definer: reads in the identity backend's tables whether the approver's session satisfies its account's policy.
+-- Definer: checks in Supabase Auth's tables whether the approver's session satisfies the account's MFA policy.
 create or replace function private.decide_qr_challenge(decision jsonb) returns text
   language plpgsql
   volatile
@@ -47,9 +47,9 @@ begin
 end
 $$;
 comment on function private.decide_qr_challenge(jsonb) is
-  'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device } → approved, '
-  'rejected, not_found, forbidden (not the requesting account, or the requesting session itself), mfa_required, '
-  'expired or conflict (decided already).';
+  'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device }. Returns '
+  'approved, rejected, not_found, forbidden, mfa_required, expired or conflict. forbidden: the phone uses another '
+  'account, or the session that requested the handoff. conflict: the challenge was already decided.';
 
 create or replace function private.read_qr_request(request jsonb) returns jsonb
   language sql
@@ -75,11 +75,11 @@ as $$
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
 comment on function private.read_qr_request(jsonb) is
-  'Returns a QR challenge for the phone to show before its owner decides: { id, secretHash, userId, sessionId } → { '
-  'outcome: known, id, status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or '
-  'forbidden (not the requesting account, or the requesting session itself).';
+  'Returns a QR challenge { id, secretHash, userId, sessionId } for display on the phone before the user decides. '
+  'Returns { outcome: known, id, status, createdAt, expiresAt, metadata }, { outcome: not_found } for a wrong id or '
+  'secret, or { outcome: forbidden } if the phone uses another account or the session that requested the handoff.';
 
--- Definer for the same reason as decide_qr_challenge.
+-- Definer: checks in Supabase Auth's tables whether both sessions satisfy the account's MFA policy.
 create or replace function private.claim_qr_challenge(claim jsonb) returns text
   language plpgsql
   volatile
@@ -118,9 +118,10 @@ begin
 end
 $$;
 comment on function private.claim_qr_challenge(jsonb) is
-  'Claims an approved challenge for the session that requested it: { id, secretHash, claims } → claimed for only one '
-  'caller, who has 30 s to complete it, and otherwise the challenge''s public state, mfa_required or not_found. '
-  'Rejects the challenge permanently if the approver has signed out or no longer satisfies the account''s policy.';
+  'Claims an approved challenge for the session that requested it: { id, secretHash, claims }. Returns claimed to only'
+  ' one caller, which must complete the challenge within 30 s. Otherwise returns the challenge''s public state, '
+  'mfa_required or not_found. Rejects the challenge permanently if the approver has signed out or no longer satisfies '
+  'the account''s policy.';
 
 create or replace function private.release_qr_challenge(challenge_id uuid) returns void
   language sql
@@ -133,7 +134,8 @@ as $$
   where c.id = challenge_id and c.kind = 'qr' and c.status = 'consuming'
 $$;
 comment on function private.release_qr_challenge(uuid) is
-  'Resets a claimed challenge to approved. Only for the caller that claimed it, and only if no session was minted.';
+  'Resets a claimed challenge to approved. Only the caller that claimed the challenge may call this, and only if no '
+  'session was minted.';
 
 -- Definer: sessions and their proofs are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.complete_qr_challenge(completion jsonb) returns text
@@ -182,6 +184,6 @@ begin
 end
 $$;
 comment on function private.complete_qr_challenge(jsonb) is
-  'Completes a claim with the session that was minted for it: { id, claims, mintedSessionId } → consumed, expired or '
-  'rejected. A consumed challenge gives the session the approver''s sign-in time. Otherwise the session must not reach'
-  ' the browser.';
+  'Completes a claim with the session that was minted for it: { id, claims, mintedSessionId }. Returns consumed, '
+  'expired or rejected. If consumed, the session has the approver''s sign-in time. Otherwise the session must not be '
+  'sent to the browser.';

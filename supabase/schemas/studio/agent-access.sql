@@ -1,5 +1,5 @@
--- Decides which members may connect coding agents: those with manage_ai_keys, and those whose request a member with
--- manage_ai_keys approved.
+-- Members may connect coding agents if they have manage_ai_keys, or if a member with manage_ai_keys approved their
+-- request.
 
 create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
   language sql
@@ -18,7 +18,7 @@ as $$
 $$;
 comment on function ai.may_connect_agents(uuid, uuid) is
   'Returns whether a member''s coding agents may have keys for a workspace. Called when a key is created and on each '
-  'call with it.';
+  'request with the key.';
 
 create or replace function ai.request_agent_access(member_id uuid, workspace uuid, tool text, host text, email jsonb)
   returns text
@@ -60,8 +60,9 @@ begin
 end
 $$;
 comment on function ai.request_agent_access(uuid, uuid, text, text, jsonb) is
-  'Opens a member''s request for access, unless one is open or approved. Queues one email { subject, text } for each '
-  'of up to 20 key managers, but none within 24 hours of the last emails about the same member.';
+  'Opens a member''s request to connect coding agents, unless a request is already open or approved. Queues one email '
+  '{ subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same '
+  'requester.';
 
 -- Definer: the service role cannot read a member's permissions.
 create or replace function ai.list_agent_access(member_id uuid, workspace uuid) returns jsonb
@@ -95,9 +96,9 @@ begin
 end
 $$;
 comment on function ai.list_agent_access(uuid, uuid) is
-  'Returns the members of a workspace who requested to connect coding agents or were approved, if the caller has '
-  'manage_ai_keys: { outcome: listed, members: [{ userId, name, state: open | approved, tool, host, requestedAt, '
-  'answeredAt }] } with open requests first, or { outcome: not_allowed }.';
+  'Returns the members of a workspace who have an open or approved request to connect coding agents, open requests '
+  'first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool, '
+  'host, requestedAt, answeredAt }] } or { outcome: not_allowed }.';
 
 -- Definer: the service role has no grant to answer requests.
 create or replace function ai.answer_agent_access(
@@ -138,6 +139,6 @@ begin
 end
 $$;
 comment on function ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text) is
-  'Approves or declines the open request that a member made at requested_at, or withdraws an approval, which ends the '
-  'keys of that member''s agents. Outcomes: done, answered (another manager answered first, or a later request '
-  'replaced this one), not_allowed.';
+  'Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes '
+  'the keys of that member''s agents. Outcomes: done, answered, not_allowed. answered: another manager answered first,'
+  ' or the member has made a later request.';

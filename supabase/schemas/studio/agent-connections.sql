@@ -1,5 +1,5 @@
--- Connections of coding agents, made with the `gatehouse` command. Each connection gets short-lived keys for one
--- workspace through one login of one member.
+-- Connections of coding agents, which the `gatehouse` command creates. A connection belongs to one member's login and
+-- one workspace, and has short-lived keys.
 
 create or replace function ai.agent_name(tool text) returns text
   language sql
@@ -30,8 +30,8 @@ begin
 end
 $$;
 comment on function ai.find_agent_login(bytea) is
-  'Returns the member and the login of an access token with the scope studio:keys, or the refusal of '
-  'private.find_app_caller.';
+  'Returns the member and the login to which an access token with the scope studio:keys belongs, or the reason for '
+  'which private.find_app_caller refuses the token.';
 
 create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
   language sql
@@ -51,9 +51,10 @@ as $$
   )
 $$;
 comment on function ai.describe_connection(ai.agent_connections) is
-  'Returns a connection as its member reads it: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt }.';
+  'Returns a connection''s details for its member: { id, tool, host, createdAt, state: connected | revoked, '
+  'keyExpiresAt }.';
 
--- Definer: reads memberships and writes connections for the token's user alone.
+-- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.list_agents(token_hash bytea, workspace_id uuid) returns jsonb
   language plpgsql
   stable
@@ -90,10 +91,10 @@ begin
 end
 $$;
 comment on function private.list_agents(bytea, uuid) is
-  'Returns the connections of a login in a workspace, and whether its member may create more: { access: approved | '
-  'open | declined | withdrawn | none, connections }, or { refused: … | not_found }.';
+  'Returns a login''s connections in a workspace, and whether its member may create more. Returns { access: approved |'
+  ' open | declined | withdrawn | none, connections } or { refused: … | not_found }.';
 
--- Definer for the same reason as private.list_agents.
+-- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.connect_agent(
   token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
 ) returns jsonb
@@ -154,11 +155,12 @@ begin
 end
 $$;
 comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
-  'Connects a coding agent to a workspace: { state: connected, connection }. A repeated call returns the same '
-  'connection. If the member needs an approval, opens a request with an email to key managers instead: { state: '
-  'requested }. Refusals: { refused: … | not_found | forbidden (no use_ai_studio) }.';
+  'Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same '
+  'connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and '
+  'returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks '
+  'use_ai_studio.';
 
--- Definer for the same reason as private.list_agents.
+-- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
   language plpgsql
   volatile

@@ -15,7 +15,8 @@ as $$
     and 'studio:keys' = any (private.openid_scopes(a.id, g.scopes))
 $$;
 comment on function ai.agent_login_end(uuid) is
-  'Returns until when a login may have keys, or null if it no longer may. Does not check the login''s MFA proof.';
+  'Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check '
+  'the login''s MFA proof.';
 
 create or replace function ai.agent_key_status(connection_id uuid) returns text
   language plpgsql
@@ -36,10 +37,11 @@ begin
 end
 $$;
 comment on function ai.agent_key_status(uuid) is
-  'Returns whether the keys of a connection work: good; over (the connection was revoked, its login has ended, or its '
-  'member has left or lost the permission); mfa_required or unavailable as in private.proof_status.';
+  'Returns whether a connection''s keys work: good, over, mfa_required or unavailable. over: the connection was '
+  'revoked, its login or MFA proof is no longer valid, or its member has left or lost the permission. mfa_required and'
+  ' unavailable are described at private.proof_status.';
 
--- Definer for the same reason as private.list_agents.
+-- Definer: reads memberships and writes keys, but only for the token's user.
 create or replace function private.issue_agent_key(
   token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
 ) returns jsonb
@@ -102,9 +104,10 @@ begin
 end
 $$;
 comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
-  'Creates the next key of a connection, which works for 8 hours or until its login ends. The previous key works for '
-  '15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, not_approved, too_many (20 live keys of '
-  'the connection, or 200 of the workspace). Or { refused: … | not_found }.';
+  'Creates the next key of a connection, which works for at most 8 hours and not longer than the connection''s login. '
+  'The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, '
+  'not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Refusals are { '
+  'refused: … | not_found }.';
 
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql
@@ -146,10 +149,10 @@ begin
 end
 $$;
 comment on function ai.end_connection(uuid, uuid) is
-  'Revokes a connection and its keys. If the actor is not the connection''s member, also withdraws the member''s '
-  'approval. Returns false if the connection was already revoked.';
+  'Revokes a connection and its keys. If the actor is another person than the connection''s member, also withdraws the'
+  ' member''s approval. Returns false if the connection was already revoked.';
 
--- Definer: the identity backend deletes accounts, and holds no grant here.
+-- Definer: Supabase Auth deletes accounts and has no grant to change keys.
 create or replace function ai.revoke_keys_of_connection() returns trigger
   language plpgsql
   volatile
@@ -164,8 +167,8 @@ begin
 end
 $$;
 comment on function ai.revoke_keys_of_connection() is
-  'Revokes the keys of a connection that is deleted with its member''s account, and removes the computer''s name from '
-  'them.';
+  'Revokes the keys of a connection that is deleted together with its member''s account, and removes the name of the '
+  'computer from these keys.';
 
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();

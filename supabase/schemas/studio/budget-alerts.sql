@@ -1,5 +1,5 @@
--- Budget alerts. A sweep records which thresholds were crossed, and the server writes the emails. One statement queues
--- the emails and marks the crossing as emailed, so that a crash neither repeats nor loses an email.
+-- Budget alerts. A sweep records which thresholds were crossed, and the server writes the emails. One statement both
+-- queues the emails and marks the crossing as emailed, so a crash neither repeats nor loses an email.
 
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_budget_alerts(most integer default 100) returns jsonb
@@ -45,11 +45,11 @@ begin
 end
 $$;
 comment on function ai.sweep_budget_alerts(integer) is
-  'Records which thresholds budgets have crossed, and returns the crossings that are not emailed yet, oldest first. '
-  'One sweep runs at a time; a concurrent one returns an empty list. refusing: calls are refused although not '
-  'everything is spent. The amounts spent, held and left are null if the workspace hides provider cost.';
+  'Records which thresholds budgets have crossed. Returns the crossings that are not emailed yet, oldest first. Only '
+  'one sweep runs at a time; a concurrent sweep returns an empty list. refusing: the budget refuses calls although it '
+  'is not fully spent. spentUsd, reservedUsd and leftUsd are null if the workspace hides provider cost.';
 
--- Definer: the service role cannot write alerts, or read the identity backend's addresses.
+-- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
 create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -78,9 +78,9 @@ as $$
   select count(*)::integer from kept
 $$;
 comment on function ai.queue_budget_alert_mails(jsonb, text, text) is
-  'Queues the emails about a crossing, one per recipient, and marks the crossing as emailed in the same statement, so '
-  'that concurrent callers queue them only once. Returns the number of emails; 0 if they were already queued or the '
-  'crossing no longer applies.';
+  'Queues one email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so '
+  'that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or '
+  'the crossing no longer applies.';
 
 create or replace function ai.record_budget_alerts() returns void
   language sql
@@ -126,8 +126,9 @@ as $$
     or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
 $$;
 comment on function ai.record_budget_alerts() is
-  'Records the highest threshold that each budget has newly crossed. Reads ai.budgets without a lock. A threshold is '
-  'crossed once a month, and again if the limit was raised in between so that the spend fell below it.';
+  'Records each budget''s highest threshold that was crossed since the last sweep. Reads ai.budgets without a lock. A '
+  'threshold is recorded once a month, and again only if a raised limit puts the spend below that threshold in '
+  'between.';
 
 create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
   language sql
@@ -151,8 +152,8 @@ as $$
     and x.threshold <= a.threshold
 $$;
 comment on function ai.reset_budget_alert(text, uuid, uuid) is
-  'Rearms the thresholds above the current spend after a budget is raised. The sweep also notices a raise, but not if '
-  'the thresholds are crossed again before it runs.';
+  'Rearms the thresholds above the current spend after a budget is raised, so that crossing them again sends a new '
+  'warning. The sweep also detects a raise, but not if the thresholds are crossed again before the sweep runs.';
 
 create or replace function ai.budget_threshold(budget ai.budgets) returns smallint
   language sql
@@ -168,9 +169,9 @@ as $$
   end::smallint
 $$;
 comment on function ai.budget_threshold(ai.budgets) is
-  'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, compared exactly, or 0. Also '
-  'returns 100 if the budget refuses calls, because their maximum cost no longer fits shortly before everything is '
-  'spent.';
+  'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, or 0. Percentages are not '
+  'rounded. Also returns 100 if the budget refuses calls, because the maximum cost of a call can exceed the remainder '
+  'before everything is spent.';
 
 create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
   language sql
@@ -189,8 +190,9 @@ as $$
   )
 $$;
 comment on function ai.budget_refuses_calls(ai.budgets) is
-  'Returns whether a budget is effectively used up: a call of this UTC month did not fit, and at least 80 percent of '
-  'the limit is spent or held. Below 80 percent, the refused call was simply too large, and other calls may still fit.';
+  'Returns whether a budget is effectively used up. This is the case if the budget refused a call in this UTC month, '
+  'and at least 80 percent of the limit is spent or reserved. Below 80 percent, the refused call was simply too large,'
+  ' and other calls may still fit.';
 
 create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
   language sql
@@ -213,7 +215,7 @@ as $$
     else (select w.name from public.workspaces w where w.id = workspace)
   end
 $$;
-comment on function ai.budget_name(text, uuid, uuid) is 'Returns the name of a budget''s key, app, member, label or workspace.';
+comment on function ai.budget_name(text, uuid, uuid) is 'Returns the name of the key, app, member, label or workspace that a budget limits.';
 
 create or replace function ai.budget_recipients(scope text, workspace uuid) returns setof text
   language sql
@@ -237,5 +239,5 @@ as $$
     and (u.banned_until is null or u.banned_until <= now())
 $$;
 comment on function ai.budget_recipients(text, uuid) is
-  'Returns who is warned about a budget: owners, members with manage_ai_policy and, for a key''s budget, members with '
-  'manage_ai_keys.';
+  'Returns the email addresses that receive warnings about a budget: owners, members with manage_ai_policy and, for a '
+  'key''s budget, members with manage_ai_keys.';

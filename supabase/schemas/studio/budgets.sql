@@ -1,9 +1,9 @@
--- Budgets of a workspace, its apps, keys, members and labels. A change takes effect with the next call.
+-- Budgets of a workspace and of its apps, keys, members and labels. A change takes effect with the next call.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- The default is for servers of the previous release, which refuse any other scope.
+  -- The default is for servers of the previous release, which reject budgets with any other scope.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql
@@ -82,14 +82,14 @@ begin
 end
 $$;
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
-  'Returns a page of a workspace''s budgets and what they have used in the current UTC month, for a member with '
-  'use_ai_studio: { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. '
-  'Budgets of keys require manage_ai_keys or manage_ai_policy. Budgets are sorted by scope; labels by their text, the '
-  'others by when their subject was created. after is the position of the last budget on the previous page. Amounts '
-  'are exact text, null without a limit or if hidden. usedUp: everything is spent, or calls are refused according to '
-  'ai.budget_refuses_calls. enforced: whether the budget can refuse calls.';
+  'Returns a page of a workspace''s budgets and their use in the current UTC month, for a member with use_ai_studio. '
+  'Returns { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Includes '
+  'budgets of keys only with manage_ai_keys or manage_ai_policy. Sorts budgets by scope, labels by their text, and '
+  'other subjects by when they were created. after is the position of the last budget on the previous page. Amounts '
+  'are exact text, or null if the budget has no limit or provider cost is hidden. usedUp: everything is spent, or '
+  'ai.budget_refuses_calls is true. enforced: the budget can refuse calls.';
 
--- Definer for the same reason as ai.read_budgets; and the service role cannot write budgets.
+-- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_budget(
   member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null
 ) returns jsonb
@@ -135,10 +135,10 @@ begin
 end
 $$;
 comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy or, for a key, manage_ai_keys. The '
-  'scope label takes the label''s text and derives the subject from it. read_limit_usd is the limit that the member '
-  'saw: if it differs now, nothing changes. Outcomes: changed, unchanged, changed_meanwhile (with limitUsd), '
-  'not_allowed, not_found. Each change is logged.';
+  'Sets one monthly budget; null removes it. Requires manage_ai_policy or, for a key''s budget, manage_ai_keys. For '
+  'the scope label, takes the label''s text and derives the subject from it. read_limit_usd is the limit that the '
+  'member saw. If the limit has changed since, nothing is changed. Outcomes: changed, unchanged, changed_meanwhile '
+  '(with limitUsd), not_allowed, not_found. Logs each change.';
 
 create or replace function ai.set_budget(
   scope text, subject uuid, workspace uuid, limit_usd numeric, label text default null
@@ -183,9 +183,9 @@ begin
 end
 $$;
 comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes the budget. '
-  'A new budget begins with the cost of the month''s settled runs. Runs in progress at that time count in no budget. '
-  'Callers hold ai.lock_policy.';
+  'Sets the monthly budget of a workspace, or of one of its apps, key lineages, members or labels; null removes the '
+  'budget. A new budget starts with the cost of this month''s settled runs. Runs that are in progress when the budget '
+  'is created are not counted in it. Callers must hold ai.lock_policy.';
 
 create or replace function ai.budget_subjects(workspace uuid, with_keys boolean)
   returns table (scope text, subject_id uuid, live boolean, since timestamptz, label text)
@@ -232,8 +232,8 @@ as $$
 $$;
 comment on function ai.budget_subjects(uuid, boolean) is
   'Returns everything in a workspace that can have a budget: the workspace itself, its external apps, key lineages and'
-  ' members, and labels with a budget or a live key. live: whether the subject can still make calls; since: when it '
-  'was created, which never changes.';
+  ' members, and labels that have a budget or a live key. live: the subject can still make calls. since: when the '
+  'subject was created.';
 
 create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
   language sql
@@ -248,7 +248,7 @@ as $$
   )
 $$;
 comment on function ai.is_label_enforced(text, uuid) is
-  'Returns whether a live key carries a label. Only such keys'' calls can be refused for the label''s budget.';
+  'Returns whether any live key has the label. A label''s budget can refuse only calls with such a key.';
 
 create or replace function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
   language sql
@@ -267,5 +267,5 @@ as $$
   )
 $$;
 comment on function ai.budget_summary(ai.budgets, boolean) is
-  'Returns a budget''s limit and its spend in the current UTC month, as exact text. The spend is null if members '
-  'can''t see provider cost.';
+  'Returns a budget''s limit and its spend in the current UTC month, as exact text. The spend is null if the workspace'
+  ' hides provider cost.';

@@ -1,5 +1,5 @@
--- Warnings about credits. A sweep records which balances became low or empty, and the server writes the emails. One
--- statement queues the emails and marks the crossing, so that a crash neither repeats nor loses an email.
+-- Warnings about low credits. A sweep records which balances became low or empty, and the server writes the emails. One
+-- statement both queues the emails and marks the crossing as emailed, so a crash neither repeats nor loses an email.
 
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb
@@ -58,10 +58,10 @@ begin
 end
 $$;
 comment on function ai.sweep_credit_alerts(integer) is
-  'Records balances that became low or empty, and returns those whose emails are not queued, oldest first. One sweep runs at '
-  'a time; concurrent ones return an empty list.';
+  'Records balances that became low or empty. Returns those for which no emails are queued yet, oldest first. Only one'
+  ' sweep runs at a time; a concurrent sweep returns an empty list.';
 
--- Definer: the service role cannot write alerts or read the identity backend's addresses.
+-- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -92,9 +92,9 @@ as $$
   select count(*)::integer from kept
 $$;
 comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
-  'Queues an email about a crossing to each recipient and marks the crossing in the same statement, so that concurrent'
-  ' callers queue the emails only once. Returns the number of emails; 0 if they are already queued or credits were '
-  'added since the sweep.';
+  'Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so '
+  'that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or '
+  'credits were added since the sweep.';
 
 create or replace function ai.record_credit_alerts() returns void
   language sql
@@ -136,8 +136,8 @@ as $$
   where excluded.level > k.level or excluded.threshold <> k.threshold
 $$;
 comment on function ai.record_credit_alerts() is
-  'Records the level that each balance has reached. Reads ai.credit_accounts without a lock. A level is recorded again'
-  ' only after credits are added, or after the plan''s threshold falls below the balance.';
+  'Records the level (low or empty) that each balance has reached. Reads ai.credit_accounts without a lock. Records '
+  'the same level again only after credits were added, or after the plan''s threshold fell below the balance.';
 
 create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
   language sql
@@ -150,7 +150,7 @@ as $$
   where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
 $$;
 comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'Rearms the warnings for the levels that a top-up has raised the balance above.';
+  'Rearms the warnings for levels that no longer apply after a top-up.';
 
 create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
   language sql
@@ -167,9 +167,9 @@ as $$
   end::ai.credit_level
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'Returns empty if nothing is left, or if a call was refused in the last hour while less than the threshold (1,000 if'
-  ' the threshold is 0) was available. Above the threshold, only a very large call is refused. Returns low if the '
-  'balance is below the threshold.';
+  'Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and less than '
+  'the threshold is available (1,000 if the threshold is 0). If more is available, the refused call was simply very '
+  'large. low: the balance is below the threshold.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric
   language sql
@@ -180,7 +180,8 @@ as $$
   select coalesce((plan).low_credits, case when (plan).initial_credits > 0 then (plan).initial_credits * 0.1 else 10000 end)
 $$;
 comment on function ai.low_credits(ai.plans) is
-  'Returns the balance below which a plan''s payers are warned: by default a tenth of the initial credits, or 10,000 without any.';
+  'Returns the balance below which a plan''s payers are warned. The default is a tenth of the plan''s initial credits,'
+  ' or 10,000 if the plan has no initial credits.';
 
 create or replace function ai.paying_plans(workspaces uuid[], members uuid[]) returns table (owner_id uuid, plan ai.plans)
   language sql
@@ -203,8 +204,8 @@ as $$
   order by w.owner_id, p.initial_credits desc, p.id
 $$;
 comment on function ai.paying_plans(uuid[], uuid[]) is
-  'Returns the plan under which each workspace or member pays; no row if no plan charges the account. For a member who'
-  ' pays in several workspaces, returns the plan with the most initial credits.';
+  'Returns the plan under which each workspace or member pays. Returns no row for a workspace or member that no plan '
+  'charges. For a member who pays in several workspaces, returns the plan with the most initial credits.';
 
 create or replace function ai.paying_plan(payer text, owner_id uuid) returns setof ai.plans
   language sql
@@ -217,7 +218,7 @@ as $$
     case payer when 'workspace' then array[paying_plan.owner_id] end, case payer when 'member' then array[paying_plan.owner_id] end
   ) as p
 $$;
-comment on function ai.paying_plan(text, uuid) is 'Returns the ai.paying_plans row of one workspace or member, if any.';
+comment on function ai.paying_plan(text, uuid) is 'Returns the plan under which one workspace or member pays, if any.';
 
 create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
   language sql
@@ -235,10 +236,10 @@ as $$
     and (u.banned_until is null or u.banned_until <= now())
 $$;
 comment on function ai.credit_recipients(uuid, uuid) is
-  'Returns who is warned about a balance: owners of the workspace that pays and members with manage_ai_policy, or the member '
-  'who pays.';
+  'Returns the email addresses that receive warnings about a balance. If the workspace pays, these are its owners and '
+  'its members with manage_ai_policy; otherwise the member who pays.';
 
--- Definer for the same reason as ai.read_usage.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credit_notice(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable
@@ -272,5 +273,5 @@ as $$
     and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
 $$;
 comment on function ai.read_credit_notice(uuid, uuid) is
-  'Returns { level, available } if the balance for a member''s calls in a workspace is low or empty. Returns null '
-  'otherwise, or without use_ai_studio.';
+  'Returns { level, available } if the balance that pays for a member''s calls in a workspace is low or empty. Returns'
+  ' null otherwise, or if the member lacks use_ai_studio.';

@@ -1,6 +1,6 @@
--- A workspace's credits, for its members. In a free workspace, the member's own balance pays.
+-- Shows a workspace's credits to its members. In a free workspace, each member's own balance pays.
 
--- Definer for the same reason as ai.read_usage.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credits(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before_id bigint default null, page_size integer default 50, with_totals boolean default true
@@ -117,9 +117,9 @@ begin
 end
 $$;
 comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean) is
-  'Returns the credits that a member with use_ai_studio can see: the balances, a page of the ledger, and the credits '
-  'used in the window, by default the last 30 days. Used credits are those billed for runs and those deducted without '
-  'a run. An export, which is read page by page, requests neither totals nor balances.';
+  'Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and the credits used '
+  'in the window. The default window is the last 30 days. Used credits are credits billed for runs and credits '
+  'deducted without a run. With with_totals = false, returns only the page, for an export that reads page by page.';
 
 create or replace function ai.credit_accounts_of(member_id uuid, workspace uuid) returns setof ai.credit_accounts
   language sql
@@ -134,8 +134,8 @@ as $$
   where w.id = workspace
 $$;
 comment on function ai.credit_accounts_of(uuid, uuid) is
-  'Returns the accounts that a member can see in a workspace: the workspace''s account and, in a free workspace, the '
-  'member''s own.';
+  'Returns the credit accounts that a member can see in a workspace: the workspace''s account and, in a free '
+  'workspace, the member''s own account.';
 
 create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz)
   returns numeric
@@ -146,7 +146,7 @@ create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid
 as $$
   select coalesce(sum(d.credits), 0) from ai.unlinked_deductions_by_day(member_id, workspace, window_from, window_to) d
 $$;
-comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'Returns the total of ai.unlinked_deductions_by_day.';
+comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'Returns the sum of ai.unlinked_deductions_by_day over the window.';
 
 create or replace function ai.unlinked_deductions_by_day(
   member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz
@@ -163,5 +163,5 @@ as $$
   group by 1
 $$;
 comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
-  'Returns credits that were deducted without a run, as positive numbers. Credits billed for a run are stored in the '
-  'run.';
+  'Returns the credits that were deducted without a run, by UTC day, as positive numbers. Credits that were billed for'
+  ' a run are stored in that run instead.';

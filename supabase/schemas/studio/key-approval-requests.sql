@@ -1,4 +1,4 @@
--- A workspace's requests for approval to create keys.
+-- Requests of a workspace's members for approval to create keys.
 
 -- Definer: the service role cannot write requests or read Supabase Auth's email addresses.
 create or replace function ai.request_key_approval(member_id uuid, workspace uuid, note text, email jsonb) returns jsonb
@@ -51,8 +51,9 @@ begin
 end
 $$;
 comment on function ai.request_key_approval(uuid, uuid, text, jsonb) is
-  'Requests approval for a member with manage_ai_keys and queues one email { subject, text } for each infrastructure admin. '
-  'Changes nothing if a request is open or the workspace is approved. Returns ai.key_approval_state or { outcome: not_allowed }.';
+  'Requests approval for a workspace on behalf of a member with manage_ai_keys. Queues one email { subject, text } for'
+  ' each infrastructure admin. Changes nothing if a request is open or the workspace is approved. Returns '
+  'ai.key_approval_state or { outcome: not_allowed }.';
 
 -- Definer: the service role cannot write requests.
 create or replace function ai.withdraw_key_approval_request(member_id uuid, workspace uuid, requested_at timestamptz)
@@ -73,8 +74,8 @@ begin
 end
 $$;
 comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
-  'Withdraws the open request that was made at requested_at. Changes nothing if it was answered or replaced. Returns '
-  'ai.key_approval_state or { outcome: not_allowed }.';
+  'Withdraws the open request that was made at requested_at. Changes nothing if that request was answered or replaced.'
+  ' Returns ai.key_approval_state or { outcome: not_allowed }.';
 
 -- Definer: the service role cannot read a member's permissions.
 create or replace function ai.read_key_approval(member_id uuid, workspace uuid) returns jsonb
@@ -89,7 +90,8 @@ as $$
   end
 $$;
 comment on function ai.read_key_approval(uuid, uuid) is
-  'Returns ai.key_approval_state for a member with manage_ai_keys, or { outcome: not_allowed }.';
+  'Returns ai.key_approval_state (whether the workspace is approved, and its latest request) for a member with '
+  'manage_ai_keys, or { outcome: not_allowed }.';
 
 create or replace function ai.key_approval_state(workspace uuid) returns jsonb
   language sql
@@ -115,8 +117,9 @@ as $$
   )
 $$;
 comment on function ai.key_approval_state(uuid) is
-  'Returns whether a workspace is approved, and its latest request: { outcome: read, approved, request: { state: open | withdrawn | '
-  'approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } or null }.';
+  'Returns whether a workspace is approved, and its latest request. Returns { outcome: read, approved, request: { '
+  'state: open | withdrawn | approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } }, where'
+  ' request is null if there is none.';
 
 create or replace function ai.may_email_admins(member_id uuid, previous ai.key_approval_requests) returns boolean
   language sql
@@ -133,8 +136,9 @@ as $$
     )
 $$;
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
-  'Returns whether a new request is emailed to infrastructure admins: not if it repeats a withdrawn request, and at '
-  'most five times per member in 24 hours. The queue lists every request.';
+  'Returns whether infrastructure admins receive an email about a new request. They receive none if the previous '
+  'request was withdrawn and emailed in the last 24 hours, or after five emailed requests by the same member in 24 '
+  'hours. The admins'' queue lists every request.';
 
 create or replace function ai.can_be_emailed(account auth.users) returns boolean
   language sql

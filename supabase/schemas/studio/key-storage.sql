@@ -1,4 +1,4 @@
--- Permission to create ttr_ai_ keys, and their storage, for the studio, coding agents and the seed.
+-- Checks whether ttr_ai_ keys may be created, and stores them. Used by the studio, coding agents and the seed.
 
 create or replace function ai.store_key(
   member_id uuid,
@@ -41,8 +41,8 @@ begin
 end
 $$;
 comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key that ai.key_issue_permission allows, and logs it unless it continues a lineage. connection_id is '
-  'the coding agent''s connection, if the key is for one.';
+  'Stores a new key, which ai.key_issue_permission must have allowed. Logs the key unless it continues a lineage. '
+  'connection_id is the coding agent''s connection if the key belongs to an agent.';
 
 create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
   language sql
@@ -59,7 +59,8 @@ as $$
     and (k.connection_id is null or k.replaced_by is null)
 $$;
 comment on function ai.has_too_many_keys(uuid) is
-  'Returns whether a workspace has reached its limit of 200 live keys. Only the latest key of a coding agent counts.';
+  'Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key '
+  'of each connection.';
 
 create or replace function ai.text_list(list jsonb) returns text[]
   language sql
@@ -69,7 +70,7 @@ create or replace function ai.text_list(list jsonb) returns text[]
 as $$
   select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
 $$;
-comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
+comment on function ai.text_list(jsonb) is 'Returns the elements of a JSON array as texts, or null if the value is not an array.';
 
 create or replace function ai.key_issue_permission(member_id uuid, workspace uuid, for_agent boolean default false)
   returns text
@@ -89,8 +90,8 @@ begin
 end
 $$;
 comment on function ai.key_issue_permission(uuid, uuid, boolean) is
-  'Returns allowed; not_allowed (the member has neither manage_ai_keys nor, for an agent, an approved request); or '
-  'not_approved (no platform admin has approved the workspace).';
+  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys and, if the key is for '
+  'an agent, has no approved request either. not_approved: no platform admin has approved the workspace.';
 
 create or replace function ai.create_key(
   workspace_id uuid,
@@ -142,6 +143,6 @@ begin
 end
 $$;
 comment on function ai.create_key is
-  'Stores a new key and returns its id. The caller generated the text and shows it once; only its lookup part and '
-  'SHA-256 are passed here. No API role may call this function, because it does not check whether the caller may '
-  'create a key.';
+  'Stores a new key and returns its id. The caller has generated the key''s text and shows it once, and passes only '
+  'the lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the'
+  ' caller may create a key.';

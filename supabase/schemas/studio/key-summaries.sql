@@ -1,4 +1,4 @@
--- Details of a key for members: its limits, its use and its spend this month, but never its secret.
+-- Details of keys for members: limits, use, and spend this month, but never the secret.
 
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
   language sql
@@ -70,9 +70,9 @@ as $$
   )
 $$;
 comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns the details of a key without its secret, which is stored only as a hash. Amounts are exact text. Spend is '
-  'for the current UTC month and includes the keys that this one replaced. For an agent''s key, the last use is that '
-  'of any of the agent''s keys.';
+  'Returns a key''s details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for '
+  'the current UTC month and includes the keys that this key replaced. For an agent''s key, the last use is the latest'
+  ' use of any key of the agent.';
 
 create or replace function ai.agent_of_key(key ai.keys) returns jsonb
   language sql
@@ -85,8 +85,8 @@ as $$
   where c.id = (key).connection_id
 $$;
 comment on function ai.agent_of_key(ai.keys) is
-  'Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is when the agent''s login ends, or null'
-  ' if it has ended. Returns null for other keys.';
+  'Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent''s login '
+  'ends, or null if the login has already ended. Returns null if no agent renews the key.';
 
 create or replace function ai.cost_visible(workspace uuid) returns boolean
   language sql
@@ -96,4 +96,4 @@ create or replace function ai.cost_visible(workspace uuid) returns boolean
 as $$
   select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
 $$;
-comment on function ai.cost_visible(uuid) is 'Returns whether a workspace''s members can see provider cost; by default yes.';
+comment on function ai.cost_visible(uuid) is 'Returns whether a workspace''s members can see provider cost. The default is true.';

@@ -1,5 +1,5 @@
--- Creating, rotating and revoking ttr_ai_ keys. The server has checked that the sign-in is fresh; permissions are checked
--- here.
+-- Lists, creates, rotates and revokes ttr_ai_ keys. The server has already checked that the sign-in is fresh; these
+-- functions check permissions.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
@@ -35,11 +35,11 @@ begin
 end
 $$;
 comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
-  'Returns a page of a workspace''s keys, newest first, for a member with manage_ai_keys: { outcome: listed, approval,'
-  ' keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Listing '
-  'needs no approval.';
+  'Returns a page of a workspace''s keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed, '
+  'approval, keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. '
+  'Keys are listed even if the workspace is not approved.';
 
--- Definer for the same reason as ai.list_keys.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
   language plpgsql
   stable
@@ -64,10 +64,10 @@ begin
 end
 $$;
 comment on function ai.read_key(uuid, uuid, uuid) is
-  'Returns one key of a workspace as ai.list_keys does, for a member with manage_ai_keys, and whether the workspace '
-  'may rotate it: { outcome: read, approved, key }, or outcome not_allowed or not_found.';
+  'Returns one key of a workspace in the format of ai.list_keys, for a member with manage_ai_keys. approved: the '
+  'workspace may rotate the key. Returns { outcome: read, approved, key } or { outcome: not_allowed | not_found }.';
 
--- Definer: the service role cannot write keys, so that none is created without these checks.
+-- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.issue_key(member_id uuid, workspace uuid, key jsonb, lookup text, secret_hash text) returns jsonb
   language plpgsql
   volatile
@@ -97,11 +97,11 @@ begin
 end
 $$;
 comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
-  'Stores a new key. The caller generated its text, shows it once, and passes only its lookup part and the hex of its '
-  'SHA-256. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, unknown_models (with param and '
-  'models), too_many (200 live keys in a workspace).';
+  'Stores a new key. The caller has generated the key''s text and shows it once, and passes only the lookup part and '
+  'the SHA-256 hash in hexadecimal. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, '
+  'unknown_models (with param and models), too_many. too_many: the workspace has 200 live keys.';
 
--- Definer for the same reason as ai.issue_key.
+-- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.rotate_key(
   member_id uuid,
   workspace uuid,
@@ -164,11 +164,11 @@ begin
 end
 $$;
 comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
-  'Replaces a key with a new one. The new key keeps every limit, binding and spent amount, which belong to the '
-  'lineage. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, '
-  'not_found, not_active, agent_key (a coding agent renews it).';
+  'Replaces a key with a new one. The new key keeps all limits and bindings. It also keeps the amount spent, which is '
+  'counted for the whole lineage. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, '
+  'not_approved, not_found, not_active, agent_key. agent_key: only the coding agent can renew this key.';
 
--- Definer for the same reason as ai.issue_key.
+-- Definer: the service role cannot write keys, so every revocation passes these checks.
 create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -200,5 +200,5 @@ begin
 end
 $$;
 comment on function ai.revoke_key(uuid, uuid, uuid) is
-  'Revokes a key or, for a coding agent''s key, the agent''s connection. Idempotent. Requires manage_ai_keys, but no '
-  'approval. Outcomes: revoked, not_allowed, not_found.';
+  'Revokes a key. For a coding agent''s key, revokes the agent''s connection. Idempotent. Requires manage_ai_keys, but'
+  ' the workspace need not be approved. Outcomes: revoked, not_allowed, not_found.';

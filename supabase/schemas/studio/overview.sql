@@ -1,4 +1,4 @@
--- The studio's overview: usage of a range by one dimension, compared with the previous range.
+-- The studio's overview: the usage of a date range, grouped by one dimension and compared with the previous range.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_overview(
@@ -111,14 +111,14 @@ begin
 end
 $$;
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
-  'Returns what a workspace used in a range, for a member with use_ai_studio: totals, totals of the previous range, '
-  'and rows by day, model, feature, key, app, member or label. Rows are sorted by size, days newest first. The key of '
-  'a row is, for days, the number of days since the start of the range; for keys, the lineage; for labels, empty for '
-  'runs without a label and * for the remaining labels. With rows by model, series contains the daily usage of the six'
-  ' largest models and of all others together (null). Credits deducted without a run are separate, by day in '
-  'deductions.';
+  'Returns a workspace''s usage in a range, for a member with use_ai_studio: totals, the totals of the previous range,'
+  ' and rows by day, model, feature, key, app, member or label. Rows are sorted by amount, the largest first; days are'
+  ' sorted newest first. The key of a row depends on the dimension. For days, it is the number of days since the start'
+  ' of the range. For keys, it is the lineage. For labels, it is empty for runs without a label and * for the '
+  'remaining labels. If rows are by model, series contains the daily usage of the six largest models and, with model '
+  'null, of all other models together. deductions contains the credits deducted without a run, by day.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_by_key(
   workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
 ) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
@@ -165,10 +165,10 @@ as $$
   group by b.label
 $$;
 comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'Returns a range''s sums and quantiles by ai.usage_key, or by label. The row with a null key covers the whole range.'
-  ' Amounts in sums are exact text. Labels have no quantiles.';
+  'Returns a range''s sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers '
+  'the whole range. Amounts in sums are exact text. Rows of labels have no quantiles.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.model_usage_by_day(
   workspace uuid, window_from timestamptz, window_to timestamptz, days_each integer, models text[]
 ) returns table (
@@ -187,7 +187,8 @@ as $$
   group by 1, o.place
 $$;
 comment on function ai.model_usage_by_day(uuid, timestamptz, timestamptz, integer, text[]) is
-  'Returns the usage of some models by day (days since the start of the range), and of all others together (null).';
+  'Returns the daily usage of the given models and, with model null, of all other models together. day is the number '
+  'of days since the start of the range.';
 
 create or replace function ai.usage_key(part ai.usage_daily, grouped_by text, first_day date, days_each integer) returns text
   language sql
@@ -205,10 +206,10 @@ as $$
   end
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
-  'Returns the key under which a part of usage is listed. A day''s key is its offset from the start of the range, so '
-  'that two ranges can be compared. Several days may share a key.';
+  'Returns the key of the row in which a daily sum is counted. For days, the key is the number of days since the start'
+  ' of the range, so that two ranges can be compared. Several days share a key if days_each is more than 1.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
   language sql
   immutable
@@ -240,5 +241,6 @@ as $$
   ) b
 $$;
 comment on function ai.latency_quantiles(numeric) is
-  'Returns the durations in ms that 50% and 95% of runs did not exceed, from a sum of ai.latency_mark. Each value is '
-  'in the same bucket as the exact one, so it differs by at most the bucket''s width, 19%. Null without a run.';
+  'Returns the durations in ms that 50% and 95% of runs did not exceed, computed from a sum of ai.latency_mark. Each '
+  'result is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns nulls '
+  'if marks includes no run.';

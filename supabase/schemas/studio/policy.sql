@@ -1,4 +1,4 @@
--- A workspace's AI policy: models, limits, content retention. ai.begin_run reads it on each call.
+-- A workspace's AI policy: models, limits and content retention. ai.begin_run reads the policy on each call.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_workspace_policy(member_id uuid, workspace uuid) returns jsonb
@@ -18,7 +18,7 @@ comment on function ai.read_workspace_policy(uuid, uuid) is
   'Returns a workspace''s policy for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed '
   '}.';
 
--- Definer for the same reason as ai.read_workspace_policy; and the service role cannot write budgets.
+-- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql
   volatile
@@ -100,10 +100,10 @@ $$;
 comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'Changes the given fields of a workspace''s policy, for a member with manage_ai_policy: allowedModels, deniedModels,'
   ' requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
-  'appBudgets [{ appId, monthlyBudgetUsd }]; null removes a limit. readAt is the updatedAt of the policy that the '
-  'member saw: if it differs now, nothing changes. Outcomes: changed and changed_meanwhile (with policy), not_allowed,'
-  ' app_not_linked, unknown_models (with param and models: names in neither list before). Each change is logged in the'
-  ' workspace.';
+  'appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the '
+  'member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy), changed_meanwhile'
+  ' (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are already in '
+  'either list are never unknown. Logs each change in the workspace.';
 
 create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
   language sql
@@ -142,9 +142,9 @@ as $$
   left join ai.workspace_policies p on p.workspace_id = w.id
 $$;
 comment on function ai.workspace_policy_summary(uuid) is
-  'Returns a workspace''s policy as its members see it; the defaults if it has set none.';
+  'Returns a workspace''s policy as its members see it, or the defaults if the workspace has not set a policy.';
 
--- Definer for the same reason as ai.read_budgets.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_policy_options(member_id uuid, workspace uuid) returns jsonb
   language plpgsql
   stable
@@ -189,9 +189,9 @@ begin
 end
 $$;
 comment on function ai.read_policy_options(uuid, uuid) is
-  'Returns the choices for a workspace''s policy and keys, for a member with use_ai_studio or manage_ai_keys: the models of '
-  'the catalogue, whether the plan or the workspace''s own grant allows them (granted) and whether the policy does (permitted), '
-  'and the plan''s rate limits.';
+  'Returns the choices for a workspace''s policy and keys, for a member with use_ai_studio or manage_ai_keys: the '
+  'catalogue''s models and the plan''s rate limits. granted: the plan or the workspace''s own grant allows the model. '
+  'permitted: the workspace''s policy allows the model.';
 
 create or replace function ai.lock_policy(workspace uuid) returns void
   language sql
@@ -202,5 +202,5 @@ as $$
   select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
 $$;
 comment on function ai.lock_policy(uuid) is
-  'Serializes changes of a workspace''s policy and budgets, so that each change is compared with the state that it '
-  'replaces, and logged with it. Gateway calls don''t wait for these changes.';
+  'Serializes changes to a workspace''s policy and budgets, so that each change is compared with, and logged with, the'
+  ' state that it replaces. Gateway calls don''t wait for this lock.';

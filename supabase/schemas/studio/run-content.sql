@@ -1,7 +1,7 @@
--- Content capture: off unless the workspace's policy enables it, and kept for as many days as it sets. Each read is
--- logged.
+-- Content capture. The content of runs is stored only if the workspace's policy enables capture, and for as many days
+-- as the policy sets. Each read is logged.
 
--- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. The id that begin_run returned identifies the run.
 create or replace function ai.store_run_content(content jsonb) returns void
   language sql
   volatile
@@ -22,8 +22,8 @@ as $$
     answer = coalesce(c.answer, excluded.answer)
 $$;
 comment on function ai.store_run_content(jsonb) is
-  'Stores the content of a run, {created_at, id, prompt?, tools?, answer?}, if its workspace''s policy captures '
-  'content. Keeps existing parts and adds missing ones.';
+  'Stores a run''s content {created_at, id, prompt?, tools?, answer?} if the workspace''s policy captures content. '
+  'Keeps parts that are already stored and adds missing ones.';
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.describe_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
@@ -48,10 +48,10 @@ begin
 end
 $$;
 comment on function ai.describe_run_content(uuid, uuid, uuid) is
-  'Returns whether a run''s content is stored, for a member with manage_ai_policy, without any of its text: { outcome:'
-  ' kept, deletedFrom }, none or not_allowed.';
+  'Returns whether a run''s content is stored, but none of its text, for a member with manage_ai_policy. Returns { '
+  'outcome: kept, deletedFrom } or { outcome: none | not_allowed }.';
 
--- Definer for the same reason as ai.describe_run_content; and it writes the log.
+-- Definer: checks what a member may do and writes the audit log, which the service role can't do itself.
 create or replace function ai.read_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -82,8 +82,8 @@ begin
 end
 $$;
 comment on function ai.read_run_content(uuid, uuid, uuid) is
-  'Returns a run''s content, for a member with manage_ai_policy, and logs in the workspace that they read it: { '
-  'outcome: opened, deletedFrom, prompt, tools, answer }, none or not_allowed.';
+  'Returns a run''s content to a member with manage_ai_policy, and logs in the workspace that the member read it. '
+  'Returns { outcome: opened, deletedFrom, prompt, tools, answer } or { outcome: none | not_allowed }.';
 
 create or replace function ai.retained_content(workspace uuid, run_id uuid) returns table (content ai.run_content, deleted_from timestamptz)
   language sql
@@ -105,10 +105,10 @@ as $$
     and c.run_created_at >= now() - make_interval(days => w.content_retention_days)
 $$;
 comment on function ai.retained_content(uuid, uuid) is
-  'Returns a run''s content and when it will be deleted, as long as the workspace''s current policy keeps it, even if '
-  'no sweep has run since. Not granted to any role.';
+  'Returns a run''s content and the time of its deletion, but only if the workspace''s current policy still keeps the '
+  'content. The result does not depend on when the sweep last ran. Not granted to any role.';
 
--- Definer: the server's service role cannot delete these rows itself.
+-- Definer: the service role has no grant to delete these rows.
 create or replace function ai.delete_expired_content(most integer default 1000) returns integer
   language plpgsql
   volatile
@@ -162,6 +162,6 @@ begin
 end
 $$;
 comment on function ai.delete_expired_content(integer) is
-  'Deletes content past its retention under the current policy, content of closed workspaces, and idempotency keys '
-  'older than 24 hours, up to a limit of each. Returns the number of runs whose content it deleted. Only one caller '
-  'sweeps at a time; others return 0.';
+  'Deletes content past its retention under the current policy, content of workspaces that are closed or no longer '
+  'capture content, and idempotency keys older than 24 hours. The limit applies separately to runs and to idempotency '
+  'keys. Returns for how many runs it deleted content. Only one caller runs at a time; others return 0.';

@@ -1,6 +1,6 @@
--- One run for its workspace's members, with the facts that explain its price. Amounts are exact text.
+-- Shows one run to its workspace's members, with the facts that explain its price. Amounts are exact text.
 
--- Definer for the same reason as ai.list_runs.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
   language plpgsql
   stable
@@ -20,8 +20,8 @@ begin
 end
 $$;
 comment on function ai.read_run(uuid, uuid, uuid) is
-  'Returns a run for a member with use_ai_studio: { outcome: read } with the members of ai.run_detail, or { outcome: '
-  'not_found or not_allowed }.';
+  'Returns a run for a member with use_ai_studio: { outcome: read } merged with the fields of ai.run_detail, or { '
+  'outcome: not_found | not_allowed }.';
 
 create or replace function ai.find_run(run_id uuid) returns ai.runs
   language sql
@@ -35,7 +35,7 @@ as $$
     to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
   where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
 $$;
-comment on function ai.find_run(uuid) is 'Returns a run by its id alone, or nulls if it does not exist.';
+comment on function ai.find_run(uuid) is 'Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.';
 
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -82,9 +82,9 @@ as $$
   )
 $$;
 comment on function ai.run_detail(ai.runs, boolean) is
-  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, its steps, its requests to providers, its '
-  'ledger entries as credits charged, and the route that answered with its prices at that time. attempts and '
-  'answeredBy are null if provider cost is hidden.';
+  'Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the '
+  'requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is '
+  'the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.';
 
 create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -134,14 +134,14 @@ as $$
   )
 $$;
 comment on function ai.run_summary(ai.runs, boolean) is
-  'Returns a run as its workspace''s members see it. servedTier, provider and costUsd are null if the policy hides '
-  'provider cost.';
+  'Returns a run''s summary for its workspace''s members. servedTier, provider and costUsd are null if the policy '
+  'hides provider cost.';
 
 create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
   language sql
   stable
   security invoker
-  -- Has neither a search path nor a subselect, so Postgres inlines it into its caller's plan.
+  -- Sets no search path and has no subselect, so that Postgres inlines it into its callers' plans.
 as $$
   select jsonb_build_object('priced', jsonb_build_object(
     'cacheWrite1hTokens', (run).cache_write_1h_tokens,
@@ -164,5 +164,5 @@ as $$
   ) else '{}' end)
 $$;
 comment on function ai.run_pricing_facts(ai.runs, boolean) is
-  'Returns { priced }, from which the web server explains a run''s cost: whether credits were due and, if provider cost is '
-  'visible, the markup, the prices of the charged routes, and the requests to providers.';
+  'Returns { priced }, the facts from which the web server explains a run''s cost: whether credits were due and, if '
+  'provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.';

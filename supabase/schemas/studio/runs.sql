@@ -1,4 +1,4 @@
--- Lists of a workspace's runs for its members: ids, counts, amounts and times. Amounts are exact text.
+-- Lists a workspace's runs for its members: ids, counts, amounts and times. Amounts are exact text.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_runs(
@@ -110,10 +110,10 @@ end
 $$;
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'Returns a page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, '
-  'continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, status, '
-  'keyId, appId, memberId, provider, entityId, requestId; unknown names a filter whose value does not exist. With '
-  'scan_limit, a filter without an index examines that many runs; continueBefore is then the position to continue '
-  'from, and null if no older run can match.';
+  'unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, '
+  'status, keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not '
+  'exist. With scan_limit, a filter without an index examines at most that many runs. In this case continueBefore is '
+  'the position to continue from, or null if no older run can match.';
 
 create or replace function ai.unknown_run_filter(workspace uuid, filter jsonb) returns text
   language sql
@@ -135,10 +135,11 @@ as $$
   end
 $$;
 comment on function ai.unknown_run_filter(uuid, jsonb) is
-  'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider if the workspace '
-  'hides providers; null if all exist. Former members and apps of a workspace have runs, so they are known.';
+  'Returns the name of the first filter of ai.list_runs with a value that does not exist, or null if all values exist.'
+  ' Treats every provider as unknown if the workspace hides providers. Treats former members and apps of the workspace'
+  ' as known, because they can have runs.';
 
--- Definer for the same reason as ai.list_runs.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
   language plpgsql
   stable
@@ -189,8 +190,9 @@ begin
 end
 $$;
 comment on function ai.list_run_filters(uuid, uuid) is
-  'Returns values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
-  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null if the workspace hides them.';
+  'Returns values by which a workspace''s runs can be filtered, at most 100 of each kind, for a member with '
+  'use_ai_studio. Returns { outcome: listed, keys (newest first), apps, members, providers } or { outcome: not_allowed'
+  ' }. providers is null if the workspace hides providers.';
 
 create or replace function ai.runs_may_exist_before(workspace uuid, filter jsonb, moment timestamptz) returns timestamptz
   language plpgsql
@@ -240,5 +242,5 @@ begin
 end
 $$;
 comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Returns the time, at most the given one, before which a workspace may have runs that match the filter of '
-  'ai.list_runs, according to the daily sums. Null if there are none.';
+  'Checks in the daily sums whether a workspace may have older runs that match the filter of ai.list_runs. Returns the'
+  ' time before which such runs may exist, at most the given time, or null if the workspace has none.';

@@ -1,4 +1,4 @@
--- A workspace's usage, for its members.
+-- Shows a workspace's usage to its members.
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_usage(
@@ -112,10 +112,11 @@ begin
 end
 $$;
 comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
-  'Returns a workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode,'
-  ' provider, key (its lineage), app and member, or by label, alone or with day: a page of rows, totals of the whole '
-  'window, and credits deducted without a run. provider is null if the workspace hides provider cost. By default the '
-  'last 30 days. after is the position of the last row on the previous page.';
+  'Returns a workspace''s usage for a member with use_ai_studio: a page of rows, the totals of the whole window, and '
+  'the credits deducted without a run. Rows are grouped by any of day, model, feature, executionMode, provider, key '
+  '(its lineage), app and member. Alternatively they are grouped by label, or by label and day. provider is null if '
+  'the workspace hides provider cost. The default window is the last 30 days. after is the position of the last row on'
+  ' the previous page.';
 
 create or replace function ai.member_label(workspace uuid, member uuid) returns text
   language sql
@@ -135,7 +136,8 @@ as $$
   where member is not null
 $$;
 comment on function ai.member_label(uuid, uuid) is
-  'Returns the name of a workspace''s member; Former member for anyone else, null for null.';
+  'Returns the display name of a workspace''s member. Returns Former member if the person is no longer a member, or '
+  'null if the id is null.';
 
 create or replace function ai.usage_sums(
   requests numeric, failed numeric, input_tokens numeric, output_tokens numeric, cost_usd numeric,
@@ -158,4 +160,4 @@ as $$
   )
 $$;
 comment on function ai.usage_sums(numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric) is
-  'Returns sums of usage for display; amountUsd is null if the workspace hides provider cost.';
+  'Formats sums of usage for display. amountUsd is null if the workspace hides provider cost.';

@@ -1,4 +1,5 @@
--- Dimensions of usage sums: a run's provider, the histogram bucket of its duration, and whether it is an estimate.
+-- Values by which usage is summed: a run's provider, the histogram bucket of its duration, and whether its usage is
+-- estimated.
 
 create or replace function ai.run_provider(routes jsonb, route smallint) returns text
   language sql
@@ -13,7 +14,7 @@ as $$
     else ai.route_provider(routes, route)
   end
 $$;
-comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider of a run''s charged route.';
+comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider of the route for which a run is charged.';
 
 create or replace function ai.route_provider(routes jsonb, route smallint) returns text
   language sql
@@ -27,8 +28,8 @@ as $$
   )
 $$;
 comment on function ai.route_provider(jsonb, smallint) is
-  'Returns the provider of the route at a position, in any order of the list, or the provider of the first route if '
-  'there is none at that position.';
+  'Returns the provider of the route with the given position. Returns the first route''s provider if no route has this'
+  ' position. The list may be in any order.';
 
 create or replace function ai.latency_bucket(ms integer) returns integer
   language sql
@@ -43,8 +44,9 @@ as $$
   end::integer
 $$;
 comment on function ai.latency_bucket(integer) is
-  'Returns the bucket of a duration: bucket n, from 1 to 80, contains 2^((n - 1) / 4) to 2^(n / 4) ms, which is 19% '
-  'wide; bucket 0 contains durations below 1 ms, the last one also those above 17 minutes.';
+  'Returns the histogram bucket of a duration. Bucket 0 is for durations below 1 ms. Bucket n, from 1 to 80, is for '
+  'durations from 2^((n - 1) / 4) to 2^(n / 4) ms, which is 19% wide. Bucket 80 also includes longer durations, above '
+  '17 minutes.';
 
 create or replace function ai.latency_mark(ms integer) returns numeric
   language sql
@@ -56,8 +58,9 @@ as $$
   select ('1e' || (12 * ai.latency_bucket(ms))::text)::numeric
 $$;
 comment on function ai.latency_mark(integer) is
-  'Returns a run as a number with twelve digits for each bucket and a 1 in the run''s own, so that the sum of such '
-  'numbers is a histogram. Adding numbers is what Postgres does fastest. Null without a duration.';
+  'Encodes a run''s duration as a number that has twelve digits for each bucket and a 1 in the run''s bucket. The sum '
+  'of these numbers is a histogram. Adding numbers is the fastest aggregation in Postgres. Returns null if the run has'
+  ' no duration.';
 
 create or replace function ai.is_estimated(usage_source ai.usage_source, swept boolean) returns boolean
   language sql
@@ -68,4 +71,4 @@ as $$
   select usage_source in ('provider_partial', 'estimated_partial') and not swept
 $$;
 comment on function ai.is_estimated(ai.usage_source, boolean) is
-  'Returns whether a run''s usage was estimated in part or in full, but not by the sweep.';
+  'Returns whether at least a part of a run''s usage was estimated. Returns false for runs that the sweep closed.';

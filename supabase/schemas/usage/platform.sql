@@ -1,4 +1,4 @@
--- Usage of all workspaces together.
+-- Sums the usage of all workspaces.
 
 create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
   returns table (
@@ -9,7 +9,7 @@ create or replace function ai.platform_usage(first_day date, last_day date, of_p
   stable
   security invoker
   set search_path = ''
-  -- Days are in UTC. A generic plan would read all sums.
+  -- Days are in UTC. A custom plan is required, because a generic plan would read all daily sums.
   set timezone = 'UTC'
   set plan_cache_mode = force_custom_plan
 as $$
@@ -81,6 +81,7 @@ begin
 end
 $$;
 comment on function ai.platform_usage(date, date, text) is
-  'Returns the usage of all workspaces between two UTC days, inclusive, by provider and billing account. For a single '
-  'provider (ai.billing_provider), also groups by workspace and day, and includes all runs closed by the sweep, which '
-  'have no billing provider. workspace_id and day are null otherwise. Not granted to any role.';
+  'Returns the usage of all workspaces from one UTC day to another, inclusive, by provider and billing account. If '
+  'of_provider is given (a result of ai.billing_provider), returns only that provider''s usage, also grouped by '
+  'workspace and day. In this case, also includes all runs closed by the sweep, because they have no billing provider.'
+  ' Without of_provider, workspace_id and day are null. Not granted to any role.';

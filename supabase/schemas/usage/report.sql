@@ -1,14 +1,15 @@
--- GET /v1/usage: the usage and cost of an app's runs in a window, in one statement.
+-- GET /v1/usage: returns the usage and cost of an app's runs in a window, in one statement.
 
--- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
 create or replace function ai.report_usage(call jsonb) returns json
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Days of an interval are UTC days.
+  -- Days of the report are UTC days.
   set timezone = 'UTC'
-  -- A year's groups are sorted in memory, and planned once per connection.
+  -- Sorts a year's groups in memory, and plans the query only once per connection.
   set work_mem = '32MB'
   set plan_cache_mode = force_generic_plan
 as $$
@@ -61,10 +62,10 @@ begin
 end
 $$;
 comment on function ai.report_usage(jsonb) is
-  'Returns the usage report of the calling app, for a window of at most 365 days; or { refused }. Amounts are exact '
-  'decimals. notes_use: whether the request counts as a use of the key.';
+  'Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact '
+  'decimals. notes_use: the request counts as a use of the key.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_between(
   workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
 )
@@ -88,11 +89,11 @@ as $$
   cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
 $$;
 comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
-  'Returns a workspace''s usage in a half-open window, in parts that callers group: daily sums of sealed, unchanged days that '
-  'are wholly in the window, and runs for the rest. One statement sees each run once. by_member: whether callers group by '
-  'actor_id, which the sums of some days may not have yet.';
+  'Returns a workspace''s usage in a half-open window, in rows that callers group. Reads daily sums for sealed, '
+  'unchanged days that are completely in the window, and runs for the rest. A single statement counts each run exactly'
+  ' once. by_member: callers group by actor_id, so days without actor_id in their sums are read from runs.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns setof ai.usage_labels_daily
   language sql
@@ -114,9 +115,9 @@ as $$
   cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
 $$;
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
-  'Returns the same as ai.usage_between, by label.';
+  'Returns a workspace''s usage by label in a half-open window, from the same sources as ai.usage_between.';
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.live_usage_ranges(
   workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
 ) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
@@ -160,8 +161,9 @@ as $$
   where c.first_moment < c.end_moment
 $$;
 comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
-  'Returns the parts of a window that are read from runs: days that are not sealed, changed since they were sealed, or'
-  ' are only partly in the window. For members and labels, also returns days whose sums don''t include these yet.';
+  'Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they '
+  'were sealed, and days that are only partly in the window. If detailed, also returns days with sums that lack '
+  'members and labels.';
 
 create or replace function ai.usage_window(
   given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,
@@ -183,7 +185,8 @@ begin
 end
 $$;
 comment on function ai.usage_window(timestamptz, timestamptz, integer, integer) is
-  'Returns the requested half-open window, up to now if no end is given; fault describes what is wrong with it.';
+  'Returns the requested half-open window. It ends now if no end is given. fault describes why the window is invalid, '
+  'or is null.';
 
 create or replace function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
   language sql
@@ -211,7 +214,7 @@ as $$
     )
 $$;
 comment on function ai.has_usage_before(uuid, uuid, timestamptz) is
-  'Returns whether an app has any run in a workspace before a given time.';
+  'Returns whether an app has any run in a workspace before the given time.';
 
 create or replace function ai.app_caller(call jsonb) returns ai.caller
   language plpgsql
@@ -233,10 +236,12 @@ begin
 end
 $$;
 comment on function ai.app_caller(jsonb) is
-  'Returns the caller of a registered app, derived only from the credential: an app''s token, or a key bound to the '
-  'app together with the named workspace. refused is the reason for a refusal. Not granted to any role.';
+  'Returns the caller of a request by a registered app. The credential must be an app''s token or a key that is bound '
+  'to an app, and the request must name the workspace. The app is derived only from the credential. refused is the '
+  'reason why the call is refused, or null. Not granted to any role.';
 
--- Definer: gateway has no grant on any table. It trusts no id in the call: the caller is derived from the credential.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
 create or replace function ai.check_app_caller(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -253,10 +258,10 @@ begin
 end
 $$;
 comment on function ai.check_app_caller(jsonb) is
-  'Checks, for a call with an invalid body, whether its credential may import costs and read usage at all. Returns { '
+  'Checks whether a credential may import costs and read usage. Used if the request body is invalid. Returns { '
   'workspace_id } or { refused }.';
 
--- Has no settings of its own, so Postgres inlines it into the plans of lists with thousands of rows.
+-- Has no settings of its own, so Postgres inlines it into the plans of queries that return thousands of rows.
 create or replace function ai.utc_text_microseconds(moment timestamptz) returns text
   language sql
   stable
@@ -271,4 +276,4 @@ as $$
   )
 $$;
 comment on function ai.utc_text_microseconds(timestamptz) is
-  'Returns a time as ai.utc_text formats it, with its microseconds if it has any.';
+  'Formats a time like ai.utc_text, but with microseconds if they are not zero.';

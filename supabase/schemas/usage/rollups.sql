@@ -1,8 +1,8 @@
--- Daily sums of runs. Sums cover finished days; readers add the remaining runs in the same statement. A change to a run
--- of a finished day marks the day in the same transaction, and the day is read from its runs until it is summarized
--- again.
+-- Daily sums of runs. The sums cover finished days, and queries add the remaining runs in the same statement. A change
+-- to a run of a finished day marks the day in the same transaction. A marked day is read from its runs until it is
+-- summarized again.
 
--- Definer: the server's service role has no grant to write sums.
+-- Definer: the service role has no grant to write sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql
   volatile
@@ -17,8 +17,9 @@ begin
 end
 $$;
 comment on function ai.roll_up_usage(integer) is
-  'Maintains ai.usage_daily and ai.usage_labels_daily: at most max_days new days, changed days and days without '
-  'details, one caller at a time. Returns how many days it summarized; 0 if there is nothing to do.';
+  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes at most max_days each of new days, changed days and '
+  'days without details. Only one caller runs at a time; others return 0. Returns the number of days that were '
+  'summarized.';
 
 create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -47,7 +48,8 @@ begin
 end
 $$;
 comment on function ai.seal_completed_usage_days(integer) is
-  'Summarizes finished days in order, up to a limit. Returns the number of summarized days.';
+  'Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized '
+  'days.';
 
 create or replace function ai.rebuild_changed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -76,7 +78,8 @@ begin
 end
 $$;
 comment on function ai.rebuild_changed_usage_days(integer) is
-  'Summarizes days again whose runs changed afterwards, up to a limit. Returns the number of summarized days.';
+  'Summarizes days again if their runs changed after they were sealed, at most max_days. Returns the number of '
+  'summarized days.';
 
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql
@@ -105,8 +108,8 @@ begin
 end
 $$;
 comment on function ai.detail_older_usage_days(integer) is
-  'Summarizes sealed days again that have no details (members, labels, estimated and closed runs) yet, newest first, '
-  'at most max_days. Returns their number.';
+  'Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,'
+  ' at most max_days. Returns the number of summarized days.';
 
 create or replace function ai.workspaces_used_on(day date) returns uuid[]
   language sql
@@ -120,7 +123,7 @@ as $$
     where r.created_at >= day::timestamp at time zone 'UTC' and r.created_at < (day + 1)::timestamp at time zone 'UTC'
   )
 $$;
-comment on function ai.workspaces_used_on(date) is 'Returns the workspaces with runs on a UTC day.';
+comment on function ai.workspaces_used_on(date) is 'Returns the workspaces that have runs on a UTC day.';
 
 create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
   language sql
@@ -143,9 +146,9 @@ as $$
     w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
   ) as s
 $$;
-comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces a day''s sums of some workspaces.';
+comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces the sums of a day for the given workspaces.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans, and their conditions reach the runs.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans and applies their conditions to the runs.
 create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
   language sql
   stable
@@ -167,9 +170,10 @@ as $$
   group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
 $$;
 comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
-  'Returns a workspace''s runs in a half-open range, including open ones, summarized as in ai.usage_daily.';
+  'Returns sums of a workspace''s runs in a half-open range, in the format of ai.usage_daily. Includes runs in '
+  'progress.';
 
--- Inlined for the same reason as ai.sum_usage.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.sum_labels(workspace uuid, first_moment timestamptz, end_moment timestamptz)
   returns setof ai.usage_labels_daily
   language sql
@@ -206,10 +210,10 @@ as $$
   group by n.day, n.label
 $$;
 comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
-  'Returns a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), as in ai.usage_labels_daily: the '
-  '10,000 most expensive labels of each day, and the others together.';
+  'Returns sums of a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), in the format of '
+  'ai.usage_labels_daily. For each day, returns the 10,000 most expensive labels and one sum for all others.';
 
--- Definer: the role that settles a run has no grant on the queue.
+-- Definer: the role that settles a run cannot write the marks of changed days.
 create or replace function ai.record_usage_change() returns trigger
   language plpgsql
   volatile
@@ -227,8 +231,8 @@ begin
 end
 $$;
 comment on function ai.record_usage_change() is
-  'Marks a finished day whose run changed. Today''s runs are read live and need no mark, so calls pay nothing for '
-  'this.';
+  'Marks a finished day as changed if one of its runs changes. Today''s runs need no mark, because they are not '
+  'summarized yet. Most calls therefore write no mark.';
 
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();

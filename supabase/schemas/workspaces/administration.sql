@@ -1,7 +1,7 @@
--- Creating, joining, transferring and deleting a workspace. Each is one function, because it changes rows that its caller
--- may not write directly.
+-- Creates, joins, transfers and deletes workspaces. Each operation is a function, because its caller may not write the
+-- rows directly.
 
--- Definer: users have no grant to insert workspaces, because they may not choose the other columns.
+-- Definer: users cannot insert workspaces directly, because they may set only the name.
 create or replace function public.create_workspace(name text) returns uuid
   language plpgsql
   volatile
@@ -30,10 +30,10 @@ begin
 end
 $$;
 comment on function public.create_workspace(text) is
-  'Creates a workspace with the caller as owner and returns its id. Raises PT409 above 20 per founder; 23514 for a '
-  'name of less than 1 or more than 80 characters.';
+  'Creates a workspace with the caller as owner and returns its id. Raises PT409 if the caller has created 20 '
+  'workspaces that are not deleted, or 23514 if the name does not have 1 to 80 characters.';
 
--- Definer: an invited person is not a member yet, and may see nothing of the workspace but this.
+-- Definer: an invited person is not a member yet, and may see only these details of the workspace.
 create or replace function public.workspace_invitation(token_hash text) returns jsonb
   language plpgsql
   stable
@@ -74,8 +74,9 @@ begin
 end
 $$;
 comment on function public.workspace_invitation(text) is
-  'Returns an invitation''s details to the holder of its token (hex of its SHA-256), or null: { workspaceId, '
-  'workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
+  'Returns the details of the invitation with this token, or null if there is none. token_hash is the token''s SHA-256'
+  ' in hexadecimal. Returns { workspaceId, workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | '
+  'expired | withdrawn, forYou }.';
 
 -- Definer: an invited person has no grant to write memberships.
 create or replace function public.accept_workspace_invitation(token_hash text) returns uuid
@@ -116,10 +117,10 @@ begin
 end
 $$;
 comment on function public.accept_workspace_invitation(text) is
-  'Accepts an open invitation to the caller''s own confirmed email, only once, and returns the workspace''s id. Raises'
-  ' PT404 for every other token.';
+  'Accepts an open invitation that was sent to the caller''s confirmed email. Returns the workspace''s id. An '
+  'invitation can be accepted only once. Raises PT404 for any other token.';
 
--- Definer: two roles change in one statement, which the policies would check one by one.
+-- Definer: changes two roles together, while the policies would check each change separately.
 create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
   language plpgsql
   volatile
@@ -171,11 +172,11 @@ begin
 end
 $$;
 comment on function public.transfer_workspace_ownership(uuid, uuid) is
-  'Makes another member the owner, and gives the caller, the previous owner, the next lower role. Raises PT403 if the '
-  'caller does not own the workspace or last proved their identity more than ten minutes ago, PT404 for a non-member, '
-  'PT409 for oneself.';
+  'Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 '
+  'if the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new'
+  ' owner is not a member, or PT409 if the new owner is the caller.';
 
--- Definer: members have no grant on deleted_at or on keys.
+-- Definer: members cannot write deleted_at or keys directly.
 create or replace function public.delete_workspace(workspace_id uuid) returns void
   language plpgsql
   volatile
@@ -207,6 +208,6 @@ begin
 end
 $$;
 comment on function public.delete_workspace(uuid) is
-  'Closes a workspace for all its members: its keys end and it can no longer be read. Runs, ledger and invoices stay. '
-  'Raises PT404 for a non-member, PT403 without manage_workspace_settings or without a proof of identity within ten '
-  'minutes.';
+  'Closes a workspace for all its members. Its keys stop working and it can no longer be read. Runs, ledger entries '
+  'and invoices are kept. Raises PT404 if the caller is not a member, or PT403 if the caller lacks '
+  'manage_workspace_settings or has not proved their identity in the last ten minutes.';

@@ -1,6 +1,6 @@
--- The audit log of a workspace, which its owners read. Triggers write it.
+-- A workspace's audit log. Triggers write the log, and the workspace's owners can read it.
 
--- Definer, as are the triggers below: the roles that change these rows have no grant to write the log.
+-- Definer, like the triggers below: the roles that change these rows have no grant to write the log.
 create or replace function private.log_workspace_row() returns trigger
   language plpgsql
   volatile
@@ -53,7 +53,7 @@ begin
   return null;
 end
 $$;
-comment on function private.log_workspace_row() is 'Logs a change of one of a workspace''s rows.';
+comment on function private.log_workspace_row() is 'Logs a change to a row that belongs to a workspace.';
 
 create or replace trigger audit_change after insert or update on public.workspaces
   for each row execute function private.log_workspace_row();
@@ -67,7 +67,7 @@ comment on trigger audit_change on public.workspace_roles is 'Shows owners when 
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
 comment on trigger audit_change on public.workspace_invitations is 'Shows owners who was invited.';
--- Only roles created by people: a workspace's initial roles are part of its creation, which is logged.
+-- Logs only roles that people create. A workspace's initial roles belong to its creation, which is logged separately.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();
 comment on trigger audit_definition on public.workspace_roles is 'Shows owners who created which role, and what it allows.';
@@ -87,7 +87,7 @@ as $$
   insert into public.workspace_audit_log (workspace_id, actor_id, action, subject_id, subject, details)
   values (workspace_id, private.acting_user_id(), action, subject_id, left(subject, 320), details)
 $$;
-comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'Adds one line to the log.';
+comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'Adds an entry to a workspace''s audit log.';
 
 create or replace function private.acting_user_id() returns uuid
   language sql
@@ -98,5 +98,5 @@ as $$
   select coalesce(auth.uid(), private.uuid_or_null(nullif(current_setting('gatehouse.actor_id', true), '')))
 $$;
 comment on function private.acting_user_id() is
-  'Returns the actor of this transaction: the token''s user, or the user derived by a function from another credential'
-  ' and set in gatehouse.actor_id.';
+  'Returns the user who makes the changes in this transaction: the token''s user or, if a function derived the user '
+  'from another credential, the user in the setting gatehouse.actor_id.';

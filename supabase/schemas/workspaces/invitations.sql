@@ -1,8 +1,8 @@
--- Limits on invitations. Each invitation sends an email to an address of the inviter's choice, whether it is created on
--- our pages or through the Data API.
+-- Limits invitations, because each one sends an email to an address that the inviter chooses. The limits apply to our
+-- pages and to the Data API.
 
--- Definer: authenticated has no usage on schema private. The policy delete_with_permission decides whose invitations it
--- replaces.
+-- Definer: the role authenticated has no usage on schema private. Replaces only invitations that the policy
+-- delete_with_permission would let the inviter delete.
 create or replace function private.replace_invitation() returns trigger
   language plpgsql
   volatile
@@ -20,15 +20,15 @@ begin
 end
 $$;
 comment on function private.replace_invitation() is
-  'Replaces an open invitation of the same workspace and email with the new one, if the inviter could withdraw the old'
-  ' one. If the old one is younger than private.mail_pause(), its link stays valid and the new invitation fails with '
-  '23505.';
+  'Replaces an open invitation to the same workspace and email with the new one, if the inviter could withdraw the '
+  'open invitation. If the open invitation is younger than private.mail_pause(), its link stays valid and the new '
+  'invitation fails with 23505.';
 
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
 comment on trigger replace_invitation on public.workspace_invitations is 'Makes only the newest email''s link work.';
 
--- Definer for the same reason as replace_invitation, and because no role may take from rate-limit buckets.
+-- Definer: the role authenticated has no usage on schema private, and no role may write rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger
   language plpgsql
   volatile
@@ -56,14 +56,14 @@ begin
 end
 $$;
 comment on function private.limit_inviter() is
-  'Counts invitations by their inviter across all workspaces, and refuses more than private.attempt_limits() allows '
-  'with PT429, whose detail is the seconds until the next one.';
+  'Limits the invitations that a person sends in all workspaces together. Raises PT429 if there are more than '
+  'private.attempt_limits() allows; the error''s detail is the number of seconds until the next invitation is allowed.';
 
 create or replace trigger limit_inviter after insert on public.workspace_invitations
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
 comment on trigger limit_inviter on public.workspace_invitations is 'Prevents bulk email to strangers.';
 
--- Definer: counts all invitations, even those that the writer may not read.
+-- Definer: counts all invitations, including those that the caller may not read.
 create or replace function private.limit_workspace_invitations() returns trigger
   language plpgsql
   volatile
@@ -82,7 +82,7 @@ begin
 end
 $$;
 comment on function private.limit_workspace_invitations() is
-  'Refuses more than 500 unaccepted invitations of one workspace with PT409.';
+  'Raises PT409 if a workspace has more than 500 invitations that were not accepted.';
 
 create or replace trigger limit_invitations after insert on public.workspace_invitations
   referencing new table as inserted for each statement execute function private.limit_workspace_invitations();

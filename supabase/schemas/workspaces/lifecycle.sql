@@ -1,4 +1,5 @@
--- Rules for every workspace: it begins with its roles and an owner, keeps an owner, and closes with its last member.
+-- Rules for every workspace: it is created with roles and an owner, always has an owner, and closes when its last
+-- member's account is deleted.
 
 -- Definer: founders have no grant to write roles or memberships.
 create or replace function private.create_workspace_defaults() returns trigger
@@ -28,13 +29,14 @@ begin
 end
 $$;
 comment on function private.create_workspace_defaults() is
-  'Gives a new workspace its roles and makes its founder the owner, in the same statement.';
+  'Creates the roles of a new workspace and makes its founder the owner, in the same statement that creates the '
+  'workspace.';
 
 create or replace trigger create_workspace_defaults after insert on public.workspaces
   for each row execute function private.create_workspace_defaults();
 comment on trigger create_workspace_defaults on public.workspaces is 'A workspace without roles could have no members.';
 
--- Definer: must count owners, and lock the workspace, regardless of what the caller may see.
+-- Definer: counts all owners and locks the workspace, even if the caller may not see them.
 create or replace function private.require_workspace_owner() returns trigger
   language plpgsql
   volatile
@@ -69,14 +71,14 @@ begin
 end
 $$;
 comment on function private.require_workspace_owner() is
-  'Refuses the last owner''s departure or demotion with PT409, which the Data API answers as 409.';
+  'Raises PT409 if the last owner leaves or loses the owner role. The Data API returns this error as 409.';
 
 create or replace trigger require_workspace_owner after update of role_id or delete on public.workspace_members
   for each row execute function private.require_workspace_owner();
 comment on trigger require_workspace_owner on public.workspace_members is
   'An ownerless workspace could never get an owner again.';
 
--- Definer: the identity backend deletes users, and has no grant on workspaces.
+-- Definer: Supabase Auth deletes users and has no grant on workspaces.
 create or replace function private.close_orphaned_workspaces() returns trigger
   language plpgsql
   volatile
@@ -112,13 +114,14 @@ begin
 end
 $$;
 comment on function private.close_orphaned_workspaces() is
-  'Closes the workspaces that a deleted person leaves empty, so that their keys end too and no name remains.';
+  'Closes the workspaces in which no other member remains when a person''s account is deleted, so that their keys stop'
+  ' working. Also closes the person''s personal workspace unless another member owns it, and removes its name.';
 
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
 comment on trigger close_orphaned_workspaces on public.profiles is 'Runs before the deletion, while the person''s memberships still exist.';
 
--- Definer: counts all roles, even those that the writer may not read.
+-- Definer: counts all roles, including those that the caller may not read.
 create or replace function private.limit_workspace_roles() returns trigger
   language plpgsql
   volatile
@@ -136,7 +139,7 @@ begin
   return null;
 end
 $$;
-comment on function private.limit_workspace_roles() is 'Refuses more than 100 roles of one workspace with PT409.';
+comment on function private.limit_workspace_roles() is 'Raises PT409 if a workspace has more than 100 roles.';
 
 create or replace trigger limit_roles after insert on public.workspace_roles
   referencing new table as inserted for each statement execute function private.limit_workspace_roles();

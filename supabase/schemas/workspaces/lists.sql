@@ -1,4 +1,5 @@
--- Lists a person's workspaces and their members in pages, as far as row-level security allows.
+-- Lists a person's workspaces, and the members of a workspace, in pages. Row-level security decides which rows are
+-- visible.
 
 create or replace function public.list_workspaces(after text[] default null, page_size integer default 50)
   returns table (id uuid, name text, plan_id text, personal boolean, role text)
@@ -18,11 +19,11 @@ as $$
   limit page_size
 $$;
 comment on function public.list_workspaces(text[], integer) is
-  'Returns a page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of'
-  ' the last one on the previous page.';
+  'Returns a page of the caller''s workspaces: the personal workspace first, then the others by name. after contains '
+  'personal, name and id of the last workspace on the previous page.';
 
--- Definer: addresses are in the identity backend's table. Members who manage members may see them, because they invite
--- by email.
+-- Definer: email addresses are in Supabase Auth's table. Members who manage members may see these addresses, because
+-- invitations are sent by email.
 create or replace function public.list_member_emails(workspace_id uuid) returns table (user_id uuid, email text)
   language sql
   stable
@@ -41,7 +42,8 @@ as $$
     )
 $$;
 comment on function public.list_member_emails(uuid) is
-  'Returns emails of a workspace''s members that the caller may see: their own, and all if they manage members.';
+  'Returns the email addresses of a workspace''s members that the caller may see: only the caller''s own or, if the '
+  'caller manages members, all.';
 
 create or replace function public.list_workspace_members(
   workspace_id uuid,
@@ -83,9 +85,9 @@ as $$
   limit page_size
 $$;
 comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
-  'Returns a page of a workspace''s members, owners first, then by name. A search matches part of the name or of a '
-  'visible email. A role or an id restricts the list further. after: is_owner, sorts_as and user_id of the last member'
-  ' on the previous page.';
+  'Returns a page of a workspace''s members: owners first, then by name. The search text matches part of the name or '
+  'of a visible email. A role or user id restricts the list further. after contains is_owner, sorts_as and user_id of '
+  'the last member on the previous page.';
 
 create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
   language sql
@@ -105,4 +107,4 @@ as $$
   where r.workspace_id = count_role_members.workspace_id
 $$;
 comment on function public.count_role_members(uuid) is
-  'Returns how many members each role of a workspace has, counted up to 1,001.';
+  'Returns the number of members for each role of a workspace. Stops counting at 1,001.';

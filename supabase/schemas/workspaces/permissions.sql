@@ -1,8 +1,8 @@
--- Permissions in a workspace. The policies call these functions, which bypass row-level security: a policy on
--- memberships would otherwise call itself. The functions answer only for the caller, and use plpgsql because it caches
--- plans.
+-- Permissions in a workspace. Policies call these functions, which bypass row-level security because a policy on
+-- memberships would otherwise call itself. The functions return only the caller's data. They use plpgsql because it
+-- caches plans.
 
--- Definer: bypasses the memberships' own policy, for the caller only.
+-- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_workspace_ids() returns setof uuid
   language plpgsql
   stable
@@ -18,9 +18,9 @@ begin
 end
 $$;
 comment on function private.my_workspace_ids() is
-  'Returns the caller''s workspaces, without deleted ones.';
+  'Returns the ids of the caller''s workspaces, except deleted ones.';
 
--- Definer: bypasses the memberships' own policy, for the caller only.
+-- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_workspace_ids_with_permission(permission public.workspace_permission) returns setof uuid
   language plpgsql
   stable
@@ -39,9 +39,9 @@ begin
 end
 $$;
 comment on function private.my_workspace_ids_with_permission(public.workspace_permission) is
-  'Returns the workspaces in which the caller''s role has the permission.';
+  'Returns the ids of the workspaces in which the caller''s role has the given permission.';
 
--- Definer: bypasses the memberships' own policy, for the caller only.
+-- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_owned_workspace_ids() returns setof uuid
   language plpgsql
   stable
@@ -57,9 +57,9 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null and r.is_owner;
 end
 $$;
-comment on function private.my_owned_workspace_ids() is 'Returns the workspaces that the caller owns.';
+comment on function private.my_owned_workspace_ids() is 'Returns the ids of the workspaces that the caller owns.';
 
--- Definer: bypasses the memberships' own policy, for the caller only.
+-- Definer: bypasses the policy on memberships, but reads only workspaces of the caller.
 create or replace function private.my_coworker_ids() returns setof uuid
   language plpgsql
   stable
@@ -73,9 +73,9 @@ begin
     where m.workspace_id in (select private.my_workspace_ids());
 end
 $$;
-comment on function private.my_coworker_ids() is 'Returns the people who share a workspace with the caller.';
+comment on function private.my_coworker_ids() is 'Returns the ids of the people who share a workspace with the caller.';
 
--- Definer: bypasses the memberships' own policy, for the caller only.
+-- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_assignable_role_ids() returns setof uuid
   language plpgsql
   stable
@@ -102,11 +102,11 @@ begin
 end
 $$;
 comment on function private.my_assignable_role_ids() is
-  'Returns the roles that the caller may assign and withdraw. Roles that allow more than the caller''s own are '
-  'excluded, to prevent self-promotion. Owner roles are included only if the caller is an owner who proved their '
-  'identity within ten minutes.';
+  'Returns the ids of the roles that the caller may assign to members and withdraw from them. Excludes roles with '
+  'permissions that the caller''s role lacks, to prevent self-promotion. Includes the owner role only if the caller is'
+  ' an owner who proved their identity in the last ten minutes.';
 
--- Definer: bypasses the memberships' own policy, for the caller only.
+-- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_workspace_permissions() returns table (
   workspace_id uuid,
   permissions public.workspace_permission[]
@@ -150,7 +150,7 @@ as $$
 $$;
 comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
   'Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential. '
-  'Not granted to any role, because it trusts the given id.';
+  'Not granted to any role, because it does not check that the id is the caller''s.';
 
 create or replace function private.is_workspace_member(user_id uuid, workspace_id uuid) returns boolean
   language plpgsql
@@ -167,7 +167,7 @@ end
 $$;
 comment on function private.is_workspace_member(uuid, uuid) is
   'Returns whether a user is a member of a workspace. For definers that have derived the user from a credential. Not '
-  'granted to any role, because it trusts the given id.';
+  'granted to any role, because it does not check that the id is the caller''s.';
 
 create or replace function private.has_unique_items(permissions public.workspace_permission[]) returns boolean
   language sql
@@ -180,4 +180,4 @@ as $$
     )
 $$;
 comment on function private.has_unique_items(public.workspace_permission[]) is
-  'Returns whether a list of permissions is one-dimensional and contains no duplicates and no null.';
+  'Returns whether a list of permissions is one-dimensional and contains neither duplicates nor nulls.';

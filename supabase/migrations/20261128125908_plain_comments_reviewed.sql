@@ -1,6 +1,6 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
--- Definer: no role, not even the service role, may change a bucket except through begin and complete.
+-- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql
   volatile
@@ -109,7 +109,7 @@ begin
 end
 $$;
 
--- Definer: no role, not even the service role, may change a bucket except through begin and complete.
+-- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.complete_attempt(attempt_id uuid, outcome text) returns boolean
   language plpgsql
   volatile
@@ -334,7 +334,7 @@ begin
 end
 $$;
 
--- Definer: these are Supabase Auth's tables, which the service role cannot read.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
   subject_id uuid, actor_session_id uuid, most_sessions integer default null
 ) returns jsonb
@@ -491,7 +491,7 @@ as $$
   from account a
 $$;
 
--- Definer: these are Supabase Auth's tables, which the service role cannot write.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.confirm_access(
   subject_id uuid,
   actor_session_id uuid,
@@ -1021,7 +1021,7 @@ begin
 end
 $$;
 
--- Definer: uses ungranted functions, the identity backend's tables and the registry.
+-- Definer: uses functions that are not granted to any role, the identity backend's tables and the registry.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
   language sql
   stable
@@ -1232,7 +1232,7 @@ begin
 end
 $$;
 
--- Definer: the role that writes the registry need not have access to the gateway's tables.
+-- Definer: roles that write the registry need no access to the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger
   language plpgsql
   volatile
@@ -1512,7 +1512,7 @@ begin
 end
 $$;
 
--- The API does not check whether the account requires MFA, and cannot in the same transaction.
+-- The API can't check in the same transaction whether the account requires MFA.
 create or replace function private.delete_auth_factor(subject_id uuid, target_id uuid) returns void
   language sql
   volatile
@@ -1767,7 +1767,7 @@ begin
 end
 $$;
 
--- Definer: functions about runs are not granted to the service role.
+-- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
   language sql
   stable
@@ -1922,7 +1922,8 @@ create or replace function ai.compare_cost_file(book uuid, app uuid, document js
   stable
   security invoker
   set search_path = ''
-  -- Without recent statistics the planner expects one record, and would compare every day with every record.
+  -- Without recent statistics the planner expects one record, and would use a nested loop that compares every day with
+  -- every record.
   set enable_nestloop = off
   set jit = off
 as $$
@@ -2329,7 +2330,7 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- The records that an account day replaces in totals: runs, its own earlier states, and a day total's services.
+        -- The records that a daily total replaces in totals: runs, its own earlier states, and a day total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.cost_book_entries c
@@ -2349,7 +2350,7 @@ begin
     ), '[]')
     from page p
     left join private.apps a on a.id = p.app_id
-    -- The account day that replaces this record, by the rule of ai.provider_costs_in_totals.
+    -- The daily total that counts instead of this record, by the rule of ai.provider_costs_in_totals.
     left join lateral (
       select d.external_run_id as by_run_id
       from ai.cost_book_entries d
@@ -2591,7 +2592,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as begin_run.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.list_models(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -2678,7 +2679,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as begin_run.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.describe_credential(call jsonb) returns jsonb
   language plpgsql
   stable
@@ -2767,7 +2768,7 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
   volatile
   security definer
   set search_path = ''
-  -- For the same reason as in begin_run.
+  -- A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -2996,13 +2997,13 @@ begin
 end
 $$;
 
--- Definer for the same reason as begin_run. A run is identified by the suffix of its id, which the gateway chose.
+-- Definer: gateway has no grant on any table. Callers identify a run by the suffix of its id, which the gateway chose.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile
   security definer
   set search_path = ''
-  -- Runs are found by created_at, regardless of how few there were when the plan was made.
+  -- Forces a search by created_at through an index, even if the table was small when the plan was made.
   set enable_seqscan = off
 as $$
 declare
@@ -3093,9 +3094,10 @@ begin
 end
 $$;
 
--- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes
--- from a session that our server verified, since only our server has the service role. Our server also checks
--- REQUIRED_MFA_POLICY_ENABLED before it calls. The database does not know this switch, and enforcement ignores it.
+-- Definer: the policy is in Supabase Auth's table, which the service role cannot write. The actor's id can be trusted:
+-- only our server has the service role, and it takes the id from a verified session. Our server also checks
+-- REQUIRED_MFA_POLICY_ENABLED before it calls this function. The database does not know this setting and enforces
+-- policies regardless of it.
 create or replace function private.change_required_mfa(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -3173,7 +3175,7 @@ begin
 end
 $$;
 
--- Definer: applies the required-MFA rule to the requesting session.
+-- Definer: checks the requesting session against Supabase Auth's tables, which the service role cannot read.
 create or replace function private.bind_mobile_approval(binding jsonb) returns jsonb
   language plpgsql
   volatile
@@ -3236,7 +3238,7 @@ as $$
     and private.latest_amr_second(claims -> 'amr', private.second_factor_methods()) <= extract(epoch from now())
 $$;
 
--- Definer for the same reason as open_openid_authorization.
+-- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
   client_id text,
@@ -3317,7 +3319,7 @@ begin
 end
 $$;
 
--- Definer: reads in the identity backend's tables what the session has proved.
+-- Definer: reads the proofs of the session from Supabase Auth's tables.
 create or replace function private.decide_device_authorization(
   user_code text,
   claims jsonb,
@@ -3382,7 +3384,7 @@ begin
 end
 $$;
 
--- Definer: the functions for client secrets and proofs are not granted to any role.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.redeem_device_code(
   client_id text,
   secret_hash bytea,
@@ -3468,7 +3470,7 @@ begin
 end
 $$;
 
--- Definer: the functions for client secrets and proofs are not granted to any role.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.redeem_authorization_code(
   client_id text,
   secret_hash bytea,
@@ -3534,7 +3536,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as redeem_authorization_code.
+-- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.refresh_openid_tokens(
   client_id text,
   secret_hash bytea,
@@ -3607,7 +3609,7 @@ create or replace function private.describe_objects() returns jsonb
   language sql
   stable
   security invoker
-  -- Fixes every setting that changes how Postgres prints a definition.
+  -- These settings change how Postgres prints a definition, so each has a fixed value.
   set search_path = ''
   set quote_all_identifiers = off
   set timezone = 'UTC'
@@ -4186,7 +4188,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as take_additions.
+-- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.continue_account_session(continuation jsonb) returns jsonb
   language plpgsql
   volatile
@@ -4223,7 +4225,8 @@ begin
 end
 $$;
 
--- In PL/pgSQL, because it plans only the expressions it reaches, and nearly every request presents the current secret.
+-- Written in PL/pgSQL, which plans only the expressions that it reaches. Nearly every request presents the current
+-- secret.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
   language plpgsql
   stable
@@ -4255,7 +4258,7 @@ begin
 end
 $$;
 
--- Definer: the service role may not lock the identity backend's tables.
+-- Definer: the service role cannot lock rows of Supabase Auth's tables.
 create or replace function private.lock_accounts(user_ids uuid[]) returns void
   language plpgsql
   volatile
@@ -4313,7 +4316,8 @@ begin
 end
 $$;
 
--- Our servers create new devices with this function. Servers of 0.1.0 also add accounts to known devices with it.
+-- Our servers use this function to register new devices. Servers of release 0.1.0 also use it to add accounts to known
+-- devices.
 --
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
@@ -4472,9 +4476,10 @@ begin
 end
 $$;
 
--- Definer: identities are in Supabase Auth's tables. Supabase Auth's own call would refuse if one identity remains with
--- a password or a passkey, would allow it if what remains does not work, and would give the account another identity's
--- address. Another way to sign in could also be removed between our count and its deletion.
+-- Definer: identities are in Supabase Auth's tables. Supabase Auth's own endpoint is not used. It refuses to remove the
+-- last identity even if a password or a passkey remains, does not check whether the remaining identity is usable, and
+-- replaces the account's email with another identity's. Another way to sign in could also be removed between our count
+-- and the endpoint's deletion.
 create or replace function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
   language plpgsql
   volatile
@@ -4509,7 +4514,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as complete_oauth_attempt.
+-- Definer: removes identities from Supabase Auth's tables, which the service role cannot write.
 create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
   language plpgsql
   volatile
@@ -4540,8 +4545,9 @@ begin
 end
 $$;
 
--- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. The backend's own call could
--- leave an account without a way to sign in. Another way could also be removed between our count and its deletion.
+-- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. Supabase Auth's own endpoint
+-- could leave an account without a way to sign in. Another way to sign in could also be removed between our count and
+-- the endpoint's deletion.
 create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
   returns text
   language plpgsql
@@ -4660,7 +4666,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as private.list_agents.
+-- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.connect_agent(
   token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
 ) returns jsonb
@@ -4721,7 +4727,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as private.list_agents.
+-- Definer: reads memberships and writes keys, but only for the token's user.
 create or replace function private.issue_agent_key(
   token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
 ) returns jsonb
@@ -4868,7 +4874,7 @@ begin
 end
 $$;
 
--- Definer: the service role cannot write alerts, or read the identity backend's addresses.
+-- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
 create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -5001,7 +5007,7 @@ begin
 end
 $$;
 
--- Definer: the service role cannot write alerts or read the identity backend's addresses.
+-- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -5032,7 +5038,7 @@ as $$
   select count(*)::integer from kept
 $$;
 
--- Definer for the same reason as ai.read_usage.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credit_notice(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable
@@ -5066,7 +5072,7 @@ as $$
     and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
 $$;
 
--- Definer for the same reason as ai.read_usage.
+-- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credits(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before_id bigint default null, page_size integer default 50, with_totals boolean default true
@@ -5301,7 +5307,7 @@ begin
 end
 $$;
 
--- Definer for the same reason as ai.issue_key.
+-- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.rotate_key(
   member_id uuid,
   workspace uuid,
@@ -5364,7 +5370,7 @@ begin
 end
 $$;
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_by_key(
   workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
 ) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
@@ -5411,7 +5417,7 @@ as $$
   group by b.label
 $$;
 
--- Like ai.sum_usage, this is inlined into its callers' plans.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
   language sql
   immutable
@@ -5443,7 +5449,7 @@ as $$
   ) b
 $$;
 
--- Definer for the same reason as ai.read_workspace_policy; and the service role cannot write budgets.
+-- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql
   volatile
@@ -5879,7 +5885,7 @@ begin
 end
 $$;
 
--- Definer: two roles change in one statement, which the policies would check one by one.
+-- Definer: changes two roles together, while the policies would check each change separately.
 create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
   language plpgsql
   volatile
@@ -5931,530 +5937,2842 @@ begin
 end
 $$;
 
+comment on function ai.account_day_run_id(text, text, date) is
+  'Returns the external run id of an account''s daily total. The commands that import from providers'' APIs use the '
+  'same format. A long account id is hashed, because an external id has at most 256 characters.';
+
 comment on function ai.account_workspaces(ai.platform_part[], text) is
-  'Returns the workspaces whose runs name an account, or all for null, at most 100: [{ workspaceId, name, meteredUsd, '
-  'daysWithoutRuns }]. daysWithoutRuns are the days whose bill is above what was metered; the workspaces with the most'
-  ' come first.';
+  'Returns the workspaces that have runs with the given account, at most 100. For a null account, returns workspaces '
+  'with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns has the days on which the '
+  'account''s bill exceeds its metered cost and the workspace has no such run. The workspaces with the most of these '
+  'days come first.';
+
+comment on function ai.add_invoice(uuid, uuid, jsonb) is
+  'Adds an invoice to a book. Returns the invoice''s id, or null if another invoice already has one of its unique '
+  'keys.';
+
+comment on function ai.admit_call(ai.priced_call) is
+  'Admits or refuses one call. The caller of this function has locked the rows that the call needs. Reserves the '
+  'call''s maximum cost, opens its run and returns the result of ai.begin_run. Not granted to any role, because it '
+  'trusts its caller.';
+
+comment on function ai.admit_calls(jsonb) is
+  'Finds the caller and the maximum cost of each call, locks the rows that all the calls need, and then admits the '
+  'calls one after another.';
 
 comment on function ai.agent_key_status(uuid) is
-  'Returns whether the keys of a connection work: good; over (the connection was revoked, its login has ended, or its '
-  'member has left or lost the permission); mfa_required or unavailable as in private.proof_status.';
+  'Returns whether a connection''s keys work: good, over, mfa_required or unavailable. over: the connection was '
+  'revoked, its login or MFA proof is no longer valid, or its member has left or lost the permission. mfa_required and'
+  ' unavailable are described at private.proof_status.';
 
 comment on function ai.agent_login_end(uuid) is
-  'Returns until when a login may have keys, or null if it no longer may. Does not check the login''s MFA proof.';
+  'Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check '
+  'the login''s MFA proof.';
 
 comment on function ai.agent_name(text) is 'Returns a coding agent''s display name.';
 
 comment on function ai.agent_of_key(ai.keys) is
-  'Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is when the agent''s login ends, or null'
-  ' if it has ended. Returns null for other keys.';
+  'Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent''s login '
+  'ends, or null if the login has already ended. Returns null if no agent renews the key.';
 
 comment on function ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text) is
-  'Approves or declines the open request that a member made at requested_at, or withdraws an approval, which ends the '
-  'keys of that member''s agents. Outcomes: done, answered (another manager answered first, or a later request '
-  'replaced this one), not_allowed.';
+  'Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes '
+  'the keys of that member''s agents. Outcomes: done, answered, not_allowed. answered: another manager answered first,'
+  ' or the member has made a later request.';
 
 comment on function ai.app_caller(jsonb) is
-  'Returns the caller of a registered app, derived only from the credential: an app''s token, or a key bound to the '
-  'app together with the named workspace. refused is the reason for a refusal. Not granted to any role.';
+  'Returns the caller of a request by a registered app. The credential must be an app''s token or a key that is bound '
+  'to an app, and the request must name the workspace. The app is derived only from the credential. refused is the '
+  'reason why the call is refused, or null. Not granted to any role.';
+
+comment on function ai.app_label(uuid) is 'Returns an app''s display name; null if the app was deleted.';
+
+comment on function ai.begin_calls(jsonb) is 'Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the'
+  ' result.';
+
+comment on function ai.begin_run(jsonb) is
+  'Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its'
+  ' routes and prices, or {refused: code, …}, as JSON text.';
+
+comment on function ai.begin_runs(jsonb) is
+  'Admits or refuses several calls independently. Returns a JSON array with the result of begin_run for each call, in '
+  'the order of the calls. Atomic: if the function raises an error, it reserves nothing and opens no run.';
+
+comment on function ai.billing_provider(text, text) is
+  'Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the '
+  'run''s billing name, or the provider''s id if the run has no billing name.';
 
 comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
-  'Returns records of a window that were stored under several spellings of their provider, at most 100: [{ kind: cost '
-  'or invoice, provider, spellings, accountId, externalRunId or reference }]. The cost that was observed last and the '
-  'invoice that was recorded first count.';
+  'Returns records of a window that were stored under several spellings of a provider''s name, at most 100: [{ kind: '
+  'cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Of such costs the last observed '
+  'counts, and of such invoices the first recorded.';
+
+comment on function ai.booked_costs(uuid, timestamptz, timestamptz) is
+  'Returns the imported and invoiced costs that count in a book. An imported cost is one row with its UTC day. An '
+  'invoice is spread over its days (ai.invoice_days) and is one row for each month, with the first day of the month. '
+  'Replaced invoices do not count.';
+
+comment on function ai.budget_name(text, uuid, uuid) is 'Returns the name of the key, app, member, label or workspace that a budget limits.';
 
 comment on function ai.budget_recipients(text, uuid) is
-  'Returns who is warned about a budget: owners, members with manage_ai_policy and, for a key''s budget, members with '
-  'manage_ai_keys.';
+  'Returns the email addresses that receive warnings about a budget: owners, members with manage_ai_policy and, for a '
+  'key''s budget, members with manage_ai_keys.';
 
 comment on function ai.budget_refuses_calls(ai.budgets) is
-  'Returns whether a budget is effectively used up: a call of this UTC month did not fit, and at least 80 percent of '
-  'the limit is spent or held. Below 80 percent, the refused call was simply too large, and other calls may still fit.';
+  'Returns whether a budget is effectively used up. This is the case if the budget refused a call in this UTC month, '
+  'and at least 80 percent of the limit is spent or reserved. Below 80 percent, the refused call was simply too large,'
+  ' and other calls may still fit.';
+
+comment on function ai.budget_scopes(ai.caller, text) is
+  'Returns the scopes of the budgets in which a call with the given label counts, or null. Looks up each budget by its'
+  ' key, because a workspace may have budgets for many members and labels.';
+
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the id of the key lineage, app, member, label or workspace that a budget of the given scope limits for a run.';
 
 comment on function ai.budget_subjects(uuid, boolean) is
   'Returns everything in a workspace that can have a budget: the workspace itself, its external apps, key lineages and'
-  ' members, and labels with a budget or a live key. live: whether the subject can still make calls; since: when it '
-  'was created, which never changes.';
+  ' members, and labels that have a budget or a live key. live: the subject can still make calls. since: when the '
+  'subject was created.';
 
 comment on function ai.budget_summary(ai.budgets, boolean) is
-  'Returns a budget''s limit and its spend in the current UTC month, as exact text. The spend is null if members '
-  'can''t see provider cost.';
+  'Returns a budget''s limit and its spend in the current UTC month, as exact text. The spend is null if the workspace'
+  ' hides provider cost.';
 
 comment on function ai.budget_threshold(ai.budgets) is
-  'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, compared exactly, or 0. Also '
-  'returns 100 if the budget refuses calls, because their maximum cost no longer fits shortly before everything is '
-  'spent.';
+  'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, or 0. Percentages are not '
+  'rounded. Also returns 100 if the budget refuses calls, because the maximum cost of a call can exceed the remainder '
+  'before everything is spent.';
+
+comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
+  'Returns a caller''s limits and current counts in the format of ai.rate_limit_headers.';
+
+comment on function ai.call_refusal(ai.caller, text) is
+  'Returns why a caller may not make any call or, if a kind is given, a call of that kind. Returns null if the caller '
+  'may.';
 
 comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy or, for a key, manage_ai_keys. The '
-  'scope label takes the label''s text and derives the subject from it. read_limit_usd is the limit that the member '
-  'saw: if it differs now, nothing changes. Outcomes: changed, unchanged, changed_meanwhile (with limitUsd), '
-  'not_allowed, not_found. Each change is logged.';
+  'Sets one monthly budget; null removes it. Requires manage_ai_policy or, for a key''s budget, manage_ai_keys. For '
+  'the scope label, takes the label''s text and derives the subject from it. read_limit_usd is the limit that the '
+  'member saw. If the limit has changed since, nothing is changed. Outcomes: changed, unchanged, changed_meanwhile '
+  '(with limitUsd), not_allowed, not_found. Logs each change.';
+
+comment on function ai.change_credits(uuid, numeric, text, text) is
+  'Adds credits to an account, or withdraws credits if the amount is negative. Returns { outcome, balance, amount, '
+  'available }. The outcome is changed, repeated (the reference was already used for this amount), reference_used (the'
+  ' reference was used for another amount) or insufficient (the amount exceeds the balance less reservations). Two '
+  'references are the same if they differ only in spaces or Unicode composition. Case matters. Concurrent changes of '
+  'an account wait for each other.';
+
+comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
+  'Changes the given fields of a workspace''s policy, for a member with manage_ai_policy: allowedModels, deniedModels,'
+  ' requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
+  'appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the '
+  'member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy), changed_meanwhile'
+  ' (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are already in '
+  'either list are never unknown. Logs each change in the workspace.';
+
+comment on function ai.check_app_caller(jsonb) is
+  'Checks whether a credential may import costs and read usage. Used if the request body is invalid. Returns { '
+  'workspace_id } or { refused }.';
 
 comment on function ai.check_credential(jsonb) is
-  'Checks the credential of a call whose body is invalid or large, so that a caller without one, or without the right '
-  'to make calls of a given kind, is refused before anything about the body is reported. Returns whose credential it '
-  'is, or {refused: code}.';
+  'Checks the credential of a call with an invalid or large body. A caller without a valid credential, or without '
+  'permission for this kind of call, is refused before any error in the body is reported. Returns the credential''s '
+  'owner or {refused: code}.';
+
+comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that must be locked for calls. Refused calls need none.';
+
+comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
+  'Compares the daily totals of a valid document, by account and day, with the stored records that they correct. Also '
+  'returns the days between the document''s first and last day that earlier files had and that are missing from the '
+  'document. These are remaining, or cleared if the document''s clear is true. Not granted to any role.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer)') is not null then
+    comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
+      'Returns ai.cost_comparison_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
+  end if;
+end
+$guard$;
+
+comment on function ai.complete_idempotency_keys(ai.closed_run[]) is
+  'Marks the idempotency keys of closed runs as finished, or frees a key if no provider was called for its run. Locks '
+  'the keys after all other rows, in the same order as ai.admit_call.';
+
+comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
+  'Returns a locked run in its closed state, with the amounts due; null if the outcome does not change the run. If '
+  'idle_since is given, closes only an open run without a heartbeat since then.';
+
+comment on function ai.consume_rate_limit is
+  'Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked '
+  'the window and made it current with ai.lock_rows. An extension adds tokens but does not count as another request.';
+
+comment on function ai.cost_clashes(uuid) is
+  'Returns the costs of a book that are stored under several spellings of one provider''s name. The last observed of '
+  'them counts. Not granted to any role.';
 
 comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns a page of the providers of a range by name, or one of them, with the metered and imported cost of each, and'
-  ' totals of all. Leaves out providers without any amounts; meteredUsd is null if the workspace hides it.';
+  'Returns a page of providers by name, or only one provider, each with its metered and imported cost in a range, and '
+  'the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if the '
+  'workspace hides provider cost.';
+
+comment on function ai.cost_document_amounts(jsonb) is
+  'Returns the amounts of a valid document, each with the exchange rate from its currency to USD. Not granted to any '
+  'role.';
+
+comment on function ai.cost_document_fault(jsonb) is
+  'Returns the first error in a document as { outcome: invalid, param, message }, or null if the document is valid. '
+  'Not granted to any role.';
+
+comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
+  'Returns a hash of a comparison. The hash changes if the file, the records that it corrects or the records that it '
+  'replaces change. Not granted to any role.';
+
+comment on function ai.cost_import_details(uuid) is 'Returns details of an import for the activity log and the audit log. Not granted to any role.';
+
+comment on function ai.cost_import_receipt(uuid, uuid) is
+  'Returns an import of a book: { outcome: read, provider, sha256, appName, import, current } or { outcome: not_found '
+  '}. current summarizes the daily totals that the import wrote and that were not corrected later. Not granted to any '
+  'role.';
+
+comment on function ai.cost_import_refusal(uuid, uuid, uuid) is
+  'Returns why a member may not import costs for an app in a workspace: { outcome: not_allowed } or { outcome: '
+  'app_not_linked }. Returns null if the member may. Not granted to any role.';
+
+comment on function ai.cost_import_summary(uuid) is
+  'Returns the file with which a record was imported, the exchange rates and who entered them. by is person or '
+  'operator. name is null for the operator and for a deleted account. Not granted to any role.';
+
+comment on function ai.cost_this_month(ai.caller, boolean) is
+  'Returns the cost of a caller''s runs in the current UTC month. Includes the runs of earlier keys of the same '
+  'lineage, and open runs. A run counts in the month in which it began.';
+
+comment on function ai.cost_visible(uuid) is 'Returns whether a workspace''s members can see provider cost. The default is true.';
+
+comment on function ai.costs_replaced_by_file(uuid, uuid, jsonb, ai.cost_file_day[]) is
+  'Returns how many records no longer count after the import of a file because its daily totals replace them, and '
+  'their sum: { records, amountUsd }. Not granted to any role.';
 
 comment on function ai.create_key is
-  'Stores a new key and returns its id. The caller generated the text and shows it once; only its lookup part and '
-  'SHA-256 are passed here. No API role may call this function, because it does not check whether the caller may '
-  'create a key.';
+  'Stores a new key and returns its id. The caller has generated the key''s text and shows it once, and passes only '
+  'the lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the'
+  ' caller may create a key.';
+
+comment on function ai.create_run_partitions(integer) is
+  'Creates the missing monthly partitions of ai.runs, up to months_ahead months from now. Protects each partition in '
+  'the same way as ai.runs. Returns the number of partitions created.';
 
 comment on function ai.credit_accounts_of(uuid, uuid) is
-  'Returns the accounts that a member can see in a workspace: the workspace''s account and, in a free workspace, the '
-  'member''s own.';
+  'Returns the credit accounts that a member can see in a workspace: the workspace''s account and, in a free '
+  'workspace, the member''s own account.';
 
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'Returns empty if nothing is left, or if a call was refused in the last hour while less than the threshold (1,000 if'
-  ' the threshold is 0) was available. Above the threshold, only a very large call is refused. Returns low if the '
-  'balance is below the threshold.';
+  'Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and less than '
+  'the threshold is available (1,000 if the threshold is 0). If more is available, the refused call was simply very '
+  'large. low: the balance is below the threshold.';
+
+comment on function ai.credit_recipients(uuid, uuid) is
+  'Returns the email addresses that receive warnings about a balance. If the workspace pays, these are its owners and '
+  'its members with manage_ai_policy; otherwise the member who pays.';
+
+comment on function ai.current_window(text, uuid) is 'Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.';
+
+comment on function ai.delete_expired(integer) is
+  'Deletes expired idempotency keys, rate windows older than an hour, and failed attempts older than seven days, up to'
+  ' at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.';
 
 comment on function ai.delete_expired_content(integer) is
-  'Deletes content past its retention under the current policy, content of closed workspaces, and idempotency keys '
-  'older than 24 hours, up to a limit of each. Returns the number of runs whose content it deleted. Only one caller '
-  'sweeps at a time; others return 0.';
+  'Deletes content past its retention under the current policy, content of workspaces that are closed or no longer '
+  'capture content, and idempotency keys older than 24 hours. The limit applies separately to runs and to idempotency '
+  'keys. Returns for how many runs it deleted content. Only one caller runs at a time; others return 0.';
+
+comment on function ai.describe_connection(ai.agent_connections) is
+  'Returns a connection''s details for its member: { id, tool, host, createdAt, state: connected | revoked, '
+  'keyExpiresAt }.';
+
+comment on function ai.describe_cost_file(uuid, uuid, jsonb) is
+  'Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, '
+  'days, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param, '
+  'message }. days is the number of daily totals in the file. corrected.list has the first 100 corrected totals. '
+  'remaining and cleared count imported days that are missing from the file. Not granted to any role.';
+
+comment on function ai.describe_credential(jsonb) is
+  'Returns a credential''s kind, limits, budgets, cost in this month and remaining amounts, or {refused: code}.';
+
+comment on function ai.describe_run_content(uuid, uuid, uuid) is
+  'Returns whether a run''s content is stored, but none of its text, for a member with manage_ai_policy. Returns { '
+  'outcome: kept, deletedFrom } or { outcome: none | not_allowed }.';
+
+comment on function ai.detail_older_usage_days(integer) is
+  'Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,'
+  ' at most max_days. Returns the number of summarized days.';
 
 comment on function ai.end_connection(uuid, uuid) is
-  'Revokes a connection and its keys. If the actor is not the connection''s member, also withdraws the member''s '
-  'approval. Returns false if the connection was already revoked.';
+  'Revokes a connection and its keys. If the actor is another person than the connection''s member, also withdraws the'
+  ' member''s approval. Returns false if the connection was already revoked.';
+
+comment on function ai.exceeds_caller_timeout() is
+  'Returns whether a statement has waited so long in total that the gateway is about to time out. The gateway waits '
+  'for 1.5 s.';
+
+comment on function ai.extend_run(jsonb) is
+  'Reserves the maximum cost of another provider call of an open run. Requires that the run''s key and its app''s '
+  'registration are still valid and that rate limits, budgets and balance have room. Returns everything that is '
+  'reserved for the run, or {refused: code, …}.';
 
 comment on function ai.find_agent_login(bytea) is
-  'Returns the member and the login of an access token with the scope studio:keys, or the refusal of '
-  'private.find_app_caller.';
+  'Returns the member and the login to which an access token with the scope studio:keys belongs, or the reason for '
+  'which private.find_app_caller refuses the token.';
+
+comment on function ai.find_app_token(bytea) is
+  'Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the '
+  'app''s registration currently have, and the gateway''s error code if the gateway refuses the token. Returns no row '
+  'if the token is unknown, expired or revoked. For definers; not granted to any role.';
+
+comment on function ai.find_caller(ai.run_request) is
+  'Returns the caller of a request. If the caller may not make calls, refused has the reason. Returns nulls if the '
+  'credential is unknown, revoked, expired or belongs to a deleted workspace. A key or token is given as the SHA-256 '
+  'of its text, and a session as claims that the gateway has verified.';
 
 comment on function ai.find_cost(uuid, uuid, text, text, text) is
-  'Returns the record of a provider''s normalized name, account and run. If older rows differ only in the provider''s '
-  'case, returns the one that was observed last. No search path is set, so that Postgres can inline it.';
+  'Returns the cost with the given normalized provider name, account and external run id. If several rows differ only '
+  'in the case of the provider''s name, returns the last observed. Sets no search_path, so Postgres can inline the '
+  'function.';
+
+comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
+  'Returns the invoice with the given reference and the record''s provider and account, or nulls. If there are '
+  'several, returns the first recorded.';
+
+comment on function ai.find_long_running_runs(timestamptz) is
+  'Records in ai.long_running_runs the open runs that began between the last sweep and the cutoff. Reads each period '
+  'again after all transactions from that period have ended. Stops after two seconds, and the next sweep continues '
+  'from there.';
+
+comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
+  'Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller '
+  'stated no output limit, the limit is the lower of the model''s limit (2,048 if unknown) and the room left in the '
+  'context window. Calls of a batch for the same model and providers read the routes only once.';
 
 comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the invoice that already replaces the one that a record would replace, or nulls.';
+  'Returns the stored invoice that replaces the same invoice as a record would, or nulls.';
 
-comment on function ai.find_run(uuid) is 'Returns a run by its id alone, or nulls if it does not exist.';
+comment on function ai.find_run(uuid) is 'Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.';
+
+comment on function ai.further_fees_usd(jsonb, bigint) is
+  'Returns the additional fees of a call that may make several requests with a fee. ai.maximum_cost_usd already '
+  'includes the first fee.';
+
+comment on function ai.grant_credits(text, uuid, numeric, text, text) is
+  'Adds credits to the balance of a workspace or member (payer as in ai.plans) and returns the balance. A negative '
+  'amount withdraws credits, and raises an error if less is available. If a reference is given, a repeated call '
+  'changes nothing, and a call with a different amount raises an error. Without a reference, every call changes the '
+  'balance. Only operators can run it, because no API role is granted it.';
 
 comment on function ai.has_too_many_keys(uuid) is
-  'Returns whether a workspace has reached its limit of 200 live keys. Only the latest key of a coding agent counts.';
+  'Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key '
+  'of each connection.';
+
+comment on function ai.has_usage_before(uuid, uuid, timestamptz) is
+  'Returns whether an app has any run in a workspace before the given time.';
+
+comment on function ai.heartbeat_runs(jsonb) is 'Records a heartbeat of each open run, with its token counts and its cost so far.';
 
 comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Returns why a call with a known idempotency key is refused, so that it never causes a second provider call or '
-  'charge. Includes the answer if it was stored.';
+  'Returns the refusal of a call with an idempotency key that was already used, so the call never causes a second '
+  'provider call or charge. The refusal includes the first call''s answer if it was stored.';
+
+comment on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) is
+  'Stores a cost file for a member and returns the result of ai.store_cost_file. Returns { outcome: not_allowed } if '
+  'the member lacks the permission use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the '
+  'workspace.';
+
+comment on function ai.import_provider_costs(jsonb) is
+  'Stores the records of a call, each independently of the others. Returns { results }, which has a result of '
+  'ai.store_provider_cost for each record in the order of the call, or { refused } if the credential does not allow '
+  'imports.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.import_provider_invoice(jsonb)') is not null then
+    comment on function ai.import_provider_invoice(jsonb) is
+      'Stores the invoice of a call. Returns the result of ai.store_provider_invoice, or { refused } if the credential '
+      'does not allow imports.';
+  end if;
+end
+$guard$;
+
+comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
+  'Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The'
+  ' amount of a credit note is negative.';
 
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'Compares an invoice with what was metered for its provider, without other accounts'' runs, and imported for its '
-  'account in its days (ai.invoice_days). Includes the other invoices of its account that count in these days, and the'
-  ' difference between the sum of the invoices and the import. A replaced invoice does not count. Null for more than '
-  '366 days. Not granted to any role.';
+  'Compares an invoice with the metered and imported cost of its provider during its days (ai.invoice_days). The '
+  'imported cost is the cost of the invoice''s account. The metered cost leaves out runs that name another account. '
+  'Also returns the sum of the other invoices of the account in these days, and the difference between all these '
+  'invoices and the imported cost. Replaced invoices do not count. Returns null if the days are more than 366. Not '
+  'granted to any role.';
+
+comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
+  'Returns the fields in which a record differs from the stored invoice with the same key. Returns none for an '
+  'identical retry.';
 
 comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
-  'Returns whether an invoice matches a filter. The filter may have provider, accountId (null selects invoices without'
-  ' an account) and month (YYYY-MM, which the invoice''s days must overlap).';
+  'Returns whether an invoice matches a filter. The filter may have provider, accountId and month (YYYY-MM). A null '
+  'accountId selects invoices without an account. A month selects invoices with days in that month (ai.invoice_days).';
+
+comment on function ai.invoice_of(jsonb) is 'Returns a record in the form in which it is stored, with defaults and a normalized provider name.';
+
+comment on function ai.invoice_recorder(ai.invoice_book_entries) is
+  'Returns who recorded an invoice, according to the workspace''s activity log or the console''s audit log: { by: '
+  'person | app, name }. If the invoice was sent with a key, the app recorded it. An admin is named by email address. '
+  'name is null once the person or app is deleted.';
+
+comment on function ai.invoice_replacement(ai.invoice_book_entries) is
+  'Returns null if an invoice counts in totals. Otherwise returns the reference of the invoice that counts in its '
+  'place. This is the invoice that replaces it, or the same invoice recorded earlier under another spelling of the '
+  'provider''s name.';
+
+comment on function ai.invoice_review(uuid, uuid, jsonb) is
+  'Compares an invoice with a book before a person stores it permanently. Returns { outcome: reviewed, reviewedAt, '
+  'appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: cannot_replace, param, message }. '
+  'kept is the stored invoice with the same key, if any. differs lists the fields in which kept is different, except '
+  'for the time of the review. comparison is ai.invoice_comparison. Writes nothing. Not granted to any role.';
+
+comment on function ai.invoice_share(ai.invoice_book_entries, text) is
+  'Returns the amount of an invoice for its days in a month (YYYY-MM), and the first and last of these days: { '
+  'inMonth: { amountUsd, firstDay, lastDay } }. The invoice''s days must overlap the month. The amount of a credit '
+  'note is negative. Returns null if the month is null. Not granted to any role.';
+
+comment on function ai.invoice_summary(ai.invoice_book_entries) is
+  'Returns an invoice for readers of its book. In the platform''s book, appId is ai.platform_book() and appName is '
+  'null.';
 
 comment on function ai.is_estimated(ai.usage_source, boolean) is
-  'Returns whether a run''s usage was estimated in part or in full, but not by the sweep.';
+  'Returns whether at least a part of a run''s usage was estimated. Returns false for runs that the sweep closed.';
+
+comment on function ai.is_external_id(text) is
+  'Returns whether a text is a valid external id of an account, service, run or reference: 1 to 256 characters, '
+  'without control characters and without white space at either end.';
+
+comment on function ai.is_key_use_due(ai.caller) is
+  'Returns whether a key''s last_used_at is due for an update. It is updated at most once a minute.';
+
+comment on function ai.is_label_enforced(text, uuid) is
+  'Returns whether any live key has the label. A label''s budget can refuse only calls with such a key.';
+
+comment on function ai.is_superseded_cost(ai.cost_book_entries) is
+  'Returns whether the same cost was observed later under another spelling of the provider''s name.';
+
+comment on function ai.is_tier_priced(jsonb, text) is 'Returns whether every route has a price for the requested service tier. Always true for auto and default.';
+
+comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
+  'Stores a new key. The caller has generated the key''s text and shows it once, and passes only the lookup part and '
+  'the SHA-256 hash in hexadecimal. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, '
+  'unknown_models (with param and models), too_many. too_many: the workspace has 200 live keys.';
+
+comment on function ai.key_approval_state(uuid) is
+  'Returns whether a workspace is approved, and its latest request. Returns { outcome: read, approved, request: { '
+  'state: open | withdrawn | approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } }, where'
+  ' request is null if there is none.';
 
 comment on function ai.key_caller(bytea, inet) is
-  'Returns the owner and limits of the key with the given SHA-256 of its text; nulls when it is unknown, revoked, '
-  'expired, of a deleted workspace, or of a coding agent whose connection or login has ended. A key that is bound to '
-  'an app has the gateway scopes of the app''s registration. Nearly every call runs this.';
+  'Returns the owner and limits of a key, given the SHA-256 of its text. Returns nulls if the key is unknown, revoked '
+  'or expired, if its workspace is deleted, or if it belongs to a coding agent and the agent''s connection or login '
+  'has ended. A key that is bound to an app has the gateway scopes of the app''s registration. Must be fast, because '
+  'nearly every call runs it.';
+
+comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
+  'Returns the cost of each key lineage since the start of a UTC day. Reads daily sums if they are up to date, '
+  'otherwise the runs. Returns no row for a lineage without runs.';
 
 comment on function ai.key_issue_permission(uuid, uuid, boolean) is
-  'Returns allowed; not_allowed (the member has neither manage_ai_keys nor, for an agent, an approved request); or '
-  'not_approved (no platform admin has approved the workspace).';
+  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys and, if the key is for '
+  'an agent, has no approved request either. not_approved: no platform admin has approved the workspace.';
 
 comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns the details of a workspace''s keys, newest first.';
 
 comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns the details of a key without its secret, which is stored only as a hash. Amounts are exact text. Spend is '
-  'for the current UTC month and includes the keys that this one replaced. For an agent''s key, the last use is that '
-  'of any of the agent''s keys.';
+  'Returns a key''s details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for '
+  'the current UTC month and includes the keys that this key replaced. For an agent''s key, the last use is the latest'
+  ' use of any key of the agent.';
+
+comment on function ai.label_id(text) is
+  'Returns the id that represents a label in budgets: a UUID version 8 (RFC 9562, 5.8) made from the label''s SHA-256.'
+  ' Callers choose labels, so they must not be able to find a collision. A label cannot contain a backslash, which the'
+  ' cast to bytea would read as an escape.';
 
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
-  'Returns the same as ai.usage_between, by label.';
+  'Returns a workspace''s usage by label in a half-open window, from the same sources as ai.usage_between.';
+
+comment on function ai.latency_bucket(integer) is
+  'Returns the histogram bucket of a duration. Bucket 0 is for durations below 1 ms. Bucket n, from 1 to 80, is for '
+  'durations from 2^((n - 1) / 4) to 2^(n / 4) ms, which is 19% wide. Bucket 80 also includes longer durations, above '
+  '17 minutes.';
 
 comment on function ai.latency_mark(integer) is
-  'Returns a run as a number with twelve digits for each bucket and a 1 in the run''s own, so that the sum of such '
-  'numbers is a histogram. Adding numbers is what Postgres does fastest. Null without a duration.';
+  'Encodes a run''s duration as a number that has twelve digits for each bucket and a 1 in the run''s bucket. The sum '
+  'of these numbers is a histogram. Adding numbers is the fastest aggregation in Postgres. Returns null if the run has'
+  ' no duration.';
 
 comment on function ai.latency_quantiles(numeric) is
-  'Returns the durations in ms that 50% and 95% of runs did not exceed, from a sum of ai.latency_mark. Each value is '
-  'in the same bucket as the exact one, so it differs by at most the bucket''s width, 19%. Null without a run.';
+  'Returns the durations in ms that 50% and 95% of runs did not exceed, computed from a sum of ai.latency_mark. Each '
+  'result is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns nulls '
+  'if marks includes no run.';
+
+comment on function ai.limit_refusal(text, ai.caller) is
+  'Returns the refusal of a call by a rate limit, budget or balance, with all the rate limits of the caller and their '
+  'current counts.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.linked_apps(uuid)') is not null then
+    comment on function ai.linked_apps(uuid) is
+      'Returns the enabled external apps that are linked to a workspace. The workspace may have costs and invoices for '
+      'these apps. Not granted to any role.';
+  end if;
+end
+$guard$;
 
 comment on function ai.list_agent_access(uuid, uuid) is
-  'Returns the members of a workspace who requested to connect coding agents or were approved, if the caller has '
-  'manage_ai_keys: { outcome: listed, members: [{ userId, name, state: open | approved, tool, host, requestedAt, '
-  'answeredAt }] } with open requests first, or { outcome: not_allowed }.';
+  'Returns the members of a workspace who have an open or approved request to connect coding agents, open requests '
+  'first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool, '
+  'host, requestedAt, answeredAt }] } or { outcome: not_allowed }.';
+
+comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
+  'Returns a page of a workspace''s keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed, '
+  'approval, keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. '
+  'Keys are listed even if the workspace is not approved.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.list_linked_apps(uuid, uuid)') is not null then
+    comment on function ai.list_linked_apps(uuid, uuid) is
+      'Returns { outcome: listed, apps } with ai.linked_apps if the member has the permission use_ai_studio, otherwise { '
+      'outcome: not_allowed }.';
+  end if;
+end
+$guard$;
+
+comment on function ai.list_models(jsonb) is
+  'Returns the models that a credential may use now, in OpenAI''s format and in the order of ai.model_order, or '
+  '{refused: code}. A model is left out if no provider can serve it or its calls have no price. If the call has model,'
+  ' returns only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds '
+  'endpoints. endpoints has, for each model, the paths of the model''s kind that at least one of its providers serves.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean)') is not null then
+    comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
+      'Returns ai.provider_costs_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }. '
+      'An export reads all pages and does not request totals.';
+  end if;
+end
+$guard$;
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb)') is not null then
+    comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
+      'Returns ai.provider_invoices_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed '
+      '}. The filter is described at ai.invoice_matches.';
+  end if;
+end
+$guard$;
+
+comment on function ai.list_run_filters(uuid, uuid) is
+  'Returns values by which a workspace''s runs can be filtered, at most 100 of each kind, for a member with '
+  'use_ai_studio. Returns { outcome: listed, keys (newest first), apps, members, providers } or { outcome: not_allowed'
+  ' }. providers is null if the workspace hides providers.';
+
+comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
+  'Returns a page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, '
+  'unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, '
+  'status, keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not '
+  'exist. With scan_limit, a filter without an index examines at most that many runs. In this case continueBefore is '
+  'the position to continue from, or null if no older run can match.';
+
+comment on function ai.listed_price(jsonb) is
+  'Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,'
+  ' and each field name contains the unit.';
 
 comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
-  'Returns the parts of a window that are read from runs: days that are not sealed, changed since they were sealed, or'
-  ' are only partly in the window. For members and labels, also returns days whose sums don''t include these yet.';
+  'Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they '
+  'were sealed, and days that are only partly in the window. If detailed, also returns days with sums that lack '
+  'members and labels.';
+
+comment on function ai.lock_outcomes(jsonb) is 'Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.';
 
 comment on function ai.lock_policy(uuid) is
-  'Serializes changes of a workspace''s policy and budgets, so that each change is compared with the state that it '
-  'replaces, and logged with it. Gateway calls don''t wait for these changes.';
+  'Serializes changes to a workspace''s policy and budgets, so that each change is compared with, and logged with, the'
+  ' state that it replaces. Gateway calls don''t wait for this lock.';
 
 comment on function ai.lock_rows(ai.lock_list) is
   'Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys, '
-  'keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps precede those of keys, '
-  'labels, members and workspaces. Callers lock runs and open new accounts before they call this.';
+  'keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of'
+  ' keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts.';
+
+comment on function ai.lock_runs(jsonb) is
+  'Locks the reported runs in order of account and id, and returns each report with its run. Skips unknown runs.';
+
+comment on function ai.low_credits(ai.plans) is
+  'Returns the balance below which a plan''s payers are warned. The default is a tenth of the plan''s initial credits,'
+  ' or 10,000 if the plan has no initial credits.';
+
+comment on function ai.maximum_cost_usd is
+  'Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can '
+  'reach. Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one '
+  'request fee.';
+
+comment on function ai.maximum_use(ai.run_request) is
+  'Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per '
+  'image, 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.';
 
 comment on function ai.may_connect_agents(uuid, uuid) is
   'Returns whether a member''s coding agents may have keys for a workspace. Called when a key is created and on each '
-  'call with it.';
+  'request with the key.';
 
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
-  'Returns whether a new request is emailed to infrastructure admins: not if it repeats a withdrawn request, and at '
-  'most five times per member in 24 hours. The queue lists every request.';
+  'Returns whether infrastructure admins receive an email about a new request. They receive none if the previous '
+  'request was withdrawn and emailed in the last 24 hours, or after five emailed requests by the same member in 24 '
+  'hours. The admins'' queue lists every request.';
+
+comment on function ai.member_label(uuid, uuid) is
+  'Returns the display name of a workspace''s member. Returns Former member if the person is no longer a member, or '
+  'null if the id is null.';
 
 comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
-  'Returns the metered cost of a book''s runs, in parts that callers sum. A workspace''s book has its own runs, and '
-  'the platform''s book has the runs of all workspaces. The platform''s window consists of whole days and counts for '
-  'its first month. Runs count for ai.billing_provider and the account that they name, if any.';
+  'Returns the metered cost of a book''s runs, in parts that callers sum. A workspace''s book has the runs of the '
+  'workspace, and the platform''s book has the runs of all workspaces. The platform''s window consists of whole days, '
+  'and its cost counts in the first month of the window. Each part names the provider (ai.billing_provider) and, if '
+  'the runs name one, the billing account.';
+
+comment on function ai.model_order(ai.models) is
+  'Returns the sort key for every list of models. Models are sorted by kind and then by name, with the default model '
+  'of each kind first.';
+
+comment on function ai.model_usage_by_day(uuid, timestamptz, timestamptz, integer, text[]) is
+  'Returns the daily usage of the given models and, with model null, of all other models together. day is the number '
+  'of days since the start of the range.';
+
+comment on function ai.month_days(text) is 'Returns the days of a month (YYYY-MM), or null if the month is null.';
+
+comment on function ai.new_run_id(text) is
+  'Returns a UUID version 7 for a run that begins now. The gateway chooses the random part, so that it can find the '
+  'run if the response from ai.begin_run is lost. The time in milliseconds has eleven hexadecimal digits until the '
+  'year 2527.';
+
+comment on function ai.open_credit_account(text, uuid, numeric) is
+  'Returns a payer''s credit account. Opens the account with the plan''s initial credits if there is none. Concurrent '
+  'callers get the same account.';
+
+comment on function ai.open_missing_accounts(ai.priced_call[]) is
+  'Opens a credit account, with the plan''s initial credits, for each payer without an account.';
+
+comment on function ai.open_prices(text[]) is
+  'Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without '
+  'a default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by '
+  'min_input_tokens.';
+
+comment on function ai.operator_import_refusal(uuid, uuid) is
+  'Returns null if the app may act in the workspace, or if workspace and app are both null. Otherwise returns { '
+  'outcome: app_not_linked }. Not granted to any role.';
+
+comment on function ai.payer_id(ai.caller) is
+  'Returns the id of the workspace or member that pays credits for a caller. Returns null for calls of a registered '
+  'app, which pay no credits. An app calls with its tokens or with keys that are bound to it.';
+
+comment on function ai.paying_plan(text, uuid) is 'Returns the plan under which one workspace or member pays, if any.';
 
 comment on function ai.paying_plans(uuid[], uuid[]) is
-  'Returns the plan under which each workspace or member pays; no row if no plan charges the account. For a member who'
-  ' pays in several workspaces, returns the plan with the most initial credits.';
+  'Returns the plan under which each workspace or member pays. Returns no row for a workspace or member that no plan '
+  'charges. For a member who pays in several workspaces, returns the plan with the most initial credits.';
+
+comment on function ai.plan_has_payers(ai.plans) is 'Returns whether a credit account pays for a plan. If so, the plan''s payer cannot change.';
+
+comment on function ai.platform_book() is
+  'Returns the nil UUID, which is the book_id and app_id of the platform''s records. Sets no search_path, so Postgres '
+  'can inline the function.';
+
+comment on function ai.platform_causes(ai.platform_part[]) is
+  'Returns likely causes if a provider''s bill differs from the metered cost, the likeliest first: [{ kind, amountUsd,'
+  ' … }]. Returns the 20 largest causes of each kind. amountUsd is the billed less the metered cost, or null if '
+  'unknown. The kinds are workspace_costs_above_metered { workspaceId, name, days: [{ day, amountUsd }] }, '
+  'account_not_metered { accountId }, days_not_metered and days_not_imported { accountId, days }, account_not_imported'
+  ' and account_differs { accountId, workspaces (ai.account_workspaces) }, workspace_runs_closed and '
+  'workspace_runs_estimated { workspaceId, name, runs }, and invoice_share (the invoiced cost that other causes do not'
+  ' explain). If a run or record names no account, all accounts are compared as one and accountId is null.';
 
 comment on function ai.platform_month_parts(date, date, text) is
-  'Returns the parts of a provider''s figures for a month, in all workspaces and the platform''s book. Not granted to '
-  'any role.';
+  'Returns the parts that add up to a provider''s figures for a month, from all workspaces and from the platform''s '
+  'book. Not granted to any role.';
 
 comment on function ai.platform_usage(date, date, text) is
-  'Returns the usage of all workspaces between two UTC days, inclusive, by provider and billing account. For a single '
-  'provider (ai.billing_provider), also groups by workspace and day, and includes all runs closed by the sweep, which '
-  'have no billing provider. workspace_id and day are null otherwise. Not granted to any role.';
+  'Returns the usage of all workspaces from one UTC day to another, inclusive, by provider and billing account. If '
+  'of_provider is given (a result of ai.billing_provider), returns only that provider''s usage, also grouped by '
+  'workspace and day. In this case, also includes all runs closed by the sweep, because they have no billing provider.'
+  ' Without of_provider, workspace_id and day are null. Not granted to any role.';
+
+comment on function ai.platform_workspaces(ai.platform_part[]) is
+  'Returns a provider''s figures for a month by workspace and by the account that the runs name, the largest '
+  'difference first: [{ workspaceId, name (null once deleted), accountId (null for runs that name no account), '
+  'meteredUsd, runs, estimatedRuns, closedRuns, importedUsd, invoicedUsd, differenceUsd }]. importedUsd and '
+  'invoicedUsd are from the workspace''s own book. differenceUsd is the imported less the metered cost, or null if the'
+  ' workspace has no imports.';
+
+comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
+  'Returns ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission use_ai_studio, '
+  'or { outcome: app_not_linked } if the app is not linked to the workspace.';
+
+comment on function ai.price_call(ai.run_request, ai.priced_call) is
+  'Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is '
+  'refused. Locks nothing.';
+
+comment on function ai.price_tier is 'Returns a price in the form in which runs store it: exact decimals as text, without null values.';
+
+comment on function ai.priced_routes(text, text[]) is
+  'Returns a model''s routes in order, with their current prices. Omits routes without a price and routes to providers'
+  ' that are not listed. Null if no route is left.';
+
+comment on function ai.principal_id(ai.caller) is 'Returns the id of the owner of a call''s idempotency keys: a key''s lineage, an app or a person.';
+
+comment on function ai.protect_partition(regclass) is
+  'Gives a partition of ai.runs the row-level security, policies and grants that partitions do not inherit.';
+
+comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
+  'Returns a page of imported costs of a half-open range, newest first, with their amounts before currency conversion '
+  'and their files. replacedBy is the run id of the daily total that counts in place of a record. replaces is the '
+  'number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
+  'accountId selects costs without an account.';
+
+comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
+  'Returns the total of the imported costs in a half-open range, and of the records that do not count because a daily '
+  'total replaces them.';
+
+comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
+  'Returns a book''s imported costs of a half-open range, each with whether it counts in totals. A run does not count '
+  'if there is a daily record of its account for that day. That daily record may begin before the range, so adjacent '
+  'ranges add up. A daily record of a service does not count if the account has a total for that day. Of rows that '
+  'differ only in the case of the provider''s name, the last observed counts.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean)') is not null then
+    comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
+      'Returns a page of ai.provider_cost_records with the totals of the whole range, unless the caller requests no '
+      'totals. The default range is the last 30 days. Returns { outcome: listed, … } or { outcome: bad_window, fault }. '
+      'Not granted to any role.';
+  end if;
+end
+$guard$;
+
+comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
+  'Returns a page of a book''s invoices, latest issued first, and the total of the invoices that count. If the filter '
+  'has a month, each invoice also has its share of that month (ai.invoice_share), and the total is the sum of these '
+  'shares. Not granted to any role.';
+
+comment on function ai.provider_name(text) is
+  'Returns a provider''s name in the form in which names are stored and compared. Older rows still have the case in '
+  'which the name was sent. Sets no search_path, so Postgres can inline the function and use the indexes on '
+  'lower(provider).';
 
 comment on function ai.queue_budget_alert_mails(jsonb, text, text) is
-  'Queues the emails about a crossing, one per recipient, and marks the crossing as emailed in the same statement, so '
-  'that concurrent callers queue them only once. Returns the number of emails; 0 if they were already queued or the '
-  'crossing no longer applies.';
+  'Queues one email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so '
+  'that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or '
+  'the crossing no longer applies.';
 
 comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
-  'Queues an email about a crossing to each recipient and marks the crossing in the same statement, so that concurrent'
-  ' callers queue the emails only once. Returns the number of emails; 0 if they are already queued or credits were '
-  'added since the sweep.';
+  'Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so '
+  'that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or '
+  'credits were added since the sweep.';
+
+comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
+  'Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts has'
+  ' the limit and the count of the key''s requests, the key''s tokens, the workspace''s requests and the workspace''s '
+  'tokens, in this order. A limit is null if there is none.';
 
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
-  'Returns a page of a workspace''s budgets and what they have used in the current UTC month, for a member with '
-  'use_ai_studio: { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. '
-  'Budgets of keys require manage_ai_keys or manage_ai_policy. Budgets are sorted by scope; labels by their text, the '
-  'others by when their subject was created. after is the position of the last budget on the previous page. Amounts '
-  'are exact text, null without a limit or if hidden. usedUp: everything is spent, or calls are refused according to '
-  'ai.budget_refuses_calls. enforced: whether the budget can refuse calls.';
+  'Returns a page of a workspace''s budgets and their use in the current UTC month, for a member with use_ai_studio. '
+  'Returns { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Includes '
+  'budgets of keys only with manage_ai_keys or manage_ai_policy. Sorts budgets by scope, labels by their text, and '
+  'other subjects by when they were created. after is the position of the last budget on the previous page. Amounts '
+  'are exact text, or null if the budget has no limit or provider cost is hidden. usedUp: everything is spent, or '
+  'ai.budget_refuses_calls is true. enforced: the budget can refuse calls.';
+
+comment on function ai.read_cost_import(uuid, uuid, uuid) is
+  'Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
 comment on function ai.read_credit_notice(uuid, uuid) is
-  'Returns { level, available } if the balance for a member''s calls in a workspace is low or empty. Returns null '
-  'otherwise, or without use_ai_studio.';
+  'Returns { level, available } if the balance that pays for a member''s calls in a workspace is low or empty. Returns'
+  ' null otherwise, or if the member lacks use_ai_studio.';
 
 comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean) is
-  'Returns the credits that a member with use_ai_studio can see: the balances, a page of the ledger, and the credits '
-  'used in the window, by default the last 30 days. Used credits are those billed for runs and those deducted without '
-  'a run. An export, which is read page by page, requests neither totals nor balances.';
+  'Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and the credits used '
+  'in the window. The default window is the last 30 days. Used credits are credits billed for runs and credits '
+  'deducted without a run. With with_totals = false, returns only the page, for an export that reads page by page.';
+
+comment on function ai.read_invoice(uuid, uuid) is
+  'Returns one invoice of a book with ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, '
+  'recorded, comparison } or { outcome: not_found }. Not granted to any role.';
+
+comment on function ai.read_key(uuid, uuid, uuid) is
+  'Returns one key of a workspace in the format of ai.list_keys, for a member with manage_ai_keys. approved: the '
+  'workspace may rotate the key. Returns { outcome: read, approved, key } or { outcome: not_allowed | not_found }.';
+
+comment on function ai.read_key_approval(uuid, uuid) is
+  'Returns ai.key_approval_state (whether the workspace is approved, and its latest request) for a member with '
+  'manage_ai_keys, or { outcome: not_allowed }.';
 
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
-  'Returns what a workspace used in a range, for a member with use_ai_studio: totals, totals of the previous range, '
-  'and rows by day, model, feature, key, app, member or label. Rows are sorted by size, days newest first. The key of '
-  'a row is, for days, the number of days since the start of the range; for keys, the lineage; for labels, empty for '
-  'runs without a label and * for the remaining labels. With rows by model, series contains the daily usage of the six'
-  ' largest models and of all others together (null). Credits deducted without a run are separate, by day in '
-  'deductions.';
+  'Returns a workspace''s usage in a range, for a member with use_ai_studio: totals, the totals of the previous range,'
+  ' and rows by day, model, feature, key, app, member or label. Rows are sorted by amount, the largest first; days are'
+  ' sorted newest first. The key of a row depends on the dimension. For days, it is the number of days since the start'
+  ' of the range. For keys, it is the lineage. For labels, it is empty for runs without a label and * for the '
+  'remaining labels. If rows are by model, series contains the daily usage of the six largest models and, with model '
+  'null, of all other models together. deductions contains the credits deducted without a run, by day.';
+
+comment on function ai.read_policy_options(uuid, uuid) is
+  'Returns the choices for a workspace''s policy and keys, for a member with use_ai_studio or manage_ai_keys: the '
+  'catalogue''s models and the plan''s rate limits. granted: the plan or the workspace''s own grant allows the model. '
+  'permitted: the workspace''s policy allows the model.';
+
+comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
+  'Returns ai.read_invoice if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
+
+comment on function ai.read_run(uuid, uuid, uuid) is
+  'Returns a run for a member with use_ai_studio: { outcome: read } merged with the fields of ai.run_detail, or { '
+  'outcome: not_found | not_allowed }.';
+
+comment on function ai.read_run_content(uuid, uuid, uuid) is
+  'Returns a run''s content to a member with manage_ai_policy, and logs in the workspace that the member read it. '
+  'Returns { outcome: opened, deletedFrom, prompt, tools, answer } or { outcome: none | not_allowed }.';
+
+comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
+  'Returns a workspace''s usage for a member with use_ai_studio: a page of rows, the totals of the whole window, and '
+  'the credits deducted without a run. Rows are grouped by any of day, model, feature, executionMode, provider, key '
+  '(its lineage), app and member. Alternatively they are grouped by label, or by label and day. provider is null if '
+  'the workspace hides provider cost. The default window is the last 30 days. after is the position of the last row on'
+  ' the previous page.';
 
 comment on function ai.rebuild_changed_usage_days(integer) is
-  'Summarizes days again whose runs changed afterwards, up to a limit. Returns the number of summarized days.';
+  'Summarizes days again if their runs changed after they were sealed, at most max_days. Returns the number of '
+  'summarized days.';
+
+comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces the sums of a day for the given workspaces.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer)') is not null then
+    comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
+      'Returns ai.reconciliation_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
+  end if;
+end
+$guard$;
+
+comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
+  'Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of '
+  'ai.metered_costs and ai.booked_costs.';
 
 comment on function ai.reconciled_window(timestamptz, timestamptz) is
-  'Returns the ai.usage_window of a comparison. By default it begins at the start of the month eleven months before '
-  'the one in which it ends.';
+  'Returns ai.usage_window for a comparison of costs. By default, the window starts with the first day of a month, '
+  'eleven months before the month in which the window ends.';
+
+comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
+  'Returns a page of months and providers, the latest month first, in the window of ai.reconciled_window. Each row has'
+  ' the provider''s accounts and two differences: imported less metered, and invoiced less imported. meteredUsd is '
+  'null if the workspace hides provider cost. For an account it is also null if a run of the month and provider has a '
+  'cost and names no account. If the workspace hides provider cost, only providers with imports or invoices are '
+  'listed. clashes is ai.book_clashes.';
 
 comment on function ai.record_budget_alerts() is
-  'Records the highest threshold that each budget has newly crossed. Reads ai.budgets without a lock. A threshold is '
-  'crossed once a month, and again if the limit was raised in between so that the spend fell below it.';
+  'Records each budget''s highest threshold that was crossed since the last sweep. Reads ai.budgets without a lock. A '
+  'threshold is recorded once a month, and again only if a raised limit puts the spend below that threshold in '
+  'between.';
 
 comment on function ai.record_credit_alerts() is
-  'Records the level that each balance has reached. Reads ai.credit_accounts without a lock. A level is recorded again'
-  ' only after credits are added, or after the plan''s threshold falls below the balance.';
+  'Records the level (low or empty) that each balance has reached. Reads ai.credit_accounts without a lock. Records '
+  'the same level again only after credits were added, or after the plan''s threshold fell below the balance.';
+
+comment on function ai.record_invoice_activity(uuid, uuid, uuid, jsonb) is
+  'Logs an invoice for the workspace''s owners. A person reviewed the amount, even if an app sent the invoice.';
+
+comment on function ai.record_key_use(ai.caller) is
+  'Updates a key''s last_used_at, at most once a minute, for requests that do not open a run.';
+
+comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
+  'Records the open runs that began between two times, but covers at most one minute after the first run. Returns the '
+  'time up to which it has read.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('ai.record_provider_invoice(uuid, uuid, uuid, jsonb)') is not null then
+    comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
+      'Stores an invoice that a member enters for an app. Returns the result of ai.store_provider_invoice or { refused: '
+      'not_allowed (the member lacks the permission use_ai_studio) | app_not_linked (to the workspace) }.';
+  end if;
+end
+$guard$;
+
+comment on function ai.record_usage_change() is
+  'Marks a finished day as changed if one of its runs changes. Today''s runs need no mark, because they are not '
+  'summarized yet. Most calls therefore write no mark.';
+
+comment on function ai.refusal(text, jsonb) is 'Returns a refusal with a code from the gateway''s closed list of errors.';
 
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'Returns why a record cannot replace the invoice that it names: { param, message }, or null if it can. Not granted '
-  'to any role.';
+  'Returns why a record cannot replace the invoice that it names in replaces: { param, message }. Returns null if it '
+  'can. Not granted to any role.';
 
-comment on function ai.request_agent_access(uuid, uuid, text, text, jsonb) is
-  'Opens a member''s request for access, unless one is open or approved. Queues one email { subject, text } for each '
-  'of up to 20 key managers, but none within 24 hours of the last emails about the same member.';
+comment on function ai.reject_cost_import_change() is 'Rejects changes, because ai.cost_imports is append-only.';
 
-comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
-  'Returns the tokens that a call counts in rate windows until it is settled: its input and its output limit. If the '
-  'caller stated no output limit, 500 tokens per choice count, as far as the token limit has room for them.';
+comment on function ai.reject_credit_account_change() is
+  'Rejects an account that does not have exactly one owner, and the deletion of an account with ledger entries.';
 
-comment on function ai.reset_budget_alert(text, uuid, uuid) is
-  'Rearms the thresholds above the current spend after a budget is raised. The sweep also notices a raise, but not if '
-  'the thresholds are crossed again before it runs.';
-
-comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'Rearms the warnings for the levels that a top-up has raised the balance above.';
-
-comment on function ai.retained_content(uuid, uuid) is
-  'Returns a run''s content and when it will be deleted, as long as the workspace''s current policy keeps it, even if '
-  'no sweep has run since. Not granted to any role.';
-
-comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
-  'Removes a call''s tokens from a rate window after another limit refused the call. The request stays counted.';
-
-comment on function ai.revoke_key(uuid, uuid, uuid) is
-  'Revokes a key or, for a coding agent''s key, the agent''s connection. Idempotent. Requires manage_ai_keys, but no '
-  'approval. Outcomes: revoked, not_allowed, not_found.';
-
-comment on function ai.revoke_keys_of_connection() is
-  'Revokes the keys of a connection that is deleted with its member''s account, and removes the computer''s name from '
-  'them.';
-
-comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
-  'Replaces a key with a new one. The new key keeps every limit, binding and spent amount, which belong to the '
-  'lineage. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, '
-  'not_found, not_active, agent_key (a coding agent renews it).';
-
-comment on function ai.route_provider(jsonb, smallint) is
-  'Returns the provider of the route at a position, in any order of the list, or the provider of the first route if '
-  'there is none at that position.';
-
-comment on function ai.run_detail(ai.runs, boolean) is
-  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, its steps, its requests to providers, its '
-  'ledger entries as credits charged, and the route that answered with its prices at that time. attempts and '
-  'answeredBy are null if provider cost is hidden.';
-
-comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider of a run''s charged route.';
-
-comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Returns the time, at most the given one, before which a workspace may have runs that match the filter of '
-  'ai.list_runs, according to the daily sums. Null if there are none.';
-
-comment on function ai.seal_completed_usage_days(integer) is
-  'Summarizes finished days in order, up to a limit. Returns the number of summarized days.';
-
-comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes the budget. '
-  'A new budget begins with the cost of the month''s settled runs. Runs in progress at that time count in no budget. '
-  'Callers hold ai.lock_policy.';
-
-comment on function ai.settle_rate_windows(ai.closed_run[], bigint[]) is
-  'Adjusts the counts of closed runs in the rate windows that hold their tokens. The windows are locked and current, '
-  'or later. The changes are in the order of the runs, null for a run whose windows are past.';
-
-comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key that ai.key_issue_permission allows, and logs it unless it continues a lineage. connection_id is '
-  'the coding agent''s connection, if the key is for one.';
-
-comment on function ai.sweep_budget_alerts(integer) is
-  'Records which thresholds budgets have crossed, and returns the crossings that are not emailed yet, oldest first. '
-  'One sweep runs at a time; a concurrent one returns an empty list. refusing: calls are refused although not '
-  'everything is spent. The amounts spent, held and left are null if the workspace hides provider cost.';
-
-comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
-  'Returns credits that were deducted without a run, as positive numbers. Credits billed for a run are stored in the '
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a ledger entry with only one of the two columns of a run''s key, and a usage or adjustment entry without a '
   'run.';
 
-comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'Returns a range''s sums and quantiles by ai.usage_key, or by label. The row with a null key covers the whole range.'
-  ' Amounts in sums are exact text. Labels have no quantiles.';
+comment on function ai.reject_incomplete_settlement() is
+  'Rejects a change that ends a run without a settlement. The run''s reservation would never be released.';
 
-comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
-  'Returns the key under which a part of usage is listed. A day''s key is its offset from the start of the range, so '
-  'that two ranges can be compared. Several days may share a key.';
+comment on function ai.reject_invoice_change() is 'Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.';
 
-comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
-  'Withdraws the open request that was made at requested_at. Changes nothing if it was answered or replaced. Returns '
+comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entries. To correct a wrong entry, add another entry.';
+
+comment on function ai.reject_price_change() is 'Rejects every change to a price, except a change to the end of its validity while that end is not in the past. Runs '
+  'may have been charged this price.';
+
+comment on function ai.release_orphaned_runs(jsonb) is
+  'Releases runs if the response to their admission was lost. The callers got 503 and no provider was called, so the '
+  'runs end at no cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}. '
+  'tails are suffixes of run ids, and asked_ms_ago is the age of the oldest request. Returns the tails for which '
+  'admission is still in progress.';
+
+comment on function ai.remaining_budgets(ai.caller, boolean) is
+  'Returns the monthly budgets that can refuse a caller''s calls, narrowest first. Leaves out the amounts if the '
+  'workspace hides provider cost.';
+
+comment on function ai.remaining_rate(text, uuid, integer, bigint) is
+  'Returns what ai.consume_rate_limit would still admit in the current rate window, or null if neither requests nor '
+  'tokens are limited.';
+
+comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
+  'Returns the error for a record that would replace an already replaced invoice: { param, message }. Not granted to '
+  'any role.';
+
+comment on function ai.report_usage(jsonb) is
+  'Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact '
+  'decimals. notes_use: the request counts as a use of the key.';
+
+comment on function ai.request_agent_access(uuid, uuid, text, text, jsonb) is
+  'Opens a member''s request to connect coding agents, unless a request is already open or approved. Queues one email '
+  '{ subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same '
+  'requester.';
+
+comment on function ai.request_key_approval(uuid, uuid, text, jsonb) is
+  'Requests approval for a workspace on behalf of a member with manage_ai_keys. Queues one email { subject, text } for'
+  ' each infrastructure admin. Changes nothing if a request is open or the workspace is approved. Returns '
   'ai.key_approval_state or { outcome: not_allowed }.';
 
+comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
+  'Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and the amount '
+  'would exceed the limit or the limit is 0. Also writes the time of the refusal to the budget, for the first refusal '
+  'of a month and then at most once a minute.';
+
+comment on function ai.reserve_limits(ai.caller, text, bigint, integer, numeric, uuid, numeric) is
+  'Reserves a provider call in the budgets, the workspace''s rate window and the balance. If one of them has no room, '
+  'returns the reason in refused and reserves nothing. The caller has locked the rows.';
+
+comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
+  'Returns the tokens that a call counts in rate windows until it is settled. This is the sum of its input and its '
+  'output limit. If the caller stated no output limit, up to 500 output tokens per choice count, but only as many as '
+  'fit in the token limit.';
+
+comment on function ai.reset_budget_alert(text, uuid, uuid) is
+  'Rearms the thresholds above the current spend after a budget is raised, so that crossing them again sends a new '
+  'warning. The sweep also detects a raise, but not if the thresholds are crossed again before the sweep runs.';
+
+comment on function ai.reset_credit_alert(ai.credit_accounts) is
+  'Rearms the warnings for levels that no longer apply after a top-up.';
+
+comment on function ai.retained_content(uuid, uuid) is
+  'Returns a run''s content and the time of its deletion, but only if the workspace''s current policy still keeps the '
+  'content. The result does not depend on when the sweep last ran. Not granted to any role.';
+
+comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
+  'Removes a call''s tokens from a rate window if another limit then refuses the call. The request stays counted.';
+
+comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
+  'Returns ai.invoice_review. Returns { outcome: not_allowed } if the member lacks the permission use_ai_studio, or { '
+  'outcome: app_not_linked } if the app is not linked to the workspace.';
+
+comment on function ai.revoke_key(uuid, uuid, uuid) is
+  'Revokes a key. For a coding agent''s key, revokes the agent''s connection. Idempotent. Requires manage_ai_keys, but'
+  ' the workspace need not be approved. Outcomes: revoked, not_allowed, not_found.';
+
+comment on function ai.revoke_keys_of_connection() is
+  'Revokes the keys of a connection that is deleted together with its member''s account, and removes the name of the '
+  'computer from these keys.';
+
+comment on function ai.roll_up_usage(integer) is
+  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes at most max_days each of new days, changed days and '
+  'days without details. Only one caller runs at a time; others return 0. Returns the number of days that were '
+  'summarized.';
+
+comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
+  'Replaces a key with a new one. The new key keeps all limits and bindings. It also keeps the amount spent, which is '
+  'counted for the whole lineage. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, '
+  'not_approved, not_found, not_active, agent_key. agent_key: only the coding agent can renew this key.';
+
+comment on function ai.route_provider(jsonb, smallint) is
+  'Returns the provider of the route with the given position. Returns the first route''s provider if no route has this'
+  ' position. The list may be in any order.';
+
+comment on function ai.run_detail(ai.runs, boolean) is
+  'Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the '
+  'requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is '
+  'the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.';
+
+comment on function ai.run_id(timestamptz) is 'Returns a UUID version 7 (RFC 9562 section 5.7) for the given time, in milliseconds.';
+
+comment on function ai.run_pricing_facts(ai.runs, boolean) is
+  'Returns { priced }, the facts from which the web server explains a run''s cost: whether credits were due and, if '
+  'provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.';
+
+comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider of the route for which a run is charged.';
+
+comment on function ai.run_summary(ai.runs, boolean) is
+  'Returns a run''s summary for its workspace''s members. servedTier, provider and costUsd are null if the policy '
+  'hides provider cost.';
+
+comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
+  'Checks in the daily sums whether a workspace may have older runs that match the filter of ai.list_runs. Returns the'
+  ' time before which such runs may exist, at most the given time, or null if the workspace has none.';
+
+comment on function ai.seal_completed_usage_days(integer) is
+  'Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized '
+  'days.';
+
+comment on function ai.session_caller(jsonb, uuid) is
+  'Returns the person of a session and, if the gateway refuses the person''s calls, the reason. Takes the session''s '
+  'verified claims. Returns nulls once the session has ended or the account is suspended or deleted. Not granted to '
+  'any role, because it trusts the claims.';
+
+comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
+  'Sets the monthly budget of a workspace, or of one of its apps, key lineages, members or labels; null removes the '
+  'budget. A new budget starts with the cost of this month''s settled runs. Runs that are in progress when the budget '
+  'is created are not counted in it. Callers must hold ai.lock_policy.';
+
+comment on function ai.settle_batch(ai.run_report[], timestamptz) is
+  'Closes and charges runs that the caller has locked. Returns the runs that changed.';
+
+comment on function ai.settle_budgets(ai.closed_run[]) is
+  'Adds the cost of closed runs to their budgets and releases their reservations. The caller must have locked the '
+  'budgets.';
+
+comment on function ai.settle_credits(ai.closed_run[]) is
+  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry per charged run. The'
+  ' caller must have locked the accounts.';
+
+comment on function ai.settle_outcomes(jsonb, timestamptz) is
+  'Settles a batch of runs and returns the runs that changed. If the batch cannot be settled, settles each run '
+  'separately, so that one bad run does not block the others. A bad run stays open and is logged. Lock timeouts are '
+  'raised, so that the caller sends the batch again.';
+
+comment on function ai.settle_rate_windows(ai.closed_run[], bigint[]) is
+  'Adjusts the token counts of rate windows after runs are closed. token_changes has one number for each run, in the '
+  'same order, or null if the run''s windows are past. The caller has locked the windows. A window that began after '
+  'the run''s tokens were reserved is not changed.';
+
+comment on function ai.settle_runs(jsonb) is
+  'Settles a batch of runs at their actual cost. Reporting a run again has no effect, unless the sweep had closed the '
+  'run at an estimate. In that case, one ledger entry corrects the charge to the actual cost.';
+
+comment on function ai.store_cost_file(uuid, uuid, jsonb, text, uuid) is
+  'Stores all days of a cost file or none. Returns { outcome: imported, importId, added, corrected, cleared, unchanged'
+  ' }, { outcome: changed } or { outcome: invalid, param, message }. importId is null if no day changes. The outcome '
+  'is changed if the given state (ai.cost_file_state) is no longer current, or if a concurrent import wrote one of the'
+  ' same days. Not granted to any role.';
+
+comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
+  'Stores a new key, which ai.key_issue_permission must have allowed. Logs the key unless it continues a lineage. '
+  'connection_id is the coding agent''s connection if the key belongs to an agent.';
+
+comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
+  'Stores one reported cost. Returns { outcome: stored | corrected | unchanged | stale } or { refused }. A record with'
+  ' a newer observation time corrects the stored record. A record with the same observation time and different content'
+  ' is refused as a conflict. A row in which only the case of the provider''s name differs is the same record. The '
+  'caller derives workspace and app from the credential and has validated the record. Not granted to any role.';
+
+comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
+  'Stores a reviewed invoice in a book. Returns { outcome: stored | unchanged, id } or { refused }. If the stored '
+  'invoice with the same key has different content, returns { refused: invoice_conflict, id, differs }: the id of the '
+  'stored invoice and the fields that differ. The caller has derived the book and the app and validated the record. '
+  'Not granted to any role.';
+
+comment on function ai.store_run_content(jsonb) is
+  'Stores a run''s content {created_at, id, prompt?, tools?, answer?} if the workspace''s policy captures content. '
+  'Keeps parts that are already stored and adds missing ones.';
+
+comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
+  'Returns sums of a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), in the format of '
+  'ai.usage_labels_daily. For each day, returns the 10,000 most expensive labels and one sum for all others.';
+
+comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
+  'Returns sums of a workspace''s runs in a half-open range, in the format of ai.usage_daily. Includes runs in '
+  'progress.';
+
+comment on function ai.sweep_budget_alerts(integer) is
+  'Records which thresholds budgets have crossed. Returns the crossings that are not emailed yet, oldest first. Only '
+  'one sweep runs at a time; a concurrent sweep returns an empty list. refusing: the budget refuses calls although it '
+  'is not fully spent. spentUsd, reservedUsd and leftUsd are null if the workspace hides provider cost.';
+
+comment on function ai.sweep_credit_alerts(integer) is
+  'Records balances that became low or empty. Returns those for which no emails are queued yet, oldest first. Only one'
+  ' sweep runs at a time; a concurrent sweep returns an empty list.';
+
+comment on function ai.sweep_runs() is
+  'Closes runs without a heartbeat for 45 seconds, because their function must have died. Charges the cost so far, up '
+  'to the reserved amount, or 0 if no usage was reported. Also creates the next partitions. Returns the number of '
+  'closed runs; 0 while another sweep is running.';
+
+comment on function ai.text_list(jsonb) is 'Returns the elements of a JSON array as texts, or null if the value is not an array.';
+
+comment on function ai.token_limit_refusal(ai.caller, ai.token_use, bigint) is
+  'Returns the refusal of a call that counts more tokens than a key or workspace may use in a whole minute. No later '
+  'minute would have room for the call.';
+
+comment on function ai.unknown_models(text[]) is
+  'Returns the names that match no model id in the catalogue; null if every name matches. Disabled models count as '
+  'matches. Ids are compared exactly, the same as for calls. Use it to check a list of models before saving the list.';
+
+comment on function ai.unknown_run_filter(uuid, jsonb) is
+  'Returns the name of the first filter of ai.list_runs with a value that does not exist, or null if all values exist.'
+  ' Treats every provider as unknown if the workspace hides providers. Treats former members and apps of the workspace'
+  ' as known, because they can have runs.';
+
+comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'Returns the sum of ai.unlinked_deductions_by_day over the window.';
+
+comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
+  'Returns the credits that were deducted without a run, by UTC day, as positive numbers. Credits that were billed for'
+  ' a run are stored in that run instead.';
+
+comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
+  'Returns the models that are enabled in the catalogue and in the Studio defaults, allowed by the workspace''s policy'
+  ' and by the key, and granted to the plan or to the workspace.';
+
+comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
+  'Returns a workspace''s usage in a half-open window, in rows that callers group. Reads daily sums for sealed, '
+  'unchanged days that are completely in the window, and runs for the rest. A single statement counts each run exactly'
+  ' once. by_member: callers group by actor_id, so days without actor_id in their sums are read from runs.';
+
+comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
+  'Returns a range''s sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers '
+  'the whole range. Amounts in sums are exact text. Rows of labels have no quantiles.';
+
+comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
+  'Returns the key of the row in which a daily sum is counted. For days, the key is the number of days since the start'
+  ' of the range, so that two ranges can be compared. Several days share a key if days_each is more than 1.';
+
+comment on function ai.usage_sums(numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric) is
+  'Formats sums of usage for display. amountUsd is null if the workspace hides provider cost.';
+
+comment on function ai.usage_window(timestamptz, timestamptz, integer, integer) is
+  'Returns the requested half-open window. It ends now if no end is given. fault describes why the window is invalid, '
+  'or is null.';
+
+comment on function ai.usd_to_credits(numeric, numeric) is 'Converts USD to credits, for reservations and estimates.';
+
+comment on function ai.user_caller(ai.credential, text) is
+  'Returns the person and limits that belong to an app''s token or to the claims of a session. Returns nulls if the '
+  'token or claims are not valid.';
+
+comment on function ai.user_cost_since(ai.caller, timestamptz) is
+  'Returns a person''s cost in a workspace, either of direct calls or of calls through one app. Reads the runs, '
+  'because daily sums have no user.';
+
+comment on function ai.utc_text_microseconds(timestamptz) is
+  'Formats a time like ai.utc_text, but with microseconds if they are not zero.';
+
+comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
+  'Withdraws the open request that was made at requested_at. Changes nothing if that request was answered or replaced.'
+  ' Returns ai.key_approval_state or { outcome: not_allowed }.';
+
+comment on function ai.workspace_policy_summary(uuid) is
+  'Returns a workspace''s policy as its members see it, or the defaults if the workspace has not set a policy.';
+
+comment on function ai.workspaces_used_on(date) is 'Returns the workspaces that have runs on a UTC day.';
+
+comment on function ai.workspaces_with_books() is 'Returns the workspaces that have imported costs or invoices in their own books.';
+
+comment on function ai.write_cost_file_day(uuid, uuid, uuid, ai.cost_file_day) is
+  'Writes one day of a cost file. Raises serialization_failure if the day''s stored record changed after the '
+  'comparison. Not granted to any role.';
+
+comment on function private.access_state(uuid, uuid) is
+  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list of '
+  'private.account_access, which returns the same time. unconfirmed contains the ids of the unconfirmed additions.';
+
+comment on function private.account_access(uuid, uuid, integer) is
+  'Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, '
+  'provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, '
+  'isNew } }. Returns null if the account doesn''t exist. ways contains the most_sessions sessions that were refreshed'
+  ' last, including the calling session. otherSessions counts the remaining sessions, up to 1,001. kind is password, '
+  'identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner last '
+  'confirmed the list or, without a confirmation, after the account was created. In a session that began with a '
+  'password reset or recovery, only confirmations by such sessions count. device and address are null if no event '
+  'records where the entry was added.';
+
+comment on function private.account_authenticators(uuid) is
+  'Returns the authenticator apps of an account, most recently used first: [{ id, name, verified, createdAt, '
+  'lastUsedAt }]. Includes apps with unfinished enrollment. Contains no secrets.';
+
+comment on function private.account_of_link(text, text) is
+  'Returns the account that a mailed link signs in to; no row if the link was used. For definers; not granted to any '
+  'role.';
+
+comment on function private.account_overview(uuid) is
+  'Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
+  'bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount }; null if the account doesn''t exist. '
+  'methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and '
+  'sessionCount counts up to 1,001. Contains no secret.';
+
+comment on function private.account_required_mfa_satisfied() is
+  'Returns whether the caller''s session satisfies required MFA. Every account_required_mfa policy calls this '
+  'function. Callers cannot call it directly, because they have no usage on schema private.';
+
 comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
-  'Returns a page of an account''s current sessions: the given one first, then the most recently refreshed. before is '
-  '{ createdAt, id }, with the refreshed_at and the id of the last session on the previous page. Without page_size, '
-  'returns all of them.';
+  'Returns a page of an account''s current sessions. The session first_session_id comes first, then the most recently '
+  'refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. '
+  'Without page_size, returns all sessions.';
+
+comment on function private.account_timeline(uuid, jsonb, integer) is
+  'Returns a page of what an account''s owner did and what admins did to the account, newest first: [{ id, source: '
+  'event | audit, kind, method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } '
+  'of the last entry on the previous page.';
+
+comment on function private.acting_user_id() is
+  'Returns the user who makes the changes in this transaction: the token''s user or, if a function derived the user '
+  'from another credential, the user in the setting gatehouse.actor_id.';
+
+comment on function private.activate_account(jsonb) is
+  'Completes a switch in one transaction: stores the account''s rotated session with store_account_session and makes '
+  'the account active. Takes { leaseId, secret, nextHash (hex) } and the fields of the entry. Returns { status: '
+  'activated, rotated }, { status: changed, current } if another rotation came first, or { status: lost } if the '
+  'switch no longer holds the lease. rotated is true if the secret after the presented one is now valid.';
+
+comment on function private.active_login_override(text) is 'Returns the override that currently allows an email to sign in; null if there is none.';
+
+comment on function private.active_recovery_override(text) is 'Returns the current override of an email; no row if there is none.';
+
+comment on function private.add_account(jsonb) is
+  'Stores a sign-in for 15 minutes, until the browser presents its secret. Takes { deviceId, secret, secretHash (hex),'
+  ' userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is unknown) | full }. '
+  'Idempotent.';
+
+comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
+  'Adds an event to an account''s activity, queues the email about the event, and returns the event''s id. Returns '
+  'null if the account doesn''t exist. For definers that change an account in the same transaction.';
+
+comment on function private.add_app(jsonb) is
+  'Registers an app with its first secret. The change is { actor, name, displayName, kind, origins, scopes, logoutUrl,'
+  ' secretHash (the text of a bytea), reason, requestId, ip }. Returns {} or { refused: forbidden | taken (the name or'
+  ' an origin) | invalid }.';
+
+comment on function private.add_email_identity(auth.users) is
+  'Gives a user the same email identity that Auth creates at a sign-up by email.';
+
+comment on function private.add_model_price(jsonb) is
+  'Adds a price, which begins immediately unless from has a later time. The new price ends the previous price, and '
+  'ends when the next price begins. The change is { actor, model, providerId, serviceTier, minInputTokens, latest (id '
+  'of the newest price that the admin saw, or null), seen (number of prices that the admin saw), from, inputUsd, '
+  'cachedInputUsd, cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, '
+  'requestFeeUsd, reason, requestId, ip }. Returns { from, until } or { refused: forbidden | not_found | no_route | '
+  'past | taken | conflict (with last) }.';
+
+comment on function private.add_next_signing_key(text, jsonb, text, text) is
+  'Publishes the next key, which begins to sign tomorrow. The previous key retires 31 days after that, so that the ID '
+  'token of a live login can always be verified at sign-out. Returns false if no key is due.';
+
+comment on function private.add_openid_client(jsonb) is
+  'Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, '
+  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, secretHash, reason, requestId, ip }. secretHash is the text '
+  'of a bytea, or null for a public client. Returns {} or { refused: forbidden | taken | invalid }.';
+
+comment on function private.add_openid_tokens(private.openid_grants, text[], bytea, bytea) is
+  'Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers; '
+  'not granted to any role.';
+
+comment on function private.add_proposed_prices(jsonb) is
+  'Adds all of the given prices with private.add_model_price, or none of them. The change is { actor, from, prices: [{'
+  ' model, providerId, serviceTier, minInputTokens, latest, inputUsd, … }], reason, requestId, ip }. Returns {} or { '
+  'refused, model }. refused is too_many (there must be 1 to 500 prices), scheduled (a later price already exists for '
+  'the same model, provider, service tier and input size) or a refusal of private.add_model_price.';
+
+comment on function private.addition_event(uuid, uuid, text) is
+  'Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is '
+  'none. For definers; not granted to any role.';
 
 comment on function private.address_network(inet) is
-  'Returns the network that counts as one visitor: an IPv4 address, or the /64 of an IPv6 address, as assigned to a '
-  'household or server.';
+  'Returns the network that counts as one visitor: a single IPv4 address, or the /64 network of an IPv6 address. A '
+  'household or server is usually assigned a /64.';
+
+comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
+  'Lets the same browser use a credential again, in case the response is lost (private.is_recovery_open_to). Call it '
+  'after a recovery has created its session. Until this call, concurrent callers are refused.';
+
+comment on function private.allows_device_grant(uuid) is
+  'Returns whether an app is an enabled OpenID client that is currently registered for the device grant. For definers;'
+  ' not granted to any role.';
+
+comment on function private.announce_addition(uuid, text) is
+  'Announces for one minute that an authenticator or passkey will be added to an account. target is the '
+  'authenticator''s id, or the passkey''s credential id in hexadecimal. Call this after step-up, before the backend '
+  'makes the addition.';
+
+comment on function private.answer_approval_request(jsonb, uuid) is
+  'Closes a workspace''s open request and queues an email to the workspace''s owners and to the requester. Does '
+  'nothing if the workspace has no open request.';
+
+comment on function private.app_session_summary(private.app_sessions) is 'Returns the facts about a session that the web server signs into the session''s token.';
+
+comment on function private.app_version(text) is 'Returns the version of an app, which is the id of its last entry in the audit log.';
 
 comment on function private.app_was_ever_connected(uuid, text) is
-  'Returns whether an app holds or held a person''s credentials. If private.connected_apps does not list the app, it '
-  'holds none any more.';
+  'Returns whether an app holds or ever held a person''s credentials. If private.connected_apps does not list the app,'
+  ' all of these credentials have ended.';
+
+comment on function private.approval_refusal(jsonb, public.workspaces) is
+  'Returns why an admin must not approve or decline a workspace''s keys. Returns null if the admin may.';
+
+comment on function private.apps_ever_connected(uuid) is
+  'Returns the apps that hold or held a person''s credentials. Ended credentials count until they are deleted. For '
+  'definers; not granted to any role.';
 
 comment on function private.attempt_buckets(text, text, cidr) is
-  'Returns the buckets that an attempt takes from. Leaves out buckets of an account or address that the attempt does '
-  'not have.';
+  'Returns the buckets from which an attempt takes. Omits the buckets per account or per address if the attempt has no'
+  ' account or no address.';
+
+comment on function private.attempt_digest(text, text) is 'Returns the keyed digest of a subject, such as an account or an address, by which attempts are counted.';
+
+comment on function private.attempt_limits() is 'Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.';
 
 comment on function private.attempt_pair(text, cidr) is
-  'Returns the digest that counts attempts on one account from one address. The account is `email:…` in lower case, or'
-  ' `user:…` with its id.';
+  'Returns the digest by which attempts on one account from one address are counted. The account is `email:` followed '
+  'by the email in lower case, or `user:` followed by the id.';
+
+comment on function private.attempt_refusal(text, interval) is 'Returns begin_attempt''s answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.';
+
+comment on function private.authenticate_app(text, bytea) is
+  'Returns the enabled app with this name and a secret with this SHA-256. Returns no row if the name is unknown, the '
+  'secret is wrong or expired, or the app is disabled; the caller can''t distinguish these cases. Excludes OpenID '
+  'clients. For definers; not granted to any role.';
+
+comment on function private.authenticate_openid_client(text, bytea) is
+  'Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret. '
+  'Returns no row if the client is unknown or disabled, or if the secret is wrong or expired. For definers; not '
+  'granted to any role.';
+
+comment on function private.began_by_mail(uuid, uuid) is
+  'Returns whether a session began with a password reset or recovery, which proves access to the account''s mailbox. '
+  'For definers; not granted to any role.';
+
+comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
+  'Begins a switch to another account and takes the device''s lease for 10 s. Returns status: unknown (the device is '
+  'unknown), no_account, active (the account is already active), busy (another switch holds the lease) or begun.';
+
+comment on function private.begin_attempt(jsonb) is
+  'Counts an attempt before it is made. Takes { action, address, email | userId, challenged, overridden, mail, code }.'
+  ' Returns { allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: '
+  'false, reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make the attempt. '
+  'challenged is true if the attempt carries a bot challenge''s token, which the identity backend checks first. '
+  'overridden is true under a recovery override: the limits of override_password replace the email''s own limits, but '
+  'the address''s limits still apply. mail is the kind of email that the attempt sends. If mailWaitSeconds is not '
+  'null, the email must not be sent, because another email of its kind is being sent or has a link that is too recent '
+  'to be replaced. code is the mailed code that is tried; only its digest is stored. If repeated is true, the code was'
+  ' tried before and must not be tried again.';
+
+comment on function private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text) is
+  'Stores a device''s request under the first of the given user codes that is not in use. Returns {userCode, '
+  'expiresInSeconds, intervalSeconds} or {refused: unauthenticated | unauthorized_client | scope (no requested scope '
+  'is registered) | limited (with retryAfterSeconds) | unavailable (all given codes are in use)}.';
+
+comment on function private.begin_login_challenge(jsonb) is
+  'Begins a challenge { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun, '
+  'expiresAt }, or { outcome: limited, retryAfterSeconds } if the account began 20 challenges of this kind in the last'
+  ' 15 minutes. Expires the session''s earlier challenges of the same kind.';
+
+comment on function private.begin_mfa_recovery(uuid, uuid, text) is
+  'Uses a code, or resumes a recovery that failed midway. To resume, pass the same code, or no code from the session '
+  'that used it. Returns the code''s id to one caller, who holds the code for 30 s; null to all others. Marks the '
+  'recovery in the account''s policy, which closes the account until end_mfa_recovery is called, and advances the '
+  'policy''s boundary. Ends all other sessions, all app sessions and all app tokens.';
+
+comment on function private.begin_oauth_attempt(jsonb) is
+  'Begins an attempt to sign in with a provider or to link one: { stateHash (hex), purpose, provider, userId, '
+  'sessionId }. Returns when the attempt expires.';
+
+comment on function private.bind_mobile_approval(jsonb) is
+  'Binds an approved challenge to the requesting session for 12 hours. Takes { id, secretHash, claims, proofKey }; the'
+  ' claims include a proof made with proofKey. Returns { status: bound, validUntil }, or { status: rejected } if the '
+  'session would still not satisfy required MFA. Returns null if the challenge is not approved or is already bound.';
+
+comment on function private.block_duration(integer) is
+  'Returns how long an address is blocked at a level. A block is long enough to make guessing pointless, and short '
+  'enough for the next user of the address.';
+
+comment on function private.caller_claims() is
+  'Returns the claims of a Data API caller, plus the proof of a mobile approval that our server sends as a header.';
+
+comment on function private.can_read_console(jsonb) is
+  'Returns whether a session still belongs to an infrastructure admin and has passed a second factor. Takes the '
+  'session''s verified claims. Does not check how long ago the second factor was passed, because each change checks '
+  'that before it begins. Not granted to any role, because it trusts the claims.';
+
+comment on function private.can_rename_by_app_session(bytea, uuid) is
+  'Checks whether private.rename_workspace_by_app_session would be refused, before the new name is known. Returns {} '
+  'or {refused}.';
+
+comment on function private.cancel_email_change(uuid) is
+  'Cancels a pending email change, so that the links in both emails stop working. Returns true for the one caller that'
+  ' cancelled it.';
+
+comment on function private.cancel_model_price(jsonb) is
+  'Cancels a price that begins in more than a minute. The previous price then stays in force until the next price '
+  'begins. The change is { actor, model, price, previous (id of the previous price that the admin saw, or null), until'
+  ' (the end of the price that the admin saw), reason, requestId, ip }. Returns {} or { refused: forbidden | not_found'
+  ' | started | conflict (with last) }.';
+
+comment on function private.change_app(jsonb) is
+  'Changes an app. The change is { actor, name, version (from private.read_app), step, reason, requestId, ip }. The '
+  'step edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has '
+  'secretHash (the text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client '
+  'allows only enable, disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (with last) | '
+  'taken (an origin) | invalid | no_workspace }.';
+
+comment on function private.change_credits(jsonb) is
+  'Grants credits to a workspace or member, or withdraws credits. A grant first opens a missing account with the '
+  'plan''s initial credits. The change is { actor, payer, ownerId, step: grant | withdraw, amount, reference, '
+  'description (shown to members in the ledger), reason, requestId, ip }. Returns {}, { repeated: true } if the '
+  'reference was already used for this amount, or { refused: forbidden | invalid | not_found | oneself | '
+  'reference_used (for another amount) | insufficient (less is available) }.';
+
+comment on function private.change_model_route(jsonb) is
+  'Adds, edits, moves or removes a route. The other routes keep their order. Positions count from 1. The change is { '
+  'actor, model, version (private.model_version), place (the route''s current position, or null to add a route), '
+  'route, reason, requestId, ip }. route is null to remove the route, otherwise { position, providerId, providerModel,'
+  ' enabled, trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds '
+  '}. Does not change the provider''s prices. Returns {} or { refused: forbidden | not_found | route_taken | invalid |'
+  ' conflict (with last) }.';
+
+comment on function private.change_openid_client(jsonb) is
+  'Changes the given fields of an OpenID client. Takes { actor, name, version, displayName, scopes, redirectUris, '
+  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip }. Returns {} or { refused: forbidden |'
+  ' not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with '
+  'conflict and returns the last change as last.';
+
+comment on function private.change_required_mfa(jsonb) is
+  'Changes an account''s policy for an admin; no other function does. Takes { actor, subject, step, generation, '
+  'reason, requestId, ip } and returns { policy } or { refused: forbidden | oneself | not_enforced | not_found | '
+  'conflict | in_progress | unchanged | factors_left }. step is require, make_optional, begin_reset or finish_reset. '
+  'begin_reset closes the account. finish_reset opens it again, but only after all authenticators are deleted. '
+  'generation is the policy generation that the admin saw, 0 if there was none. Each step adds an entry to the audit '
+  'log. Each step except begin_reset also adds an event, which is emailed to the owner.';
+
+comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
+  'Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours locks the '
+  'email''s codes for 24 hours. The caller must hold the locks on the email''s guesses and on the credential. For '
+  'definers; not granted to any role.';
+
+comment on function private.claim_due_mails(integer) is
+  'Claims the emails that are due for an attempt, so that no other caller sends them. Returns the text of each email, '
+  'or the event from which the caller writes the text. After twelve attempts, an email is kept as a record for a week.';
+
+comment on function private.claim_logout_notices(integer) is
+  'Claims the notices that are due, each for only one caller. An attempt is repeated after 5 seconds, then 30 seconds,'
+  ' 2 minutes and 10 minutes, and then every hour. The first attempt on a notice older than one day is the last.';
 
 comment on function private.claim_mfa_code(text, uuid) is
-  'Claims a code, named by the hex of its HMAC, for one verification. Returns true to only one caller.';
+  'Claims a code for one verification. The code is given as the hex of its HMAC. Returns true to only one caller.';
+
+comment on function private.claim_outgoing_mails(integer) is
+  'Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email '
+  'is kept as a record for a week.';
 
 comment on function private.claim_qr_challenge(jsonb) is
-  'Claims an approved challenge for the session that requested it: { id, secretHash, claims } → claimed for only one '
-  'caller, who has 30 s to complete it, and otherwise the challenge''s public state, mfa_required or not_found. '
-  'Rejects the challenge permanently if the approver has signed out or no longer satisfies the account''s policy.';
+  'Claims an approved challenge for the session that requested it: { id, secretHash, claims }. Returns claimed to only'
+  ' one caller, which must complete the challenge within 30 s. Otherwise returns the challenge''s public state, '
+  'mfa_required or not_found. Rejects the challenge permanently if the approver has signed out or no longer satisfies '
+  'the account''s policy.';
+
+comment on function private.clear_unproven_metadata() is
+  'Marks the first confirmation of an email, and removes metadata that the email''s owner did not write.';
+
+comment on function private.close_orphaned_workspaces() is
+  'Closes the workspaces in which no other member remains when a person''s account is deleted, so that their keys stop'
+  ' working. Also closes the person''s personal workspace unless another member owns it, and removes its name.';
+
+comment on function private.complete_attempt(uuid, text) is
+  'Records the outcome of an attempt: succeeded, failed or void. A successful sign-in is refunded, and the account''s '
+  'failures from this address are deleted. Successful attempts that cost an email or a hash stay counted. A failed '
+  'attempt counts against the address. A void attempt was not made and is refunded. Returns false if the outcome was '
+  'already recorded or the attempt is too old.';
+
+comment on function private.complete_oauth_attempt(text, text, text, text) is
+  'Completes an attempt with a verdict. Returns true to only one caller. sign_in keeps the code valid, so that it can '
+  'be exchanged. link confirms the identity and voids the code. refuse voids the code, and removes the account or the '
+  'identity that the attempt created.';
 
 comment on function private.complete_qr_challenge(jsonb) is
-  'Completes a claim with the session that was minted for it: { id, claims, mintedSessionId } → consumed, expired or '
-  'rejected. A consumed challenge gives the session the approver''s sign-in time. Otherwise the session must not reach'
-  ' the browser.';
+  'Completes a claim with the session that was minted for it: { id, claims, mintedSessionId }. Returns consumed, '
+  'expired or rejected. If consumed, the session has the approver''s sign-in time. Otherwise the session must not be '
+  'sent to the browser.';
 
 comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
-  'Removes the ways that the owner chose from the list of private.account_access, signs out the sessions that depend '
-  'on them, and confirms the rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: '
-  '[key] }, where listedAt, listed and sessions (all in the list) are as the owner saw them. In remove, other_sessions'
-  ' means the sessions that existed at that time but were not listed. Returns { outcome: confirmed, removed: [way], '
-  'endedSessions: [{ id, device, userAgent }] }, or an outcome that changed nothing: last_method if no usable way to '
-  'sign in would remain, last_of_required if the account must have an authenticator, insufficient_aal if the session '
-  'has yet to prove one, not_found. The calling session stays.';
+  'Removes the entries that the owner chose from the list of private.account_access, ends the sessions that depend on '
+  'these entries, and confirms the rest of the list, in one transaction. removals is { listedAt, listed: [key], '
+  'remove: [key], sessions: [key] }. listed contains the keys that the owner saw at listedAt, and sessions the keys of'
+  ' the listed sessions. In remove, other_sessions means the sessions that existed at listedAt but were not listed. '
+  'Returns { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }. Every other outcome '
+  'changes nothing: last_method (no usable way to sign in would remain), last_of_required (the account must have an '
+  'authenticator), insufficient_aal (the session has yet to prove an authenticator) or not_found. Never ends the '
+  'calling session.';
+
+comment on function private.confirm_device_secret(uuid, text) is
+  'Records that the browser has presented its new secret. The previous secret expires 30 seconds later, so that '
+  'requests in flight still succeed.';
 
 comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
-  'Connects a coding agent to a workspace: { state: connected, connection }. A repeated call returns the same '
-  'connection. If the member needs an approval, opens a request with an email to key managers instead: { state: '
-  'requested }. Refusals: { refused: … | not_found | forbidden (no use_ai_studio) }.';
+  'Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same '
+  'connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and '
+  'returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks '
+  'use_ai_studio.';
 
 comment on function private.connected_apps(uuid) is
   'Returns the apps that hold a person''s live credentials or consent: [{name, displayName, origins, session, login, '
-  'consent, tokens}]. session summarizes the app sessions, login the OpenID Connect logins, and each entry of tokens '
-  'the tokens for one workspace: {scopes, connectedAt, renewedAt, endsAt}, with the scopes now in force. An entry of '
-  'tokens also has workspace, which is null if the gateway refuses the token. consent is {scopes, grantedAt}. session,'
-  ' login and consent may be null.';
+  'consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry '
+  'of tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the '
+  'scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the '
+  'gateway refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.';
+
+comment on function private.consume_attempt(bytea, text, text, interval, interval) is
+  'Takes one attempt from a bucket and returns null. If the bucket is empty, leaves it unchanged and returns the time '
+  'until an attempt is available.';
 
 comment on function private.consume_cross_app_token(bytea, uuid, uuid, text) is
-  'Redeems a token in one statement: one of many concurrent callers gets the id, and the others get null. The proof '
-  'must be exactly the text that was checked. For definers; not granted to any role.';
+  'Redeems a handoff token in one statement. Of many concurrent callers, one gets the token''s id, and the others get '
+  'null. proof must be exactly the text that was checked. For definers; not granted to any role.';
+
+comment on function private.consume_recovery_credential(jsonb) is
+  'Consumes a credential. Takes { tokenHash } or { email, codeHash }, with browserHash, ip, userAgent and requestId; '
+  'hashes are in hex. Returns { outcome: consumed, credentialId, overrideId, email, userId or null, banned, confirmed,'
+  ' replacedPassword, waitMs } to only one of many callers, and { outcome: rejected } to all others. The reason for a '
+  'rejection is recorded but not returned. replacedPassword is true if an earlier use replaced the password. Ends '
+  'every session, app session and app token of the account, and moves the boundaries of its policy to the current '
+  'second. A new session is accepted only if it is created after waitMs.';
+
+comment on function private.containing(text) is 'Returns a pattern for `like` that matches lower-case text containing the term. Escapes special characters in the '
+  'term.';
+
+comment on function private.continue_account_session(jsonb) is
+  'Replaces an account''s session with one that continues it without another sign-in, for example after a QR handoff. '
+  'Takes { deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf }. Returns { status: kept | unknown | '
+  'over }. unknown means that the device is unknown. over means that the browser has signed out of the continued '
+  'session or has another one. The device''s secret does not change, so a browser that lost the response still gets '
+  'the session from the vault.';
+
+comment on function private.count_account_sessions(uuid, integer) is
+  'Returns the number of an account''s current sessions, up to the limit `most`.';
+
+comment on function private.count_approval_requests(integer) is 'Counts open requests, but stops at a maximum.';
+
+comment on function private.count_failure(text, cidr) is
+  'Counts a failure against an address. Blocks the address after too many failures. Each further block within a week '
+  'lasts longer.';
+
+comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
+  'Returns how many usable ways to sign in an account would have without the given identities, passkeys and password. '
+  'Counts unconfirmed identities only if they are being confirmed. For definers; not granted to a role.';
+
+comment on function private.create_profile_and_workspace() is
+  'Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed '
+  'sign-up rolls back all of them.';
+
+comment on function private.create_recovery_override(jsonb) is
+  'Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds, ip, userAgent, '
+  'requestId }. lifetimeSeconds is 7 days by default. Returns { overrideId, expiresAt } or { refused: forbidden | '
+  'oneself | lifetime | active }.';
+
+comment on function private.create_workspace_defaults() is
+  'Creates the roles of a new workspace and makes its founder the owner, in the same statement that creates the '
+  'workspace.';
+
+comment on function private.cross_app_token_proof(text, bytea, bytea) is
+  'Performs the first half of a redemption, which changes nothing. Returns {app, proof}, where proof is the stored '
+  'proof for the web server to check, or null if the token is not valid for the app. Returns {refused: '
+  'unauthenticated} if the app did not authenticate.';
+
+comment on function private.current_signing_key() is 'Returns the kid of the key that signs now; null if no key exists yet.';
+
+comment on function private.decide_device_authorization(text, jsonb, boolean, jsonb) is
+  'Records a person''s decision about a device''s request. Returns approved, denied, not_found, expired, conflict '
+  '(already decided), unauthenticated, mfa_required or unavailable. An approval also adds an event to the person''s '
+  'activity. Callers must first check that the session is fresh.';
+
+comment on function private.decide_mobile_approval(jsonb) is
+  'Lets a phone approve or reject a browser''s request. Takes { id, claims, approve, pairCodeHash?, device }. Returns '
+  '{ outcome: approved | rejected | wrong_code (with attemptsLeft) | mfa_required | not_found | forbidden (called by '
+  'the requesting session itself) | expired | conflict }.';
 
 comment on function private.decide_qr_challenge(jsonb) is
-  'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device } → approved, '
-  'rejected, not_found, forbidden (not the requesting account, or the requesting session itself), mfa_required, '
-  'expired or conflict (decided already).';
+  'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device }. Returns '
+  'approved, rejected, not_found, forbidden, mfa_required, expired or conflict. forbidden: the phone uses another '
+  'account, or the session that requested the handoff. conflict: the challenge was already decided.';
+
+comment on function private.decline_key_approval(jsonb) is
+  'Declines a workspace''s open request. The change is { actor, workspace, requestedAt, reason, email, requestId, ip '
+  '}. The workspace''s members see the reason. Returns {} or { refused: forbidden | not_found | oneself (the actor''s '
+  'personal workspace) | request_gone }.';
+
+comment on function private.default_display_name(jsonb, text) is
+  'Returns a display name for a person who has not chosen one. Treats data that users send about themselves as plain '
+  'text.';
+
+comment on function private.delete_account(uuid, text) is
+  'Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted, '
+  'blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain, but contain only the'
+  ' account''s id.';
+
+comment on function private.delete_auth_user(uuid) is
+  'Deletes a user. Returns false if the user doesn''t exist.';
+
+comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
+  'Removes an authenticator app from an account and notifies the owner (private.record_security_event). If no '
+  'authenticator is left, also deletes the account''s recovery codes. Returns { outcome: deleted | last_of_required '
+  '(the account must keep one) | insufficient_aal (the session is not at AAL2) | not_found }.';
+
+comment on function private.delete_expired_attempts(integer) is
+  'Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, and blocks '
+  'that ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.';
+
+comment on function private.delete_model(jsonb) is
+  'Deletes a model that was never enabled, with its routes, prices and grants. The change is { actor, model, version, '
+  'reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | used | conflict (with last) }.';
+
+comment on function private.delete_passkey(uuid, uuid, uuid, text[]) is
+  'Removes a passkey from an account. Returns deleted, last_method, insufficient_aal or not_found. last_method: no way'
+  ' to sign in would remain. insufficient_aal: the account has an authenticator that the session has not used yet.';
+
+comment on function private.delete_retired_signing_keys() is 'Deletes the keys that are no longer published. Returns the number of deleted keys.';
+
+comment on function private.delete_unused_auth_user(uuid, timestamptz) is
+  'Deletes a user who has never signed in and was created at created_since or later. Returns false if no such user '
+  'exists.';
+
+comment on function private.describe_app(uuid) is
+  'Returns an app for display, without secret hashes. secrets has only the secrets that still work, and workspaces has'
+  ' the first 50.';
+
+comment on function private.describe_auth_triggers() is
+  'Returns the tables of the schema auth and every trigger on them, including triggers that are not ours, with the '
+  'function that each trigger runs.';
+
+comment on function private.describe_database() is
+  'Returns the facts that the doctor and the hosted start compare with the release: the version of Postgres '
+  '(server_version_num), the versions of the recorded migrations, private.describe_objects() and '
+  'private.describe_auth_triggers().';
+
+comment on function private.describe_objects() is
+  'Returns our objects by name, each with a hash of its definition. For grants, lists the privileges; an asterisk '
+  'marks a grant option.';
+
+comment on function private.describe_openid_client(uuid) is
+  'Returns an OpenID client for display, with its valid secrets but without their hashes.';
+
+comment on function private.describe_openid_tokens(private.openid_grants, private.openid_tokens) is
+  'Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, '
+  'issuedAt, expiresAt, refreshable}. Times are in seconds since 1970.';
+
+comment on function private.describe_price(ai.model_prices) is
+  'Returns a price for the console. Amounts are text, so no digit is lost.';
+
+comment on function private.device_authorization_state(private.device_authorizations) is
+  'Returns the state of a request for display: pending, approved, denied or expired. If the client is disabled, its '
+  'pending requests are shown as expired.';
+
+comment on function private.device_secret_status(private.account_devices, text) is
+  'Returns the status of a device secret: current, previous, spent or unknown. A previous secret is valid for '
+  'everything until the browser presents the current one. A secret is spent for a minute after an account was added. A'
+  ' spent secret gives no access, but requests in flight may use it to add another account or to sign the browser out.';
+
+comment on function private.device_state(uuid, text) is
+  'Returns the accounts of a browser that presents a valid device secret: { secret: current | previous, arrived, old, '
+  'active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current '
+  'secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.';
+
+comment on function private.discard_account_session(uuid, uuid, text, boolean) is
+  'Discards an account''s session that has ended or cannot be decrypted. If listed is true, the account stays in the '
+  'list and requires a new sign-in. Returns false if another rotation came first.';
+
+comment on function private.discard_session(uuid, uuid) is
+  'Ends a session that our server created but gave to no browser, for example to check a password. Also removes the '
+  'session''s sign-in from the account''s activity. Returns true if the session existed.';
 
 comment on function private.disconnect_agent(bytea, uuid, uuid) is
   'Revokes a connection of the token''s login, and the connection''s keys. Returns {} or { refused: … | not_found }. '
   'Idempotent.';
 
+comment on function private.disconnect_app(uuid, text, jsonb) is
+  'Ends all of a person''s credentials at an app, including outstanding handoffs, and adds the event to the account''s'
+  ' log (private.record_security_event). Returns disconnected, over or not_found. over means that no credential was '
+  'left to end. not_found means that the app never held a credential of this person, or is not an app.';
+
+comment on function private.effective_scopes(private.app_sessions) is
+  'Returns the scopes that were granted to a session and are still registered for its app. Scopes that are registered '
+  'later are not included, and scopes that are removed are lost immediately.';
+
+comment on function private.email_change_of_link(text) is
+  'Returns the email change that a mailed link confirms, with the account''s userId and the mailbox (current or new) '
+  'that received the link. Returns null if the link is used, replaced or unknown.';
+
+comment on function private.email_of_link(text, text) is
+  'Returns the email of the account that a mailed link signs in to, or null. link_type is signup, invite or recovery. '
+  'Does not use up the link or check its age.';
+
+comment on function private.end_account_session(uuid, uuid) is
+  'Ends one session of an account. Returns true for the one caller that ended it. Returns false if the session had '
+  'already ended or belongs to another account.';
+
+comment on function private.end_account_switch(uuid, uuid) is 'Releases the device''s lease after a switch that was not completed.';
+
+comment on function private.end_additions(uuid, uuid[]) is
+  'Ends the sign-ins of the given accounts that a browser has not presented yet; null means all accounts. The caller '
+  'must have locked the accounts. Returns the sessions that were still alive: [{ userId, sessionId }].';
+
+comment on function private.end_all_access(uuid) is
+  'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions ended. For '
+  'definers; not granted to any role.';
+
+comment on function private.end_app_of_account(uuid, uuid) is
+  'Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes'
+  ' and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.';
+
+comment on function private.end_apps_of_account(uuid) is
+  'Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals '
+  'that are not redeemed yet. Consents remain. For definers; not granted to any role.';
+
+comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
+  'Ends the sessions that the owner removed from the list of private.account_access, and the sessions that signed in '
+  'with a removed method. Returns [{ id, device, userAgent }] of the ended sessions. For definers; not granted to any '
+  'role.';
+
 comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends a recovery that begin_mfa_recovery began. If no factor is left, completes it and opens the account again, '
-  'unless the account was marked again since. Otherwise the recovery can be resumed immediately, while the account '
-  'stays closed. Returns true if it is completed.';
+  'Ends a recovery after begin_mfa_recovery. If completed is true and the account has no factor left, completes the '
+  'recovery and opens the account again, unless its policy has changed since. Otherwise the account stays closed, and '
+  'the recovery can be resumed immediately. Returns whether the recovery is completed.';
+
+comment on function private.end_openid_login(uuid, uuid) is
+  'Ends a person''s login at an OpenID client. Returns false if the login has already ended or belongs to another '
+  'person.';
+
+comment on function private.end_other_sessions(uuid, uuid) is
+  'Ends every session of an account except the calling one, records the event, and notifies the owner. Returns how '
+  'many sessions ended. Concurrent calls record only one event.';
+
+comment on function private.end_password_replacements() is
+  'Lifts the restriction set by private.require_password_replacement when the password changes.';
+
+comment on function private.exchange_cross_app_token is
+  'Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} '
+  'or {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.';
+
+comment on function private.explain_platform_month(date, text) is
+  'Explains a provider''s figures for a month in the platform''s book: { outcome: explained, month, provider, '
+  'workspaces (ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes '
+  '(ai.platform_causes) }.';
+
+comment on function private.export_account(uuid, boolean) is
+  'Returns everything stored about an account except its AI runs, without secrets, hashes or codes; null if the '
+  'account doesn''t exist. If with_parts is false, the lists that private.export_account_part returns are empty.';
+
+comment on function private.export_account_part(uuid, text, jsonb, integer) is
+  'Returns a page of one list of private.export_account, oldest record first. part names the list: sessions, '
+  'securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins, '
+  'openidCodes, deviceLogins, openidConsents or ledger (of credits). after is the last record of the previous page. If'
+  ' page_size is null, returns all records.';
+
+comment on function private.export_account_proper(uuid, boolean) is
+  'Returns the credits and the members of private.export_account that do not grow with use.';
+
+comment on function private.export_account_runs(uuid, jsonb, integer) is
+  'Returns a page of the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is '
+  'null if the workspace''s policy hides provider costs. before is the last run of the previous page.';
+
+comment on function private.export_whole_part(uuid, text, boolean) is
+  'Returns all records of one list of an export, or [] if they are not requested. For definers; not granted to any '
+  'role.';
+
+comment on function private.find_accounts_exactly(text) is
+  'Returns the accounts with the given id or full email, found by index. Several accounts may have the same email, '
+  'because single sign-on creates separate accounts.';
 
 comment on function private.find_accounts_matching(text, integer) is
-  'Returns accounts whose email or name contains a text, by email. One or two characters have no trigram, so a search '
-  'for a rare character reads all rows.';
+  'Returns the accounts with a text in their email or name, sorted by email. A term of one or two characters has no '
+  'trigram, so a search for a rare character reads all rows.';
+
+comment on function private.find_app_by_origin(text) is
+  'Returns the app that has exactly this origin, with the app''s scopes; null if there is none. Includes disabled '
+  'apps, so that the page can explain why the sign-in fails.';
+
+comment on function private.find_app_caller(bytea, text) is
+  'Returns the caller for the token of a central session or the access token of an OpenID client. refused is '
+  'unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not granted to any role.';
+
+comment on function private.find_recovery_link_email(bytea, bytea) is
+  'Returns the email address that a link would sign in, for the confirmation page. Returns null if the link does not '
+  'work in this browser. Does not use up the link.';
+
+comment on function private.find_renaming_caller(bytea, uuid) is
+  'Returns the same caller as private.find_app_caller, and checks that the caller may rename the workspace. refused '
+  'may also be not_found or forbidden. For definers; not granted to any role.';
+
+comment on function private.find_runs(text) is
+  'Returns the run with the given id, and the newest 20 runs of the last 31 days with the given request id.';
+
+comment on function private.forget_used_recovery() is
+  'Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided. Links that our '
+  'server generates and uses don''t delay emails either.';
+
+comment on function private.gateway_refusal(private.apps, uuid, text[]) is
+  'Returns why the gateway refuses an app''s requests in a workspace with a token or a bound key of the given scopes; '
+  'null if it accepts them. For definers; not granted to any role.';
+
+comment on function private.granted_workspaces(text, integer) is
+  'Returns the workspaces that were granted a model separately from their plan. They are sorted by name, and most '
+  'limits their number.';
+
+comment on function private.guard_addition(uuid, uuid) is
+  'Rejects an addition that our server did not announce if the account already has a verified factor.';
 
 comment on function private.guard_email() is
-  'Refuses to change an account''s email to the address of an unconfirmed identity, or to null if the identity has no '
-  'address: password-reset emails would no longer reach the owner. Also refuses an address that no provider has '
-  'verified: it may be another person''s, who could confirm it later.';
+  'Rejects a change of an account''s email to the address of an unconfirmed identity, or to null if that identity has '
+  'no address, because password-reset emails would no longer reach the owner. Also rejects an address that no provider'
+  ' has verified, because another person may own the address and confirm it later.';
 
-comment on function private.is_announced(uuid, text) is 'Consumes an announcement. Returns whether there was one.';
+comment on function private.handoff_proof(jsonb) is 'Converts a handoff''s signed facts to the form in which the handoff''s credentials store them.';
+
+comment on function private.has_amr_between(jsonb, text[], bigint, bigint) is
+  'Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or '
+  'before until_second.';
+
+comment on function private.has_openid_consent(uuid, private.openid_clients, text[], text) is
+  'Returns whether a person has already consented to all these scopes for the client. Always false if the client is '
+  'public and the redirect URI leads to a program on the person''s own device.';
+
+comment on function private.has_unique_items(public.workspace_permission[]) is
+  'Returns whether a list of permissions is one-dimensional and contains neither duplicates nor nulls.';
+
+comment on function private.hold_proof(private.mfa_proof) is
+  'Locks the account, session and factor of a proof. Call it before private.proof_status when opening a login. A '
+  'concurrent sign-out or removal of the factor then waits until the login exists, and queues a notice for the login. '
+  'For definers; not granted to any role.';
+
+comment on function private.hook_network(jsonb) is
+  'Returns the network of the address in a hook''s event; null if the backend passes no valid address.';
+
+comment on function private.hook_rejection() is 'Returns the answer with which a hook rejects an attempt.';
+
+comment on function private.import_costs_as_operator(uuid, uuid, jsonb, text) is
+  'Stores a cost file for the operator''s command line. Returns the result of ai.store_cost_file or { outcome: '
+  'app_not_linked }. If workspace and app are null, uses the platform''s book and adds a line without an actor to the '
+  'audit log.';
+
+comment on function private.import_platform_costs(jsonb) is
+  'Stores a cost file in the platform''s book for an infrastructure admin, and adds a line to the audit log. The '
+  'change is { actor, reason, requestId, ip, document, state }. Returns the result of ai.store_cost_file. If the '
+  'import is refused, the result also has refused: forbidden | conflict (with last) | invalid.';
+
+comment on function private.inspect_oauth_attempt(text, text, text) is
+  'Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo, '
+  'identity: { email, issuer, confirmed } } }. flow is null if the code does not belong to the attempt. Returns null '
+  'if the attempt was used or has expired.';
+
+comment on function private.introspect_app_session(text, bytea, bytea) is
+  'Returns the current state of a session to the session''s own app: {active: true, session, scopes, endsAt, profile} '
+  'or {active: false}, or {refused: unauthenticated | unavailable}.';
+
+comment on function private.introspect_openid_token(text, bytea, bytea) is
+  'Returns the current state of a token to the confidential client that it was issued to (RFC 7662). Returns {active, '
+  'isAccess, sub, sid, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated | unavailable}.';
+
+comment on function private.invalidate_recovery_credential(uuid) is 'Voids a credential because its email was not sent.';
+
+comment on function private.is_announced(uuid, text) is 'Uses up the announcement of an addition. Returns whether there was an announcement.';
+
+comment on function private.is_approval_proven(private.login_challenges, text) is
+  'Returns whether a proof shows that our server saw the approval''s cookie within the last minute. The proof is '
+  '"<second>.<HMAC-SHA-256 in hex>". The HMAC is computed with the approval''s key over "<session id> <second>".';
+
+comment on function private.is_integer(jsonb) is 'Returns whether a value is a non-negative integer. Call it before each cast, so that malformed metadata cannot raise '
+  'an error.';
+
+comment on function private.is_loopback_redirect(text) is 'Returns whether a redirect URI is a loopback address, which leads to the browser''s own device.';
+
+comment on function private.is_new_password(text, text) is
+  'Returns true if a stored hash was replaced because a new password was set, and false if the same hash was only '
+  'encrypted.';
+
+comment on function private.is_new_place(public.security_events) is
+  'Returns whether a sign-in is the account''s first from this network with this program. Returns false for the very '
+  'first sign-in of an account.';
+
+comment on function private.is_openid_redirect_uri(private.openid_clients, text) is
+  'Returns whether a redirect URI is exactly one of the client''s registered URIs. A public client may use any port on'
+  ' a loopback address (RFC 8252 section 7.3).';
+
+comment on function private.is_proof_intact(private.mfa_proof) is
+  'Returns whether the account, session and factor of a proof still exist and the account''s policy has not changed. '
+  'If something has changed, that change has already queued the notice. For definers; not granted to any role.';
+
+comment on function private.is_proven_identity(auth.identities, auth.users) is
+  'Returns whether an identity has the account''s email and its provider has verified that email.';
+
+comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
+  'Returns whether a browser can use a recovery credential. Any browser can use it the first time. After that, only '
+  'the same browser can use it again, until that browser presents its new session or the session ends.';
+
+comment on function private.is_told_by_mail(text) is
+  'Returns whether the owner is emailed about events of this kind. Excludes sign-ins, which are emailed only if they '
+  'come from a new location.';
+
+comment on function private.is_unconfirmed_identity(uuid) is
+  'Returns whether an identity is unconfirmed. A link that our pages began is confirmed when it completes. A link made'
+  ' directly at the backend is confirmed when the owner keeps it.';
 
 comment on function private.is_vault_entry_usable(private.account_vault_entries) is
-  'Returns whether an account can be switched to without a new sign-in, as far as the database knows. An entry expires'
-  ' after 30 days without use.';
+  'Returns whether a browser can switch to an account without a new sign-in, as far as the database knows. An entry '
+  'expires after 30 days without use.';
 
 comment on function private.is_workspace_member(uuid, uuid) is
   'Returns whether a user is a member of a workspace. For definers that have derived the user from a credential. Not '
-  'granted to any role, because it trusts the given id.';
+  'granted to any role, because it does not check that the id is the caller''s.';
 
 comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
-  'Creates the next key of a connection, which works for 8 hours or until its login ends. The previous key works for '
-  '15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, not_approved, too_many (20 live keys of '
-  'the connection, or 200 of the workspace). Or { refused: … | not_found }.';
+  'Creates the next key of a connection, which works for at most 8 hours and not longer than the connection''s login. '
+  'The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, '
+  'not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Refusals are { '
+  'refused: … | not_found }.';
+
+comment on function private.issue_app_token(ai.app_tokens) is
+  'Stores the next access and refresh token of a family, and sets their expiry. For definers; not granted to any role.';
+
+comment on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint) is
+  'Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or '
+  '{refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If '
+  'consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an '
+  'authentication before that second is refused with login_required.';
+
+comment on function private.issue_openid_tokens(private.openid_grants, bytea, bytea) is
+  'Opens a login and issues its first tokens. If login.ends_at is null, the login lasts 30 days. login.id and '
+  'login.created_at are ignored. Returns the same result as private.add_openid_tokens, with the nonce added. For '
+  'definers; not granted to any role.';
+
+comment on function private.issue_recovery_credential(jsonb) is
+  'Issues a recovery credential under an override. Takes { actor, overrideId, reason, tokenHash, codeSalt, codeHash, '
+  'ip, userAgent, requestId }; the hashes and the salt are in hex. Returns { credentialId, email, expiresAt } or { '
+  'refused: forbidden | oneself | not_found | inactive | switched_off }. Returns { refused: just_sent, '
+  'retryAfterSeconds } if the previous credential is too recent to be replaced. Voids the earlier credentials for the '
+  'same email.';
+
+comment on function private.keep_email_identity(auth.users) is
+  'Adds an identity for the account''s own email, if it has none, before another identity is removed. Otherwise '
+  'Supabase Auth would replace the account''s email with that of a remaining identity. For definers; not granted to a '
+  'role.';
+
+comment on function private.keep_own_claims() is
+  'Removes metadata that was sent at the sign-up from an email identity. Otherwise the metadata would survive the '
+  'first confirmation.';
+
+comment on function private.last_admin_action(text) is
+  'Returns the last admin who changed a target, and the time of the change: { actorEmail, at }. If a change is refused'
+  ' as a conflict, the result names the admin who made the earlier change.';
+
+comment on function private.latest_amr_second(jsonb, text[]) is 'Returns the last second at which one of the methods was used; null if none was used.';
+
+comment on function private.latest_price(text, text, integer) is
+  'Returns the id of the newest price, in any service tier, that a provider charges for a model once the input reaches'
+  ' a number of tokens; null if there is none. A request to add a price names the newest price that the admin saw, so '
+  'a concurrent change is detected.';
+
+comment on function private.lift_address_block(jsonb) is
+  'Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | '
+  'not_found | conflict | expired }. A conflict means that the block was already lifted, and also returns last. Rate '
+  'limits still apply, and a lifted block does not lengthen the next one.';
+
+comment on function private.limit_inviter() is
+  'Limits the invitations that a person sends in all workspaces together. Raises PT429 if there are more than '
+  'private.attempt_limits() allows; the error''s detail is the number of seconds until the next invitation is allowed.';
+
+comment on function private.limit_workspace_invitations() is
+  'Raises PT409 if a workspace has more than 500 invitations that were not accepted.';
+
+comment on function private.limit_workspace_roles() is 'Raises PT409 if a workspace has more than 100 roles.';
+
+comment on function private.linked_workspaces(uuid, text[], integer) is
+  'Returns a page of the workspaces that an app is linked to, sorted by name. after is the name and id of the last '
+  'workspace on the previous page.';
+
+comment on function private.list_account_deletion_blockers(uuid) is
+  'Returns the workspaces that have other members but no other owner than this account. Each workspace needs another '
+  'owner before the account may be deleted.';
+
+comment on function private.list_accounts(jsonb, integer) is
+  'Returns a page of all accounts, newest first, including deleted ones, as [private.describe_account]. before is { '
+  'createdAt, id } of the last account on the previous page.';
+
+comment on function private.list_address_blocks(inet, uuid, integer) is
+  'Returns address blocks in the format of private.describe_address_block. For an address, returns all blocks of its '
+  'network in the last 30 days. For an account, returns the active blocks of its recent networks. Otherwise returns '
+  'all active blocks.';
 
 comment on function private.list_agents(bytea, uuid) is
-  'Returns the connections of a login in a workspace, and whether its member may create more: { access: approved | '
-  'open | declined | withdrawn | none, connections }, or { refused: … | not_found }.';
+  'Returns a login''s connections in a workspace, and whether its member may create more. Returns { access: approved |'
+  ' open | declined | withdrawn | none, connections } or { refused: … | not_found }.';
+
+comment on function private.list_approval_requests(jsonb, integer) is
+  'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, '
+  'requestedBy, note }]. The argument after is { createdAt, id } of the last request on the previous page.';
+
+comment on function private.list_apps(text, text, integer) is
+  'Returns a page of the registry, sorted by name. Each app includes its first 50 linked workspaces, but no secret '
+  'hashes. term is a part of the name or display name. after is the last name of the previous page. If page_size is '
+  'null, returns all apps. Excludes OpenID clients, which private.list_openid_clients lists.';
+
+comment on function private.list_catalogue_models(text, text, text[], integer) is
+  'Returns a page of the models that have the term in their id or name, or only one model by its id. Each model has '
+  'its providers, in the order in which calls try them, and its prices. A page has only the current prices, and a '
+  'single model has all of its prices. Amounts are text, so no digit is lost. The argument after is sortsAs of the '
+  'last model on the previous page. Without page_size, returns all models.';
+
+comment on function private.list_failing_models(integer) is
+  'Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed '
+  '}].';
+
+comment on function private.list_infrastructure_admins() is
+  'Returns all infrastructure admins: [{ email, reason, createdAt, hasAuthenticator }]. An admin without an '
+  'authenticator cannot use the console.';
+
+comment on function private.list_openid_clients(text, text, integer) is
+  'Returns a page of OpenID clients, sorted by name. term filters by a part of the name or display name. after is the '
+  'last name on the previous page. Without page_size, returns all clients.';
+
+comment on function private.list_passkeys(uuid) is
+  'Returns an account''s passkeys, oldest first. Each has its credential id in hexadecimal, its provider''s AAGUID '
+  'and, if known, the browser and system from which it was added. Only for our server, which takes the account from '
+  'the session.';
+
+comment on function private.list_plans(text) is
+  'Returns plans, each with the number of its workspaces and of its granted models. Amounts are text. Every change of '
+  'a plan changes its version.';
+
+comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
+  'Returns ai.provider_costs_page of the platform''s book for the month that contains the given date.';
+
+comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
+  'Returns ai.provider_invoices_page for the platform''s book.';
+
+comment on function private.list_provider_health() is
+  'Returns the providers that have enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), '
+  'lastAnswerAt, failedLastHour (attempts), failures }]. failures has one row for each class of failure in the last 24'
+  ' hours, latest first: [{ failure, failed, lastAt }].';
+
+comment on function private.list_provider_routes(text[], integer) is
+  'Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that'
+  ' calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven '
+  'days. The argument after is sortsAs of the last model on the previous page. Without page_size, returns all models.';
+
+comment on function private.list_provider_usage(date, date) is
+  'Returns the usage of each provider and billing account in all workspaces between two UTC days, inclusive, highest '
+  'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';
+
+comment on function private.list_route_prices() is
+  'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. '
+  'Each price is private.describe_price with latest (private.latest_price). For each service tier and input size, '
+  'prices has only the current price. Without a current price, it has the next one, and otherwise the last one.';
+
+comment on function private.list_sign_in_methods(uuid) is
+  'Returns an account''s ways to sign in: { password, passkeys, identities: [{ id, provider, email, createdAt, '
+  'lastSignInAt, unconfirmed }] }, or null if the account does not exist. unconfirmed: the identity was added by a '
+  'direct call to Supabase Auth, so our pages don''t accept it for sign-in. Excludes identities that our pages are '
+  'still linking.';
+
+comment on function private.list_skipped_routes(integer) is
+  'Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,'
+  ' provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the '
+  'gateway''s functions holds the cooldowns.';
+
+comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
+  'Returns {workspaces: […]} or {refused}. The list is a page of the workspaces of the session''s user, in the format '
+  'of public.list_workspaces. If page_size is null, the list contains all of them.';
+
+comment on function private.live_app_session(bytea) is
+  'Returns the session for a token''s hash. Also accepts the previous token within its grace period. Does not check '
+  'whether the proof is still valid. For definers; not granted to any role.';
+
+comment on function private.live_openid_token(bytea) is
+  'Returns a valid access token with its login and the scopes that the client''s registration still allows. Does not '
+  'check the login''s proof. For definers; not granted to any role.';
+
+comment on function private.lock_accounts(uuid[]) is
+  'Locks accounts, so that changes to the same account run one after another. Lock accounts before their browsers, '
+  'challenges and sessions.';
+
+comment on function private.lock_app_credentials(uuid) is
+  'Locks a person''s account, so that refreshes and revocations of the person''s app credentials wait for each other. '
+  'Must be called before any of these credentials is read. Otherwise the successor from a refresh in progress would '
+  'survive the revocation of its token. For definers; not granted to any role.';
+
+comment on function private.lock_approvable_workspace(jsonb) is 'Locks the workspace that a change names, and returns it. Returns null if there is none.';
+
+comment on function private.lock_open_request(jsonb, uuid) is
+  'Locks the workspace''s open request that the admin saw, which requestedAt identifies. Returns false if that request'
+  ' is no longer open.';
+
+comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'Adds an entry to a workspace''s audit log.';
+
+comment on function private.log_workspace_row() is 'Logs a change to a row that belongs to a workspace.';
+
+comment on function private.mail_pause() is
+  'Returns how long the link in an email is protected from being replaced by a newer email of the same kind. The time '
+  'is long enough to receive the email, open it and use the link. Must equal max_frequency in supabase/config.toml.';
 
 comment on function private.mail_wait(text, text, uuid) is
-  'Returns how much longer an account''s newest email of a kind is protected from being replaced; null if the '
-  'protection has ended, or the account has no email of that kind. Emails requested directly from the identity backend'
-  ' count too.';
+  'Returns how much longer the link in an account''s newest email of a kind is protected from being replaced. Returns '
+  'null if the protection has ended or the account has no email of that kind. Includes emails requested directly from '
+  'the identity backend.';
+
+comment on function private.may_be_unproven(auth.users) is
+  'Returns whether an account may have been created by a person other than the email''s owner. Used when the email is '
+  'confirmed.';
+
+comment on function private.may_change_access(uuid, uuid) is
+  'Returns whether a session has proved enough to remove entries from the list of private.account_access. For '
+  'definers; not granted to any role.';
+
+comment on function private.may_change_apps(jsonb) is
+  'Returns whether a change to an app is allowed. Its actor must be an infrastructure admin, or null for the command '
+  'line.';
+
+comment on function private.may_review_authenticators(uuid, uuid) is
+  'Returns whether a session may keep or remove authenticators without proving one. True if no authenticator is '
+  'required, all of the account''s authenticators are unconfirmed additions, and the session began with a password '
+  'reset or recovery in the last ten minutes. Without this exception, an attacker who knew the password could lock the'
+  ' owner out by enrolling an authenticator.';
+
+comment on function private.mfa_claims(jsonb) is
+  'Returns only the token claims that the required-MFA rule reads. A challenge stores these claims of its approver.';
+
+comment on function private.mfa_recovery_state(uuid, uuid) is
+  'Returns { left, createdAt, unfinished }: the number of unused codes of a user, when the codes were created, and '
+  'whether the session has used a code without completing the recovery.';
+
+comment on function private.mfa_verification_attempt(jsonb) is
+  'Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id, '
+  'factor_type, valid }. A rejection ends all of the user''s sessions, so the hook rejects only under attack: after '
+  'ten failures in 15 minutes, from any addresses.';
+
+comment on function private.mint_cross_app_token(bytea, jsonb, text) is
+  'Stores a handoff token for the facts of private.required_mfa_proof, with the web server''s signature over them. '
+  'Returns false if the app has been disabled since the facts were read.';
+
+comment on function private.model_version(text) is
+  'Returns a digest of a model''s settings and routes. A request to change the model names the version that the admin '
+  'saw, so a concurrent change is detected.';
+
+comment on function private.move_workspace(jsonb) is
+  'Moves a workspace to another plan. Each credit account keeps its balance, and calls in progress are charged to the '
+  'account with which they began. The change is { actor, workspace, seen (the plan that the admin saw), plan, reason, '
+  'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | '
+  'no_plan (the plan is unknown, or is already the workspace''s plan) | conflict (with last) }.';
 
 comment on function private.my_assignable_role_ids() is
-  'Returns the roles that the caller may assign and withdraw. Roles that allow more than the caller''s own are '
-  'excluded, to prevent self-promotion. Owner roles are included only if the caller is an owner who proved their '
-  'identity within ten minutes.';
+  'Returns the ids of the roles that the caller may assign to members and withdraw from them. Excludes roles with '
+  'permissions that the caller''s role lacks, to prevent self-promotion. Includes the owner role only if the caller is'
+  ' an owner who proved their identity in the last ten minutes.';
+
+comment on function private.my_coworker_ids() is 'Returns the ids of the people who share a workspace with the caller.';
+
+comment on function private.my_owned_workspace_ids() is 'Returns the ids of the workspaces that the caller owns.';
+
+comment on function private.my_workspace_ids() is
+  'Returns the ids of the caller''s workspaces, except deleted ones.';
+
+comment on function private.my_workspace_ids_with_permission(public.workspace_permission) is
+  'Returns the ids of the workspaces in which the caller''s role has the given permission.';
 
 comment on function private.my_workspace_permissions() is 'Returns the caller''s permissions in each workspace.';
 
+comment on function private.open_account_device(uuid, text) is
+  'Returns the result of device_state, with the active account''s encrypted session added. Returns null for an unknown'
+  ' device.';
+
+comment on function private.open_openid_authorization(text, text, text[], jsonb) is
+  'Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled}, '
+  'redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null '
+  'without claims, or if a code would be refused to the claims'' session.';
+
+comment on function private.openid_authentication_of(jsonb, private.mfa_proof, boolean) is
+  'Returns the claims auth_time, acr and amr (RFC 8176) of a session. auth_time is the time of the latest sign-in or '
+  'second factor. by_approval is true if the second factor was proved on a phone.';
+
+comment on function private.openid_scopes(uuid, text[]) is
+  'Returns the requested scopes that are registered for an OpenID client. Drops all others.';
+
+comment on function private.passkey_exists(text) is
+  'Returns whether any account has a passkey with this credential id (hexadecimal). Supabase Auth gives the same '
+  'answer for an unknown passkey and for a wrong signature. A browser that is wrongly informed that a passkey is '
+  'unknown deletes a working passkey.';
+
 comment on function private.password_verification_attempt(jsonb) is
-  'Hook of the identity backend: { metadata, user_id, valid }. Admits attempts on our own routes, which were counted '
-  'already. Limits direct attempts per account, and per account and address.';
+  'Hook that the identity backend calls after each password check, with { metadata, user_id, valid }. Admits attempts '
+  'on our own routes, which were already counted. Limits direct attempts per account, and per account and address.';
+
+comment on function private.pending_email_change(uuid) is
+  'Returns an account''s pending email change, { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
+  'that has already confirmed the change: current, new, or null.';
+
+comment on function private.pending_mobile_approvals(jsonb) is
+  'Returns { outcome: listed, approvals: [{ id, createdAt, expiresAt, metadata }] } with the account''s requests that '
+  'wait for approval, or { outcome: mfa_required } if the phone''s session is not at AAL2. Never includes the pair '
+  'code, which is stored only as a hash.';
+
+comment on function private.personal_workspace_name(text) is
+  'Returns the initial name of a personal workspace. Its owner can change the name. For definers; not granted to any '
+  'role.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.preserve_required_mfa_policy()') is not null then
+    comment on function private.preserve_required_mfa_policy() is
+      'Preserves the stored MFA policy when the identity backend writes back metadata. The backend reads the metadata '
+      'without a lock, so a sign-in could otherwise undo a policy change. Only private.write_required_mfa_policy may '
+      'change the policy; it sets gatehouse.required_mfa_writer in its transaction.';
+  end if;
+end
+$guard$;
+
+comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
+  'Returns ai.describe_cost_file for the operator''s command line, or { outcome: app_not_linked }. Uses the '
+  'platform''s book if workspace and app are null.';
+
+comment on function private.preview_handoff(uuid) is
+  'Returns the name and email that "Continue as …" shows before a token is redeemed. The web server takes the user '
+  'from a proof that it has checked.';
+
+comment on function private.preview_platform_costs(jsonb) is 'Returns ai.describe_cost_file for the platform''s book, for the console.';
+
+comment on function private.primary_methods() is 'Returns the amr methods that sign a person in.';
+
+comment on function private.proof_status(private.mfa_proof) is
+  'Returns good, over, mfa_required or unavailable. over means that the session or account ended, the policy changed, '
+  'or the factor was removed. unavailable means that the policy can''t be read. For definers; not granted to any role.';
+
+comment on function private.protect_table(regclass) is
+  'Enables row-level security on a table and adds the restrictive policy. Call it for each table or partition that is '
+  'created later.';
+
+comment on function private.proven_metadata(auth.users) is
+  'Returns the metadata for a newly confirmed account: the data of a provider that verified the email, and the members'
+  ' that Auth writes itself.';
+
+comment on function private.queue_event_mail(public.security_events, text) is
+  'Queues the email to an account''s owner about an event. Does nothing if the owner has no email address.';
+
+comment on function private.queue_logouts(uuid, uuid, uuid) is
+  'Queues a notice for each live login of an account. If a session or factor is given, includes only logins that '
+  'depend on it. Call it before the change that ends the logins. For definers; not granted to any role.';
+
+comment on function private.queue_logouts_before_change() is
+  'Queues notices for the logins that a change to a session, a factor or an account is about to end.';
+
+comment on function private.queue_revoked_login() is
+  'Queues a notice for a revoked login. The trigger''s argument names the column that contains the login''s sid.';
+
+comment on function private.read_address_block(uuid) is 'Returns a block in the format of private.describe_address_block; null if the block doesn''t exist.';
+
+comment on function private.read_app(text, text[], integer) is
+  'Returns private.describe_app of an app with a page of its workspaces (private.linked_workspaces) and its version. '
+  'The version is the id of the app''s last line in the audit log.';
+
+comment on function private.read_console_workspace(uuid) is
+  'Returns a workspace for the console, with its name, plan, owners, members, balance, keys and key approval. Returns '
+  'null for an unknown workspace.';
+
+comment on function private.read_credit_account(text, uuid, bigint, integer) is
+  'Returns the credit account of a workspace or member with a page of its ledger, newest first: { payer, id, name, '
+  'personalUserId, plan, account, entries }. Returns null for an unknown owner. plan is null if no plan currently '
+  'charges the account, and account is null if it is not open yet.';
+
+comment on function private.read_device_authorization(text, uuid) is
+  'Returns a device''s request for a page or a phone: {userCode, state: pending | approved | denied | expired, app, '
+  'scopes, userAgent, address, place, createdAt, expiresAt}. Returns null for an unknown code. Callers must limit the '
+  'number of guesses.';
+
+comment on function private.read_login_challenge(jsonb) is
+  'Returns the state of the challenge { id, kind, secretHash, sessionId } to the session that began the challenge or '
+  'to the session that was minted for it. Returns { outcome: known, status, expiresAt, validUntil, mintedSessionId }, '
+  '{ outcome: not_found } for a wrong id or secret, or { outcome: forbidden } for any other session.';
+
+comment on function private.read_model(text) is
+  'Returns private.list_catalogue_models of one model with its version (private.model_version), settings, routes in '
+  'order, plans and workspaces. plans has all plans, whether each is granted the model, and the number of its '
+  'workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model separately '
+  'from their plan.';
+
+comment on function private.read_openid_client(text) is
+  'Returns an OpenID client with its version, or null. A request to change a client names the version that its author '
+  'saw, so that a concurrent change is detected.';
+
+comment on function private.read_openid_logout(text, text, uuid, uuid) is
+  'Describes a sign-out that a client requests. Returns {displayName, redirectAllowed, ofSession}, or null for an '
+  'unknown client. ofSession is true if the login of the ID token began in the given session.';
+
+comment on function private.read_openid_userinfo(bytea) is
+  'Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section '
+  '5.3), or {refused: token | scope | unavailable}.';
+
+comment on function private.read_platform_cost_import(uuid) is
+  'Returns ai.cost_import_receipt for the platform''s book, for the console.';
+
+comment on function private.read_platform_invoice(uuid) is 'Returns ai.read_invoice for the platform''s book.';
 
 comment on function private.read_qr_request(jsonb) is
-  'Returns a QR challenge for the phone to show before its owner decides: { id, secretHash, userId, sessionId } → { '
-  'outcome: known, id, status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or '
-  'forbidden (not the requesting account, or the requesting session itself).';
+  'Returns a QR challenge { id, secretHash, userId, sessionId } for display on the phone before the user decides. '
+  'Returns { outcome: known, id, status, createdAt, expiresAt, metadata }, { outcome: not_found } for a wrong id or '
+  'secret, or { outcome: forbidden } if the phone uses another account or the session that requested the handoff.';
+
+comment on function private.read_run(uuid) is
+  'Returns ai.run_detail of a run in any workspace, with the workspace, the member''s email address and the billing '
+  'account. Includes what the workspace hides from its members. Returns null if the run does not exist.';
+
+comment on function private.read_signing_keys() is
+  'Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. signs is true '
+  'for at most one key.';
+
+comment on function private.read_workspace_by_app_session(bytea, uuid) is
+  'Returns {workspace} or {refused}. refused is not_found if the session''s user is not a member of the workspace; '
+  'otherwise it comes from private.find_app_caller.';
+
+comment on function private.reconcile_platform(date) is
+  'Returns ai.reconciliation_page of the platform''s book for the month that contains the given date: { outcome: '
+  'listed, month, totals, clashes, records }.';
 
 comment on function private.record_account_change() is
-  'Records a new password, a change of email, a ban and its end. A change of email is announced to both addresses.';
+  'Records a new password, a requested or completed change of email, a ban, and the end of a ban. A completed change '
+  'of email is announced to both addresses.';
+
+comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
+  'Records an added identity, passkey or authenticator. Marks the addition as unconfirmed if our server did not '
+  'announce it.';
+
+comment on function private.record_admin_action(jsonb, jsonb) is
+  'Adds one line to the audit log in the transaction of the change. The argument change has actor, reason, requestId '
+  'and ip; act has action, targetUserId, target, before and after.';
 
 comment on function private.record_app_change(private.apps, text, text, uuid) is
-  'Adds one line to the audit log about an app. Without an actor, the command line made the change.';
+  'Adds an entry about an app to the audit log. If actor is null, the change was made from the command line.';
+
+comment on function private.record_authenticator_added() is 'Records a newly verified factor. Rejects an unannounced factor if the account already has another one.';
+
+comment on function private.record_passkey_added() is 'Records a newly registered passkey. Rejects an unannounced passkey if the account has a verified factor.';
+
+comment on function private.record_platform_invoice(jsonb) is
+  'Stores an invoice that a provider issued to the platform. The change is { actor, record, reason, requestId, ip }. '
+  'Returns the result of ai.store_provider_invoice or { refused: forbidden }.';
+
+comment on function private.record_recovery_event(jsonb) is
+  'Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }. Only'
+  ' kind and outcome are required.';
+
+comment on function private.record_security_event(jsonb) is
+  'Adds an event to an account''s activity, or completes an event that a trigger added. Takes { userId, kind, method, '
+  'sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn''t '
+  'exist. Makes the emails about the event due.';
+
+comment on function private.record_sign_in() is
+  'Records a new session as a sign-in. Queues an email to the owner if the sign-in comes from a new location.';
+
+comment on function private.record_sign_outs() is
+  'Records sign-outs at the backend. Adds one event per account and statement.';
+
+comment on function private.record_unconfirmed_identity() is
+  'Records an identity that was added to an account in use. An identity with the account''s own verified address is '
+  'confirmed, because the backend linked it at a sign-in. Any other identity that our pages did not link is rejected '
+  'if the account has a verified factor.';
+
+comment on function private.record_verified_address(bytea) is
+  'Records that an account signed in from an address. The record is valid for 30 days.';
 
 comment on function private.recovery_actor_refusal(jsonb, text) is
-  'Returns why the actor may not change the recovery of an email: forbidden, oneself, or null. A refusal is recorded. '
-  'For definers; not granted to any role.';
+  'Returns the reason why the actor may not change the recovery of an email: forbidden or oneself. Returns null if the'
+  ' change is allowed. Records a refusal. For definers; not granted to any role.';
+
+comment on function private.recovery_code_salt(text, bytea) is
+  'Returns the salt, in hex, for hashing a code that was entered for an email. If the email has no valid code, returns'
+  ' a made-up salt, so that the responses are indistinguishable.';
 
 comment on function private.recovery_overview(text) is
   'Returns what the console shows about an email: { email, account, overrides, events, codes, counters }. counters are'
-  ' the partly used limits that count by email only. Never includes a link or a code.';
+  ' the partly used rate limits that apply to the email only. Never includes a link or a code.';
+
+comment on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea) is
+  'Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused: '
+  'unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused '
+  'and revokes the login that the first use opened.';
+
+comment on function private.redeem_cross_app_token is
+  'Redeems a handoff token once and opens its sessions. Returns {app, central?}, each {id, handoff, audience, user, '
+  'factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. facts is the content of the '
+  'proof. The web server has checked the proof''s signature.';
+
+comment on function private.redeem_device_code(text, bytea, bytea, bytea, bytea) is
+  'Handles a device''s poll. Redeems an approved request only once and returns the same result as '
+  'private.issue_openid_tokens. Otherwise returns {refused: authorization_pending | slow_down (the interval has grown '
+  'by 5 s) | access_denied | expired_token | token (the code is unknown, already redeemed or another client''s) | '
+  'unauthenticated | unauthorized_client | unavailable}.';
+
+comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
+  'Replaces a session''s token with its successor. Returns {id, handoff, audience, user, factor, issuedAt, expiresAt} '
+  'or {refused: unauthenticated | token | unavailable}. Within 30 s, repeated use returns the same result. The web '
+  'server derives the successor from the token with a key, so all callers pass the same successor.';
+
+comment on function private.refresh_app_token is
+  'Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused: '
+  'unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; '
+  'later reuse revokes the token family. The web server derives the next pair from the token with a key, so all '
+  'callers pass the same pair.';
+
+comment on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea) is
+  'Exchanges a refresh token for the next tokens. Returns the same result as private.add_openid_tokens, or {refused: '
+  'unauthenticated | token | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later '
+  'reuse revokes the login. scopes may limit the new access token to some of the login''s scopes. The web server '
+  'derives the next refresh token from the current one with a key.';
+
+comment on function private.register_app is
+  'Registers an app with its origins and first secret. Does not check permissions, because its callers do: the console'
+  ' and the command line, which run on our server.';
+
+comment on function private.release_mfa_code(text, uuid, boolean) is
+  'Releases the claim on a code that was not successfully verified. Pass false for verified if the code was wrong, so '
+  'that it can be claimed again. Pass null if Supabase Auth did not respond, so that only the same session can claim '
+  'it again.';
+
+comment on function private.release_mint_lease(uuid) is
+  'Releases a lease. Does nothing if the lease has expired and another caller has taken a new one.';
 
 comment on function private.release_qr_challenge(uuid) is
-  'Resets a claimed challenge to approved. Only for the caller that claimed it, and only if no session was minted.';
+  'Resets a claimed challenge to approved. Only the caller that claimed the challenge may call this, and only if no '
+  'session was minted.';
 
 comment on function private.release_recovery_credential(uuid) is
-  'Releases a consumption, by the request that holds it, if it certainly created no session. A credential that was '
-  'used before stays limited to its browser.';
+  'Makes a consumed credential usable again. Only the request that consumed the credential may call this, and only if '
+  'it certainly created no session. A credential that was used before stays limited to its browser.';
+
+comment on function private.remove_identity(uuid) is
+  'Removes an identity from its account, and its provider from the account''s application metadata. For definers of '
+  'this schema only.';
+
+comment on function private.remove_password(uuid) is
+  'Removes a user''s password. Supabase Auth itself stores an empty hash for a user without a password.';
+
+comment on function private.remove_unproven_password(text, text) is
+  'Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise the person who '
+  'signed up with the email could sign in as soon as the email''s owner confirms it.';
+
+comment on function private.rename_workspace_by_app_session(bytea, uuid, text) is
+  'Renames a workspace if the session''s user may manage its settings. Returns {workspace} with the new name, or '
+  '{refused}. refused is not_found, forbidden, or comes from private.find_app_caller.';
 
 comment on function private.replace_invitation() is
-  'Replaces an open invitation of the same workspace and email with the new one, if the inviter could withdraw the old'
-  ' one. If the old one is younger than private.mail_pause(), its link stays valid and the new invitation fails with '
-  '23505.';
+  'Replaces an open invitation to the same workspace and email with the new one, if the inviter could withdraw the '
+  'open invitation. If the open invitation is younger than private.mail_pause(), its link stays valid and the new '
+  'invitation fails with 23505.';
+
+comment on function private.replace_mfa_recovery_codes(uuid, text[]) is
+  'Replaces all recovery codes of a user. The new codes are given as hex hashes. An empty list deletes all codes.';
+
+comment on function private.replace_signing_key(text, jsonb, text, text, text) is
+  'Adds a key that signs from now on: the first key or, if `replaces` is given, the replacement for that key, which '
+  'cannot be decrypted. Earlier keys stay published for one day. Returns false if another caller has added a key '
+  'first.';
+
+comment on function private.replace_workspaces(uuid) is
+  'Closes the workspaces that have no other owner, removes the account from all other workspaces, revokes the keys '
+  'that it created, and creates a new personal workspace. Does nothing if the account has only its personal workspace '
+  'and never used it. For definers; not granted to any role.';
+
+comment on function private.require_password_replacement(uuid, uuid) is
+  'Restricts a session, so that it can only replace its account''s password until the password changes. Also deletes '
+  'the rows of ended sessions.';
+
+comment on function private.require_workspace_owner() is
+  'Raises PT409 if the last owner leaves or loses the owner role. The Data API returns this error as 409.';
+
+comment on function private.required_mfa_generation(jsonb) is 'Returns the generation of the account''s current policy; null before the first policy.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.required_mfa_of(uuid)') is not null then
+    comment on function private.required_mfa_of(uuid) is
+      'Returns what the console shows about an account before an admin changes its policy: { id, email, state, policy, '
+      'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }. Returns null for an unknown '
+      'account.';
+  end if;
+end
+$guard$;
 
 comment on function private.required_mfa_proof(jsonb, text, integer) is
-  'Returns what the session of verified claims has proved, for the web server to sign: {user, target, session, factor,'
-  ' secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt}, with seconds since 1970 and times, or '
-  '{refused: unauthenticated | mfa_required | unavailable | not_found}. validUntil is when the contribution of a '
-  'mobile approval expires.';
+  'Returns what a session has proved, given the session''s verified claims, for the web server to sign. Returns {user,'
+  ' target, targetId, session, factor, secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt} or '
+  '{refused: unauthenticated | mfa_required | unavailable | not_found}. secondFactorAt and primaryAt are in seconds '
+  'since 1970; validUntil, issuedAt and expiresAt are timestamps. If the proof depends on a mobile approval, '
+  'validUntil is when the approval expires; otherwise it is null.';
+
+comment on function private.required_mfa_state(jsonb) is
+  'Returns the state of an account''s policy: optional, required, recovery_in_progress or malformed. In the last two '
+  'states, every session is refused.';
+
+comment on function private.reseal_signing_key(text, text, text, text) is
+  'Replaces the encrypted form of a private key with one that is encrypted by the current secret. Returns false if '
+  'another caller has already replaced it.';
+
+comment on function private.review_platform_invoice(jsonb) is 'Returns ai.invoice_review for the platform''s book.';
+
+comment on function private.revoke_app_credential(text, bytea, bytea) is
+  'Revokes an app session, or an access or refresh token for the gateway, with everything from the same handoff. Does '
+  'nothing if the token does not belong to the app (RFC 7009). Returns false if the app did not authenticate.';
+
+comment on function private.revoke_app_credentials() is
+  'Revokes all credentials of an app permanently. Enabling the app again does not restore them.';
+
+comment on function private.revoke_cross_app_tokens(uuid) is
+  'Revokes all outstanding handoff tokens of a user. Returns how many it revoked. The web server takes the user from '
+  'verified claims.';
+
+comment on function private.revoke_openid_token(text, bytea, bytea) is
+  'Revokes an access token or, if given a refresh token, the whole login (RFC 7009). Does nothing for another '
+  'client''s token. Returns false if the client did not authenticate.';
+
+comment on function private.revoke_recovery_override(jsonb) is
+  'Revokes an override. Takes { actor, overrideId, reason, ip, userAgent, requestId }. Returns {} or { refused: '
+  'forbidden | oneself | not_found | inactive }. Every link and code that was sent under the override becomes invalid.';
+
+comment on function private.revoke_user_app_credentials() is
+  'Revokes all app credentials of a user permanently. Lifting a ban does not restore them.';
 
 comment on function private.rotate_app_secret is
-  'Gives an app a new secret; the earlier ones expire after the overlap. Returns when they expire, or null if the app '
-  'doesn''t exist.';
+  'Gives an app a new secret. The earlier secrets expire after the overlap. Returns the time when they expire, or null'
+  ' if the app doesn''t exist.';
+
+comment on function private.satisfies_required_mfa(jsonb, jsonb, boolean, boolean, bigint, bigint) is
+  'Returns whether the given facts satisfy required MFA. Reads no tables, so that test vectors can run it. '
+  'approval_second is null if no approval is bound to the session.';
+
+comment on function private.save_model(jsonb) is
+  'Edits a model, or adds a disabled model if version is null. The change is { actor, model, version '
+  '(private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, '
+  'requestId, ip }. A new model also has kind. An edit also has isDefault and defaultOfKind, the id of the default '
+  'model that it replaces, or null. Returns {} or { refused: forbidden | not_found | id_taken | invalid | '
+  'default_changed | conflict (with last) }.';
+
+comment on function private.save_plan(jsonb) is
+  'Adds or edits a plan. The change is { actor, plan, seen (the version that the admin saw, or null to add a plan), '
+  'name, payer, markup, initialCredits, lowCredits, requestsPerMinute, tokensPerMinute, reason, requestId, ip }. Runs '
+  'in progress keep the markup with which they began. Returns {} or { refused: forbidden | not_found | taken | '
+  'payer_fixed (a credit account already pays for the plan) | conflict (with last) }.';
+
+comment on function private.search_accounts(text, integer) is
+  'Returns the accounts with the given id or full email. If there are none, returns the accounts with the text in '
+  'their email or name. The result is [private.describe_account].';
+
+comment on function private.search_audit_log(jsonb, jsonb, jsonb, integer) is
+  'Returns a page of the audit log, newest first. The reader is a token''s verified claims; returns null if the reader'
+  ' may no longer read the log. The filters are action (a prefix of the action), actor (part of an email address), '
+  'target (part of an email address or name, or a user''s id), from and to (exclusive). The argument before is { '
+  'createdAt, id } of the last line on the previous page.';
+
+comment on function private.search_workspaces(text, integer) is
+  'Finds workspaces by id, or by a member''s full email address or id. If nothing matches, finds them by part of the '
+  'name. An empty term finds the workspaces that may create keys. Returns [{ id, name, plan, personalUserId, owners, '
+  'members, liveKeys, approvedAt, approvedBy, request }]. request is the open request, { requestedAt, requestedBy, '
+  'note }, or null.';
+
+comment on function private.second_factor_methods() is 'Returns the amr methods that prove a second factor.';
+
+comment on function private.secret_after_addition(text, text) is
+  'Returns the device secret that applies after an account is added. It is derived from the previous device secret and'
+  ' the sign-in''s secret, so an attacker who plants only one of them cannot compute it.';
+
+comment on function private.secret_hash(text) is 'Returns the SHA-256 of a secret. Secrets have 256 random bits, so no slow hash is needed.';
+
+comment on function private.serialize_account_deletions() is
+  'Makes account deletions wait for each other before they lock any row. Otherwise they could deadlock, because two '
+  'accounts may be named in each other''s rows, even in workspaces that one of them has left.';
+
+comment on function private.session_facts(jsonb) is
+  'Returns the current facts about a token''s session. Returns no row if the session has ended or belongs to another '
+  'user. Includes a mobile approval only if the claims prove that the browser holds the approval''s cookie.';
+
+comment on function private.session_is_fresh() is
+  'Returns whether the caller proved their identity within the last ten minutes: with the second factor if one is '
+  'enrolled, otherwise by a sign-in. Our pages have the same step-up rule. This function applies it to changes that '
+  'can be made without our pages.';
+
+comment on function private.session_proof(jsonb) is
+  'Returns one row with what a session has proved, given the session''s verified claims. refused is unauthenticated, '
+  'mfa_required, unavailable or null. If the proof depends on a mobile approval, valid_until is when the approval '
+  'expires; otherwise it is null. For definers; not granted to any role.';
+
+comment on function private.session_satisfies_mfa(jsonb) is
+  'Returns whether the session with these verified claims satisfies required MFA. Not granted to any role, because it '
+  'trusts the claims.';
+
+comment on function private.session_second_factor(jsonb) is
+  'Returns { factorId, second } if the session is at AAL2 by its own second factor: the factor, and the second at '
+  'which it was proved. Null for any other session.';
 
 comment on function private.session_used_method(uuid, text) is
-  'Returns whether a session signed in with the given method of Supabase Auth. For definers; not granted to a role.';
+  'Returns whether a session signed in with the given method of Supabase Auth. For definers; not granted to any role.';
+
+comment on function private.set_app_logout_url(text, text, text, uuid) is
+  'Sets the URL that is called when a login at an app has ended. Works for every kind of app. Null turns these calls '
+  'off. Returns false for an unknown app.';
+
+comment on function private.set_infrastructure_admin(text, boolean, text) is
+  'Grants or withdraws access to the console. Returns changed, unchanged or no_account. Only the operator''s command '
+  'line calls this function, so admins cannot create other admins. Writes each change to the audit log without an '
+  'actor.';
+
+comment on function private.set_key_approval(jsonb) is
+  'Allows a workspace to create keys, or withdraws the approval. The change is { actor, workspace, approved, reason, '
+  'requestedAt, email: { subject, text }, requestId, ip }. An approval also closes an open request and sends the '
+  'email. Existing keys keep working after a withdrawal. Returns {} or { refused: forbidden | not_found | oneself (the'
+  ' actor''s personal workspace) | conflict (nothing to change, with last) | request_gone (no open request has this '
+  'requestedAt) }.';
+
+comment on function private.set_model_enabled(jsonb) is
+  'Enables a model for callers with a plan that grants it, or disables it for all callers. The change is { actor, '
+  'model, enabled, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict (nothing to '
+  'change, with last) }.';
+
+comment on function private.set_model_grant(jsonb) is
+  'Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or '
+  'workspace, granted, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | no_grantee | oneself '
+  '(the actor''s personal workspace) | conflict (nothing to change, with last) }.';
+
+comment on function private.set_session_sign_in_time(uuid, timestamptz) is
+  'Sets the time of a minted session to the time of the sign-in from which it was derived. Tokens that are issued for '
+  'the session afterwards carry that time.';
+
+comment on function private.sign_account_out(jsonb) is
+  'Signs an account out of every device and app and notifies the account''s owner. Takes { actor, subject, reason, '
+  'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself }. Idempotent.';
 
 comment on function private.sign_in_account(jsonb) is
-  'Adds a fresh sign-in to a browser''s accounts, or replaces the session of the same account, which ends. The account'
-  ' becomes the active one, and the device gets a new secret: { deviceId, secret, nextHash, secondNextHash (hex), '
-  'userId, sessionId, sealed, keyId, tag, inPlaceOf }; without secret the device is created. Returns { status: kept | '
-  'unknown | full | over, successor }: successor is which of the secrets after the presented one is valid. over: '
-  'inPlaceOf names the session that the new one continues, and the browser has signed out of it or has another one '
-  'now. A session that continues another leaves active the account that the browser has switched to since.';
+  'Adds a sign-in to a browser''s accounts. If the browser already has the account, replaces its session and ends the '
+  'old one. The account becomes active, and the device gets a new secret. Takes { deviceId, secret, nextHash, '
+  'secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Without secret, creates the device. '
+  'Returns { status: kept | unknown | full | over, successor }. successor is 1 if the next secret after the presented '
+  'one is now valid, 2 if the second next is. If inPlaceOf is given, the new session continues that session, and an '
+  'account that the browser has switched to since stays active. over means that the browser has signed out of that '
+  'session or has another one.';
+
+comment on function private.sign_in_event(uuid, uuid) is
+  'Returns the id of the event that recorded the sign-in of a session; null if there is none. For definers; not '
+  'granted to any role.';
+
+comment on function private.sign_out_account(uuid, text, uuid) is
+  'Signs one account out of a browser and ends its session there. The result''s next lists the accounts that can '
+  'become active, last used first.';
+
+comment on function private.sign_out_device(uuid, text) is
+  'Signs a browser out of all its accounts: ends all their sessions and deletes the device. Returns the sessions that '
+  'were still alive: [{ userId, sessionId }]. Returns null for an unknown device.';
+
+comment on function private.sign_out_everywhere(uuid, uuid) is
+  'Signs an account out of every device and app, records the event, and notifies the owner. Returns how many sessions '
+  'ended. Concurrent calls record only one event.';
+
+comment on function private.sign_out_scope(text) is
+  'Returns the scope of a sign-out (local, others or global), derived from the statement with which Supabase Auth ends'
+  ' sessions. Returns null for every other statement, such as a cleanup or one that ends sessions below an assurance '
+  'level.';
+
+comment on function private.signing_key_is_due() is
+  'Returns whether to publish the next key, which is due 89 days after the newest key has begun to sign. False if no '
+  'key exists yet.';
+
+comment on function private.start_over() is
+  'Resets an account to the state of a new account when its email is confirmed for the first time. Removes the '
+  'sessions, passkeys, authenticators, unproven identities, pending email change, app sessions and keys that were '
+  'added before. Resets the profile and replaces used workspaces. Also removes the password if the account was signed '
+  'in to before.';
+
+comment on function private.store_account_session(jsonb) is
+  'Replaces an account''s stored session with its rotated session. Takes { deviceId, userId, sessionId, expectedTag, '
+  'sealed, keyId, tag, lastRoute }. Without sealed, records only that the session was used. Returns { kept: true }, or'
+  ' { kept: false, current } if another rotation came first. The caller then adopts current.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('private.studio_refusal(bytea, uuid)') is not null then
+    comment on function private.studio_refusal(bytea, uuid) is
+      'Returns why a satellite''s session may not read a workspace''s AI Studio. Returns null if it may. For definers; not'
+      ' granted to any role.';
+  end if;
+end
+$guard$;
 
 comment on function private.sweep_account_devices() is
-  'Ends sessions unused in a browser''s vault for 30 days and sign-ins that the browser never presented. Removes '
-  'accounts from a vault after 90 days, and deletes devices that have expired or hold no account. Returns the number '
-  'of deleted devices.';
+  'Ends sessions that a browser has not used for 30 days, and sign-ins that the browser never presented. Removes '
+  'accounts from a vault after 90 days. Deletes devices that have expired or hold no account. Returns the number of '
+  'deleted devices.';
+
+comment on function private.sweep_app_credentials(integer) is
+  'Deletes app credentials a day after they end, up to at_most of each kind. Returns how many it deleted; 0 while '
+  'another sweep runs.';
+
+comment on function private.sweep_login_challenges(integer) is
+  'Deletes up to at_most challenges that expired more than an hour ago. Keeps bound approvals until they are no longer'
+  ' valid. Returns the number of deleted challenges; 0 while another sweep runs.';
+
+comment on function private.sweep_oauth_attempts(integer) is
+  'Deletes up to at_most expired attempts, and up to at_most identities that were never confirmed by completing a '
+  'link. Returns the number of deleted rows; 0 while another sweep runs.';
+
+comment on function private.sweep_recoveries(integer) is
+  'Deletes credentials that expired more than a day ago, guesses that no longer count, and expired leases, up to '
+  'at_most of each. Returns the total number of deleted rows; 0 while another sweep is running.';
+
+comment on function private.take_additions(uuid, text, text[]) is
+  'Adds the sign-ins with the presented secrets to a browser''s accounts. The newest becomes the active account. If '
+  'the browser already had the account, the replaced session ends. Returns { status, secret }: the device secret '
+  'derived from the presented secrets, and its status for the device (private.device_secret_status). Adds accounts '
+  'only if the status is current. Idempotent: a repeated call returns the same result.';
+
+comment on function private.take_mint_lease(uuid) is
+  'Takes the account''s lease for minting a session. Returns { outcome: taken, leaseId, email } to only one caller at '
+  'a time, or { outcome: busy | no_account | no_email }. A lease lasts 20 s, which is longer than generating and '
+  'verifying a link can take. The caller must use the returned email, because generating a link for an unknown address'
+  ' would create an account.';
+
+comment on function private.unlink_identity(uuid, uuid, text[]) is
+  'Removes an identity from an account. Returns { outcome: unlinked, provider, email } or { outcome: last_method | '
+  'not_unlinkable | not_found }. last_method: no way to sign in would remain. not_unlinkable: the identity is the '
+  'account''s own email or phone.';
 
 comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
   'Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential. '
-  'Not granted to any role, because it trusts the given id.';
+  'Not granted to any role, because it does not check that the id is the caller''s.';
+
+comment on function private.user_workspaces(uuid) is
+  'Returns a user''s workspaces. For definers that have derived the user from a credential. Not granted to any role, '
+  'because it does not verify the user id.';
+
+comment on function private.uuid_or_null(text) is 'Converts a claim to a UUID. Returns null for any other text, which then matches no row instead of raising an error.';
+
+comment on function private.verify_override_password(jsonb) is
+  'Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome: '
+  'proven, overrideId, userId, banned, confirmed } or { outcome: none (no override with normal login) | wrong | '
+  'limited | oneself | unconfirmed }. unconfirmed means that the account is newer than the override and its email was '
+  'never confirmed. Records every outcome except none, without the password.';
+
+comment on function private.was_never_enabled(ai.models) is
+  'Returns whether a model was added in the console and never enabled. Such a model was never used by a run.';
+
+comment on function private.withdraw_logout(uuid) is
+  'Removes the notices about a login. Called after the app has acknowledged a notice, refused it permanently, or ended'
+  ' the login itself.';
+
+comment on function private.write_required_mfa_policy(auth.users, jsonb) is
+  'Writes an account''s MFA policy and returns it. Applies changes (required, recovery, signInAgain), increments the '
+  'generation, and moves the boundary forward to the current second. signInAgain also moves the boundary of primary '
+  'methods. For definers that hold the account''s row for update; not granted to any role.';
 
 comment on function public.accept_workspace_invitation(text) is
-  'Accepts an open invitation to the caller''s own confirmed email, only once, and returns the workspace''s id. Raises'
-  ' PT404 for every other token.';
+  'Accepts an open invitation that was sent to the caller''s confirmed email. Returns the workspace''s id. An '
+  'invitation can be accepted only once. Raises PT404 for any other token.';
+
+comment on function public.count_role_members(uuid) is
+  'Returns the number of members for each role of a workspace. Stops counting at 1,001.';
+
+comment on function public.create_workspace(text) is
+  'Creates a workspace with the caller as owner and returns its id. Raises PT409 if the caller has created 20 '
+  'workspaces that are not deleted, or 23514 if the name does not have 1 to 80 characters.';
+
+comment on function public.delete_workspace(uuid) is
+  'Closes a workspace for all its members. Its keys stop working and it can no longer be read. Runs, ledger entries '
+  'and invoices are kept. Raises PT404 if the caller is not a member, or PT403 if the caller lacks '
+  'manage_workspace_settings or has not proved their identity in the last ten minutes.';
+
+comment on function public.device_session_state(uuid, text) is
+  'Returns the result of session_state and the active account of the browser''s device, read in one statement.';
+
+comment on function public.list_member_emails(uuid) is
+  'Returns the email addresses of a workspace''s members that the caller may see: only the caller''s own or, if the '
+  'caller manages members, all.';
 
 comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
-  'Returns a page of a workspace''s members, owners first, then by name. A search matches part of the name or of a '
-  'visible email. A role or an id restricts the list further. after: is_owner, sorts_as and user_id of the last member'
-  ' on the previous page.';
+  'Returns a page of a workspace''s members: owners first, then by name. The search text matches part of the name or '
+  'of a visible email. A role or user id restricts the list further. after contains is_owner, sorts_as and user_id of '
+  'the last member on the previous page.';
+
+comment on function public.list_workspaces(text[], integer) is
+  'Returns a page of the caller''s workspaces: the personal workspace first, then the others by name. after contains '
+  'personal, name and id of the last workspace on the previous page.';
+
+-- A database may lack the migration that alone defines this function.
+do $guard$
+begin
+  if to_regprocedure('public.required_mfa_enforcement_version()') is not null then
+    comment on function public.required_mfa_enforcement_version() is
+      'Returns 1 if the trigger, the probe, their privileges and the policy on every table are in place; otherwise 0. '
+      'Accounts'' MFA policies can be changed only while it returns 1.';
+  end if;
+end
+$guard$;
+
+comment on function public.session_state() is
+  'Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal, '
+  'hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, '
+  'deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.'
+  ' policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session '
+  'satisfies the policy only because of a mobile approval. For an approval by release 0.1.0, the server must also '
+  'check the cookie.';
+
+comment on function public.transfer_workspace_ownership(uuid, uuid) is
+  'Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 '
+  'if the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new'
+  ' owner is not a member, or PT409 if the new owner is the caller.';
 
 comment on function public.workspace_invitation(text) is
-  'Returns an invitation''s details to the holder of its token (hex of its SHA-256), or null: { workspaceId, '
-  'workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | expired | withdrawn, forYou }.';
+  'Returns the details of the invitation with this token, or null if there is none. token_hash is the token''s SHA-256'
+  ' in hexadecimal. Returns { workspaceId, workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | '
+  'expired | withdrawn, forYou }.';
+
+comment on view ai.cost_book_entries is
+  'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';
+
+comment on view ai.invoice_book_entries is
+  'Reviewed invoices of all books. provider is the normalized name, and spelling is the stored name.';

@@ -152,8 +152,8 @@ export const modelSteps = {
       `Once you confirm, requests to ${model.displayName} no longer go to ${route?.providerId} (${route?.providerModel}). Requests in progress finish.`,
       ...(model.routes.some(({ enabled, position }) => enabled && position !== route?.position)
         ? ["The other routes keep their order."]
-        : ["No enabled route will be left, so requests get 404."]),
-      "The provider’s prices stay, and apply again if you add a route to it.",
+        : ["No enabled route will be left, so requests to this model will get a 404 error."]),
+      "The provider’s prices are kept, and apply again if you add a route to this provider.",
     ],
     fields: versionFields,
     hidden: seen,

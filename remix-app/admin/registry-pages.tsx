@@ -29,7 +29,7 @@ export function RegistryFormPage({
       {made ? (
         <Card
           title="The new secret"
-          lead="Copy it to the app’s environment now. We only store its hash, so we can’t show it again."
+          lead="Copy it to the app’s environment now. We store only its hash, so we can’t show it again."
         >
           <div data-shown-once className="space-y-4">
             <Copyable label={`Secret of ${made.name}`} text={made.secret} />

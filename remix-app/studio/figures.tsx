@@ -43,11 +43,11 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
  * styles.css, because a table has dozens of arrows and drawing each one here would add two elements.
  */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
-  const compared = text === "new" ? ": nothing in" : ` ${words[direction]}`;
+  const compared = text === "from 0" ? "in" : words[direction];
   return (
     <span className={looks[direction]} title="Compared with the previous range">
       {text}
-      <span className="sr-only">{`${compared} the previous range`}</span>
+      <span className="sr-only">{` ${compared} the previous range`}</span>
     </span>
   );
 }

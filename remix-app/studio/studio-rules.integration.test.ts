@@ -48,7 +48,7 @@ test("people outside the workspace see none of the studio's pages, and ordinary 
     expect((await member.browser.get(at(page))).status, page).toBe(200);
   }
   const policy = await member.browser.get(at("policy"));
-  expect(policy.words).toContain("Your role doesn’t allow you to change them");
+  expect(policy.words).toContain("Your role doesn’t let you change these rules");
   expect(policy.text).not.toContain("Save policy");
   const budgets = await member.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
   expect(budgets.text).not.toContain("Save budget");

@@ -122,7 +122,7 @@ function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, Sou
   const offers: SourceTier["offers"] = {};
   for (const other of others.toReversed()) {
     for (const [name, offer] of Object.entries(other.offers) as [PriceClass, Offer][]) {
-      offers[name] = { note: "Default price: LiteLLM has none for this tier", ...offer };
+      offers[name] = { note: "LiteLLM’s default price, as it has none for this tier", ...offer };
     }
   }
   return { serviceTier, aboveTokens, offers: { ...offers, ...tier.offers, ...(fee && { requestFeeUsd: fee }) } };

@@ -93,7 +93,7 @@ describe("the LiteLLM reader", () => {
     const model =
       entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
       "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);
-    const note = "Default price: LiteLLM has none for this tier";
+    const note = "LiteLLM’s default price, as it has none for this tier";
     expect(model?.tiers[1]?.offers).toEqual({
       inputUsd: { usd: "0.5" },
       outputUsd: { usd: "2" },

@@ -28,7 +28,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleUsersPage() {
   const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Accounts" lead="Everyone who can sign in.">
+    <ConsolePage title="Accounts" lead="Everyone with an account.">
       <WaitingNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or ID" term={term} />
       <Card

@@ -40,7 +40,7 @@ export default function ConsoleAuditPage() {
   return (
     <ConsolePage
       title="Audit log"
-      lead="Every change by an admin, with its reason, and every account that its owner deleted. Entries are never removed."
+      lead="Every change by an admin, with its reason, and every account deleted by its owner. Entries are never removed."
     >
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">

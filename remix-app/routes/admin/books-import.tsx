@@ -76,7 +76,7 @@ export default function ConsoleImportPage() {
           <Field
             name="confirmation"
             label={`Type “${entry.review.choices.provider}” to confirm`}
-            hint="This is the provider’s name. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the file again."
+            hint="This is the provider’s name. You entered an authenticator code to get here. Import within 10 minutes of that, or you’ll have to upload the file again."
             required
             autoComplete="off"
             autoCapitalize="none"

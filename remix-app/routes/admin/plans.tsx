@@ -22,7 +22,7 @@ const limit = (number: number | null) => (number === null ? "No limit" : number.
 export default function ConsolePlansPage() {
   const { plans, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Plans" lead="A plan sets who pays for a workspace’s requests, the markup and the limits.">
+    <ConsolePage title="Plans" lead="A plan sets the markup, the limits, and who pays for a workspace’s requests.">
       {done ? <Notice tone="good">Plan saved.</Notice> : null}
       <Card
         title="All plans"

@@ -132,7 +132,7 @@ export default function ConsolePricesPage() {
       {shown && shown.prices.length > 0 ? (
         <Card
           title="Choose prices"
-          lead="USD per million tokens; fees per request. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the files again."
+          lead="USD per million tokens; fees per request. You entered an authenticator code to get here. Apply the prices within 10 minutes of that, or you’ll have to compare the files again."
         >
           <ReviewForm shown={shown} failed={review} />
         </Card>

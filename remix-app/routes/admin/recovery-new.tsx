@@ -51,7 +51,7 @@ export default function ConsoleNewOverridePage() {
           <ChangeForm
             effects={[
               `Once you confirm, blocks on ${email} no longer apply: bans, an unconfirmed email, and limits on attempts for this email.`,
-              "The password, MFA and bot checks are still required, and blocked IP addresses stay blocked.",
+              "MFA is still required, and blocked IP addresses stay blocked.",
               "The override expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
             ]}
             confirm={{ text: email, what: "the email that the override is for" }}
@@ -62,13 +62,13 @@ export default function ConsoleNewOverridePage() {
             <CheckBox
               name="normalLogin"
               label="Password sign-in"
-              hint="They can sign in with their password despite these blocks."
+              hint="They can sign in despite these blocks, with their password and the usual bot check."
               defaultChecked={isOn("normalLogin")}
             />
             <CheckBox
               name="recoveryEmail"
               label="Recovery email"
-              hint="You can send them a link and a code. Either one signs them in once."
+              hint="You can send them a link and a code. Either one signs them in once, without their password."
               defaultChecked={isOn("recoveryEmail")}
             />
             <Field

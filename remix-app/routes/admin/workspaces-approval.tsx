@@ -109,7 +109,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
         `Once you confirm, members of ${name} can no longer create or rotate keys.`,
         liveKeys === 0 ? keys : `${keys} Active keys keep working.`,
         ...(approvedAt
-          ? [`It has been approved since ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
+          ? [`It was approved on ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
           : []),
       ];
   }

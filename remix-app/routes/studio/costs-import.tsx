@@ -71,7 +71,7 @@ export default function CostsImportPage() {
       lead={
         entry?.at === "review"
           ? "Check what the file contains and what it changes, then import it."
-          : "Import a provider’s cost export as one total per account and day. A later import of the same day, from a file or the API, replaces the earlier one."
+          : "Import a provider’s cost export as one total per account and day. A later import for the same day, from a file or the API, replaces the earlier one."
       }
     >
       {entry?.at === "review" ? (

@@ -113,7 +113,7 @@ export default function PolicyPage() {
           readAt={answer ? answer.readAt : policy.updatedAt}
         />
       ) : (
-        <Card title="Rules" lead="Your role doesn’t allow you to change them. Ask someone who manages the AI policy.">
+        <Card title="Rules" lead="Your role doesn’t let you change these rules. Ask someone who manages the AI policy.">
           <Facts facts={policyWords(policy).map(({ label, text }) => [label, text])} />
         </Card>
       )}

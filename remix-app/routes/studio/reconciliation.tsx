@@ -70,7 +70,7 @@ export default function ReconciliationPage() {
       <ClashCard clashes={clashes} />
       <Card
         title={monthText(asked.month)}
-        lead="Runs count by UTC day, and imported costs by the provider’s date. An invoice for several months is split between them by day."
+        lead="Days are in UTC. Imported costs are matched by the date the provider gives, even if it uses another time zone. An invoice that covers several months is split between them by day."
       >
         <ReconciliationTable
           cells={cells}

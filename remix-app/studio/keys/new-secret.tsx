@@ -19,7 +19,7 @@ export function NewSecret({
       className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5"
     >
       <Notice tone="warn">
-        Copy the key now. We only store its hash, so we can’t show it again. Never put it in browser code or in source
+        Copy the key now. We store only its hash, so we can’t show it again. Never put it in browser code or in source
         control.
       </Notice>
       <Snippet label="Key" code={secret} />

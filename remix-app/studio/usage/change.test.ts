@@ -12,7 +12,7 @@ test.each([
   [1_100, 100, { direction: "up", text: "over 999%" }],
   [100_001, 100_000, { direction: "up", text: "under 0.1%" }],
   [7, 7, { direction: "same", text: "0%" }],
-  [7, 0, { direction: "up", text: "new" }],
+  [7, 0, { direction: "up", text: "from 0" }],
   [0, 0, null],
   [null, 3, null],
   [3, null, null],
@@ -27,7 +27,7 @@ test("a row's change is in the selected metric, not always in spend", () => {
   expect(changeOfRow(row, "spend")).toEqual({ direction: "down", text: "14%" });
   expect(changeOfRow(row, "tokens")).toEqual({ direction: "down", text: "3.0%" });
   expect(changeOfRow(row, "latency")).toEqual({ direction: "up", text: "100%" });
-  expect(changeOfRow({ ...row, before: null }, "tokens")).toEqual({ direction: "up", text: "new" });
+  expect(changeOfRow({ ...row, before: null }, "tokens")).toEqual({ direction: "up", text: "from 0" });
   expect(changeOfRow({ ...row, before: null }, "latency")).toBeNull();
 });
 

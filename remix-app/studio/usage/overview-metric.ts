@@ -89,7 +89,7 @@ export function readMetric(parameters: URLSearchParams, { costVisible }: { costV
 /** The change of a figure since the previous range. */
 export interface Change {
   direction: "up" | "down" | "same";
-  /** The size of the change without a sign, such as "12%", or "new" if the previous figure was zero. */
+  /** The size of the change without a sign, such as "12%", or "from 0" if the previous figure was zero. */
   text: string;
 }
 
@@ -102,7 +102,7 @@ export function changeOf(now: number | string | null, before: number | string | 
   const [to, from] = [Number(now), Number(before)];
   if (to === from) return to === 0 ? null : { direction: "same", text: "0%" };
   const direction = to > from ? "up" : "down";
-  if (from === 0) return { direction, text: "new" };
+  if (from === 0) return { direction, text: "from 0" };
   const percent = Math.abs(((to - from) / from) * 100);
   if (percent < 0.1) return { direction, text: "under 0.1%" };
   if (percent >= 1_000) return { direction, text: "over 999%" };

@@ -23,10 +23,13 @@ const listedDays = 40;
 
 const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
 
-const latencies: DataColumn<OverviewRow>[] = [
-  { label: "p50", numeric: true, small: "hidden", cell: ({ now }) => ms(now.latencyP50Ms) },
-  { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) },
-];
+const p50: DataColumn<OverviewRow> = {
+  label: "p50",
+  numeric: true,
+  small: "hidden",
+  cell: ({ now }) => ms(now.latencyP50Ms),
+};
+const p95: DataColumn<OverviewRow> = { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) };
 
 /** Shows the chart's figures row by row, each linked to its runs. */
 export function OverviewTable({
@@ -53,16 +56,19 @@ export function OverviewTable({
   const spendDecimals = columnDecimals(rows.map(({ now }) => now.amountUsd));
   const creditDecimals = columnDecimals(rows.map(({ now }) => now.billedCredits));
   const otherDecimals = columnDecimals(rows.map(({ otherDeductions }) => otherDeductions));
+  /** The selected metric is next to the row's name on small screens. */
+  const small = (column: Metric, otherwise: DataColumn<OverviewRow>["small"] = "below") =>
+    column === metric ? "aside" : otherwise;
   const spend: DataColumn<OverviewRow> = {
     label: "Spend",
     numeric: true,
-    small: "aside",
+    small: small("spend"),
     cell: (row) => <Usd amount={row.now.amountUsd} decimals={spendDecimals} />,
   };
   const credits: DataColumn<OverviewRow> = {
     label: "Credits",
     numeric: true,
-    small: costVisible ? "hidden" : "aside",
+    small: small("credits", costVisible ? "hidden" : "below"),
     cell: (row) => <Credits amount={row.now.billedCredits} decimals={creditDecimals} />,
   };
   const change: DataColumn<OverviewRow> = {
@@ -96,15 +102,15 @@ export function OverviewTable({
           ...(by === "day" ? [] : [change]),
           credits,
           ...(otherwise && by === "day" ? [other] : []),
-          { label: "Requests", numeric: true, cell: ({ now }) => formatCount(now.requests) },
-          { label: "Failed", numeric: true, cell: ({ now }) => formatCount(now.failed) },
+          { label: "Requests", numeric: true, small: small("requests"), cell: ({ now }) => formatCount(now.requests) },
+          { label: "Failed", numeric: true, small: small("failed"), cell: ({ now }) => formatCount(now.failed) },
           {
             label: "Tokens",
             numeric: true,
-            small: "hidden",
+            small: small("tokens", "hidden"),
             cell: ({ now }) => formatCount(now.inputTokens + now.outputTokens),
           },
-          ...(timed ? latencies : []),
+          ...(timed ? [p50, { ...p95, small: small("latency") }] : []),
         ]}
       />
       {leftOut > 0 ? (

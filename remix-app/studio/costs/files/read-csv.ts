@@ -106,7 +106,7 @@ function openFile(record: readonly string[], preamble: readonly string[][]) {
 function unknownColumns(first: readonly string[]): UnreadableCostFile {
   const shown = first.flatMap((cell) => cell.trim().slice(0, 40) || []).slice(0, 8);
   return new UnreadableCostFile(
-    `The file’s columns (${shown.join(", ")}) don’t match any supported export. Import ${formatNames} as it was downloaded.`,
+    `The file’s columns (${shown.join(", ")}) don’t match any supported export. Import one of these, exactly as you downloaded it: ${formatNames}.`,
   );
 }
 

@@ -154,7 +154,7 @@ test("shows each provider's health and usage in the console, and exports exactly
   expect(words).toMatch(/openai \d+ enabled routes?.*?Failing/s);
   expect(words).toMatch(/Key rejected: \d/);
   const day = new Date().toISOString().slice(0, 10);
-  expect(words).toContain(`to ${dayText(day)}, days in UTC`);
+  expect(words).toContain(`to ${dayText(day)} (UTC)`);
   const [, href = ""] = /href="(\/admin\/providers\.csv[^"]*)"/.exec(text) ?? [];
   // Other tests' runs may end between the two reads.
   await expect

@@ -78,7 +78,7 @@ describe("the budgets page", () => {
     const set = await admin.browser.post(at("budgets"), form({ limitUsd: " $12.000000000001 " }));
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=workspace.${tenant.workspaceId}`]);
     const page = await admin.browser.get(set.location ?? "");
-    expect(page.words).toContain("The budget of Test is $12.000000000001 a month.");
+    expect(page.words).toContain("Budget saved: $12.000000000001 per month for Test.");
     for (const done of ["x", `workspace.${crypto.randomUUID()}`])
       expect((await admin.browser.get(`${at("budgets")}?done=${done}`)).words).not.toContain("Budget changed.");
     const open = await admin.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
@@ -138,7 +138,7 @@ describe("the budgets page", () => {
     const changed = await admin.browser.post(`${path}${next}`, form({ scope, subjectId, limitUsd: "7.25" }));
     expect(changed.location).toBe(`${path}${next}&done=${last}`);
     const same = await admin.browser.get(changed.location ?? "");
-    expect(same.words).toMatch(/The budget of .+ is \$7\.25 a month\./);
+    expect(same.words).toMatch(/Budget saved: \$7\.25 per month for .+\./);
     expect([shown(same.text), shown((await admin.browser.get(path)).text)]).toEqual([[last], shown(first.text)]);
 
     const file = await lines(admin);
@@ -156,7 +156,7 @@ describe("the budgets page", () => {
     for (const label of ["", "a b", "ä", "a".repeat(129)]) {
       const refused = await post({ label, limitUsd: "5" });
       expect(refused.status, label).toBe(400);
-      expect(refused.words).toContain("Enter a label, such as customer:7");
+      expect(refused.words).toContain(label === "" ? "Enter a label, such as customer:7" : "Use up to 128 letters");
       expect(refused.text).toContain(`value="${label}"`);
     }
     const bad = await post({ label: "customer:7", limitUsd: "x" });
@@ -165,7 +165,7 @@ describe("the budgets page", () => {
     const set = await post({ label: "customer:7", limitUsd: "5" });
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=label.customer%3A7`]);
     const page = await admin.browser.get(set.location ?? "");
-    expect(page.words).toContain("The budget of customer:7 is $5.00 a month.");
+    expect(page.words).toContain("Budget saved: $5.00 per month for customer:7.");
     expect(page.words).toContain("Only warns, because no API key has this label.");
     expect((await member.browser.get(at("budgets"))).words).toContain("customer:7");
     const late = await post({ label: "customer:7", limitUsd: "6" });
@@ -174,7 +174,7 @@ describe("the budgets page", () => {
     const { text } = await admin.browser.get(`${at("budgets")}.csv`);
     expect(text).toMatch(/^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false\r$/m);
     expect((await post({ label: "customer:7", intent: "remove", readUsd: "6" })).status).toBe(303);
-    expect((await admin.browser.get(at("budgets"))).words).toContain("No label budgets yet.");
+    expect((await admin.browser.get(at("budgets"))).words).toContain("No entity label has a budget yet.");
   });
 
   test("the keys page sets a label when a key is created, and rejects a malformed label", async () => {
@@ -190,7 +190,7 @@ describe("the budgets page", () => {
     expect(refused.status).toBe(400);
     expect(refused.words).toContain("Use up to 128 letters, digits, dots, underscores, colons and hyphens");
     expect((await admin.browser.get(`${at("budgets")}?change=label.customer%3A8`)).words).toContain(
-      "0 refuses every request.",
+      "Enter 0 to refuse every request.",
     );
   });
 
@@ -238,7 +238,7 @@ describe("the policy page", () => {
     const wrong = form({ readAt, models: "selected", requestsPerMinute: "none", contentRetentionDays: "366" });
     const answer = await admin.browser.post(at("policy"), wrong);
     expect(answer.status).toBe(400);
-    for (const words of ["Select at least one model", "Enter a whole number", "from 1 to 365"]) {
+    for (const words of ["Select at least one model", "as a whole number of at least 1", "from 1 to 365"]) {
       expect(answer.words).toContain(words);
     }
     expect(answer.text).toContain('value="none"');

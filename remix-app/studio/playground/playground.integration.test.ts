@@ -321,7 +321,7 @@ describe("the playground page without JavaScript", () => {
     const long = await member.post(page("speech"), { ...fields, input: "x".repeat(1_001) });
     expect([long.status, long.words]).toEqual([400, expect.stringContaining("at most 1000 characters")]);
     const { words } = await member.post(page("embeddings"), { model: "demo-embedding", input: "one\none\ntwo" });
-    expect(words).toContain("Vectors of 256 numbers each");
+    expect(words).toContain("256 dimensions per vector");
     expect(words).toContain("1.000");
   });
 });

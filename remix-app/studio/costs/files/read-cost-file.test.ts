@@ -82,7 +82,7 @@ test.each([
   ["<!doctype html>", "The file is a web page or XML."],
   [
     "a,b\n1,2\n",
-    "The file’s columns (a, b) don’t match any supported export. Import a FOCUS export, an AWS Cost and Usage Report",
+    "The file’s columns (a, b) don’t match any supported export. Import one of these, exactly as you downloaded it: a FOCUS export",
   ],
   ['{"ResultsByTime": []}', "The file’s JSON isn’t from a supported export (ResultsByTime)"],
   ["[1]", "The file doesn’t contain JSON objects"],

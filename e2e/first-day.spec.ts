@@ -126,7 +126,7 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await follow(desk, "Change plan");
     await follow(desk, plan.name);
     await confirm(desk, { text: name, button: `Move to ${plan.name}` });
-    await expect(desk.getByText(`The workspace is now on the plan ${plan.name}.`)).toBeVisible();
+    await expect(desk.getByText(`The workspace’s plan is now ${plan.name}.`)).toBeVisible();
     await follow(desk, "View credits");
     for (const words of ["Credits granted.", "This reference was already used for the same amount."]) {
       await follow(desk, "Grant credits");

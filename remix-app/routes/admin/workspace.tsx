@@ -27,7 +27,7 @@ export default function ConsoleWorkspacePage() {
   const { id, name, createdAt, plan, planId, members, owners, account, approvedAt, approvedBy, liveKeys } = workspace;
   return (
     <ConsolePage title={name} lead="A workspace: its plan, credits and keys.">
-      {done ? <Notice tone="good">The workspace is now on the {plan?.name ?? planId} plan.</Notice> : null}
+      {done ? <Notice tone="good">The workspace’s plan is now {plan?.name ?? planId}.</Notice> : null}
       <Card title="Workspace">
         <ul className="space-y-1">
           <li>

@@ -65,7 +65,7 @@ describe("a run's content", () => {
     const userId = (await owner.session()).user.id;
     expect(await readings()).toEqual([{ actor_id: userId, subject_id: runId }]);
     const activity = await owner.get(`/workspaces/${tenant.workspaceId}/activity`);
-    expect(activity.words).toContain(`viewed the prompts and answers of the run ${runId}`);
+    expect(activity.words).toContain(`viewed the prompts and answers of run ${runId}`);
   });
 
   test("a run's content is not revealed to other members, not even in a list, file or API response", async () => {

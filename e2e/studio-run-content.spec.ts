@@ -47,7 +47,7 @@ test("a run's content is shown as text on request, with long texts collapsed, ev
   await expect(card.locator("img")).toHaveCount(0);
   await expect(card).toContainText('"city": "Oslo"');
   await expect(card.getByText("The end.")).toBeHidden();
-  await card.getByText(/^All .* characters$/).click();
+  await card.getByText(/^Show all .* characters$/).click();
   await expect(card.getByText("The end.")).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);

@@ -16,7 +16,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
       lead={
         account
           ? "Bans, locks and failed attempts that affect this email."
-          : "No account has this email. Signing in with a recovery email creates one."
+          : "No account has this email. If you send a recovery email, using its link creates one."
       }
       action={account ? <ButtonLink href={`/admin/users/${account.id}`}>View account</ButtonLink> : null}
     >

@@ -119,10 +119,10 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
           cell: ({ id, name, approvedAt }) => (
             <ButtonLink
               href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}
-              aria-label={`${approvedAt ? "Withdraw" : "Approve"} keys of ${name}`}
+              aria-label={`${approvedAt ? "Withdraw approval of" : "Approve keys of"} ${name}`}
               variant={approvedAt ? "danger" : "secondary"}
             >
-              {approvedAt ? "Withdraw" : "Approve"}
+              {approvedAt ? "Withdraw approval" : "Approve"}
             </ButtonLink>
           ),
         },

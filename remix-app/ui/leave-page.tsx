@@ -10,9 +10,13 @@ export interface Departure {
  * Continues to another site from a page. A redirect after one of our forms would be blocked, because form-action also
  * applies to all further redirects, and we don't know the app's redirects.
  */
-export function LeavePage({ address, displayName }: Departure) {
+export function LeavePage({ address, displayName, signedOut = false }: Departure & { signedOut?: boolean }) {
   return (
-    <EntryPage title={`Continuing to ${displayName}`} lead="If nothing happens, select Continue." themeSwitch={false}>
+    <EntryPage
+      title={`Continuing to ${displayName}`}
+      lead={`${signedOut ? "You’re signed out. " : ""}If nothing happens, select Continue.`}
+      themeSwitch={false}
+    >
       <meta httpEquiv="refresh" content={`0;url=${address}`} />
       <ButtonLink href={address} variant="primary" className="w-full">
         Continue

@@ -52,7 +52,8 @@ export default function ConsoleRecoveryPage() {
         </Form>
         {overview ? null : (
           <p className="mt-3 text-muted">
-            Search for the person’s email first. If no account has it, signing in with a recovery email creates one.
+            Search for the person’s email to see what’s blocking it. You can then send them a recovery email with a
+            sign-in link. If they have no account, using the link creates one.
           </p>
         )}
       </Card>

@@ -108,9 +108,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
       return [
         `Once you confirm, members of ${name} can no longer create or rotate keys.`,
         liveKeys === 0 ? keys : `${keys} Active keys keep working.`,
-        ...(approvedAt
-          ? [`It was approved on ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
-          : []),
+        ...(approvedAt ? [`It was approved on ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`] : []),
       ];
   }
 }

@@ -24,5 +24,5 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 export default function LogoutConfirmPage() {
   const departure = useActionData<typeof action>();
-  return departure ? <LeavePage {...departure} /> : <SignedOutPage />;
+  return departure ? <LeavePage {...departure} signedOut /> : <SignedOutPage />;
 }

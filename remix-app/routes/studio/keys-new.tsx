@@ -97,7 +97,7 @@ const fields: FieldText[] = [
   {
     name: "entityId",
     label: "Entity label",
-    hint: "Optional. Added to every request made with this key, such as customer:7. If the label has a budget, requests over it are refused.",
+    hint: "Optional. Added to every request made with this key, such as customer:7. If the label has a budget, requests over that budget are refused.",
   },
   { name: "requestsPerMinute", label: "Requests per minute", hint: "Optional." },
   { name: "tokensPerMinute", label: "Tokens per minute", hint: `Optional. ${tokenLimitHint}` },

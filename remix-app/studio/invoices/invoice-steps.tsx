@@ -84,9 +84,9 @@ export function InvoiceConflictCards({
               If the provider corrected it, enter the corrected invoice with its own reference, and enter{" "}
               {kept.reference} under “Replaces”.
             </li>
-            <li>If it belongs to another account, change the account.</li>
+            <li>If your invoice is for another account, select “Edit what I entered” and change the account.</li>
             <li>
-              If it was recorded incorrectly, enter it again with a new reference, such as{" "}
+              If the recorded invoice is wrong, enter it again with a new reference, such as{" "}
               <code className="wrap-anywhere">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and enter{" "}
               {kept.reference} under “Replaces”. Only the new one then counts.
             </li>

@@ -85,7 +85,7 @@ export function PolicyCards({
           <CheckBox
             name="contentCapture"
             label="Keep prompts and answers"
-            hint="From the next request, we keep request bodies, answers, and the arguments and results of server tools. A repeated request with the same idempotency key then returns the kept answer. Members who manage the AI policy can read what’s kept. Each view is recorded in the workspace’s activity."
+            hint="From the next request, we keep request bodies, answers, and the arguments and results of server tools. If a request is repeated with the same idempotency key, it gets the kept answer. Members who manage the AI policy can read what’s kept. Each view is recorded in the workspace’s activity."
             defaultChecked={fields.contentCapture}
           />
           <div className="max-w-108">
@@ -107,7 +107,7 @@ export function PolicyCards({
           <CheckBox
             name="providerCostVisible"
             label="Show members what providers charge"
-            hint="In USD, in runs, usage, budgets and API responses. External apps always see provider costs. Imported costs and invoices stay visible to members either way."
+            hint="Shows USD amounts in runs, usage, budgets and API responses. External apps always see provider costs. Imported costs and invoices stay visible to members either way."
             defaultChecked={fields.providerCostVisible}
           />
         </div>

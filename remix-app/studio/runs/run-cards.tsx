@@ -93,6 +93,9 @@ function Result({ attempt }: { attempt: RunAttempt }) {
   );
 }
 
+/** Names of steps by their type. A `retry` is an attempt that another one followed. */
+const stepNames: Readonly<Record<string, string>> = { retry: "Attempt" };
+
 export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
   return (
     <Card title="Steps" lead="What the run did, in order.">
@@ -106,7 +109,7 @@ export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
             className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
           >
             <span>
-              {step}. {capitalised(type)}: {name}
+              {step}. {stepNames[type] ?? capitalised(type)}: {name}
             </span>
             <span className={`tabular-nums ${status === "failed" ? "text-bad" : "text-muted"}`}>
               {capitalised(status)} · {formatMs(latencyMs)}

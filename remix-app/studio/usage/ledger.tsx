@@ -85,8 +85,8 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
       amount: totals.otherDeductions,
       note:
         payer === "member"
-          ? "Deducted manually from your balance or, if the workspace has one, its balance"
-          : "Deducted manually from the workspace’s balance or, if you have one, your own balance",
+          ? "Deducted manually from your balance, or from the workspace’s if it has one"
+          : "Deducted manually from the workspace’s balance, or from yours if you have one",
     },
     { label: "Total used", amount: totals.usedCredits, note: "Billed for runs, plus adjustments", strong: true },
     {

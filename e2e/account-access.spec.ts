@@ -51,7 +51,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(theirs).toHaveURL(/\/login/);
     });
 
-    test("the owner of an account can keep one added sign-in method, but cannot remove the last one", async ({
+    test("while reviewing account access, the owner can keep added sign-in methods, but cannot remove every way to sign in", async ({
       page,
       member,
     }) => {

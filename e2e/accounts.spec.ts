@@ -91,7 +91,11 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("the API call that switches accounts returns the requested page", async ({ page, member, colleague }) => {
+test("the API call that switches accounts returns the target route given in its request", async ({
+  page,
+  member,
+  colleague,
+}) => {
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await add(page, colleague);
@@ -113,7 +117,7 @@ test("the API call that switches accounts returns the requested page", async ({ 
   expect(await cookieBytes(page.context())).toBeLessThan(8_192);
 });
 
-test("after concurrent account switches in two tabs, one account is active and both are still signed in", async ({
+test("after concurrent account switches in two tabs, one account is active and both accounts are still signed in", async ({
   context,
   page,
   member,
@@ -177,7 +181,7 @@ test("an account that was signed out elsewhere is marked as signed out, and the 
   await expect(page.getByLabel("Email")).toHaveValue(member.email);
 });
 
-test("the page for adding an account links to sign-up", async ({ page, member }) => {
+test("the page for adding an account has a link to the sign-up page", async ({ page, member }) => {
   await enter(page, member);
   await expect(heading(page, "Home")).toBeVisible();
   await page.goto("/add-account");

@@ -32,7 +32,7 @@ test("prefers the browser named by PLAYWRIGHT_CHROMIUM_PATH, and throws an error
   await expect(findChromium()).rejects.toThrow(/^PLAYWRIGHT_CHROMIUM_PATH is set to .*absent, which does not run/);
 });
 
-test("uses the system's browser if it runs, and skips a stub that only explains how to install one", async () => {
+test("uses the system's browser if it runs, and skips a stub that only explains how to install a browser", async () => {
   await fakeBrowser("chromium", 1);
   const chrome = await fakeBrowser("google-chrome", 0);
   expect((await findChromium()).executablePath).toBe(chrome);

@@ -89,7 +89,7 @@ async function enterStale(page: Page, { email, password }: Person): Promise<void
 const home = (page: Page) => page.getByRole("heading", { level: 1, name: "Home" });
 
 for (const loss of ["all", "body"] as const) {
-  test.describe(`a response of which the browser received ${loss === "all" ? "nothing" : "the headers alone"}`, () => {
+  test.describe(`lost responses: the browser receives ${loss === "all" ? "nothing" : "the headers alone"}`, () => {
     test("no account is lost if the response to signing in, adding or switching an account is cut off", async ({
       page,
       member,
@@ -139,7 +139,10 @@ for (const loss of ["all", "body"] as const) {
       await expectAccounts(page, member);
     });
 
-    test("a QR handoff completes even if a response is cut off", async ({ page, member }) => {
+    test("confirming one's identity with a QR code completes even if a response is cut off", async ({
+      page,
+      member,
+    }) => {
       const phone = await openPhone({ base, ...supabase }, member);
       await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
       await page.getByRole("button", { name: "Show QR code" }).click();

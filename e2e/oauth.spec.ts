@@ -102,7 +102,7 @@ test("a provider callback opened in another browser is rejected", async ({ page,
   await elsewhere.context().close();
 });
 
-test("a provider account can be linked, used to sign in and unlinked, but the last sign-in method stays", async ({
+test("a provider account can be linked, used to sign in, and unlinked if another sign-in method remains", async ({
   page,
   member,
   newcomer,

@@ -305,7 +305,10 @@ test.describe("unavailable passkeys", () => {
   }
 });
 
-test("a passkey sign-in updates the account's name in the browser", async ({ page, member }) => {
+test("after an email change, opening the security settings updates the name of the account's passkey in the browser", async ({
+  page,
+  member,
+}) => {
   const authenticator = await addAuthenticator(page);
   await enter(page, member);
   await addPasskey(page);

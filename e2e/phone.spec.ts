@@ -57,7 +57,11 @@ for (const javaScriptEnabled of [true, false]) {
       if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
     };
 
-    test("a phone signs a browser in through a QR code, with a new session", async ({ page, member, phone }) => {
+    test("approving a browser's QR code on a phone gives the browser a new session", async ({
+      page,
+      member,
+      phone,
+    }) => {
       await signInOn(phone, member);
       await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
       await expect(heading(page, "Confirm it’s you with your phone")).toBeVisible();

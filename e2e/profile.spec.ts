@@ -42,7 +42,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("no page loads a profile picture from the picture's own server", async ({ page, member }) => {
+test("no page loads a profile picture directly from the server that hosts it", async ({ page, member }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
   await enter(page, member, "/settings/profile");

@@ -77,7 +77,7 @@ test("a member whose account requires MFA recovers it with a code and their auth
   expect(await linkOfMail(member.email, "Your Gatehouse account was recovered")).toContain("/settings/security");
 });
 
-test("recovery creates an account for a person without one, and keeps another account signed in", async ({
+test("recovering an email address without an account creates one, and keeps another account signed in", async ({
   page,
   newcomer,
   member,

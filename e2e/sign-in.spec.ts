@@ -105,7 +105,7 @@ for (const target of [
   });
 }
 
-test("a sign-out that affects only this browser says so", async ({ page }) => {
+test("after a sign-out that could not end the session on the server, the sign-in page says so", async ({ page }) => {
   await page.goto("/login?signedOutHereOnly");
   await expect(page.getByRole("status")).toContainText("we couldn’t end the session on our servers");
   await expectAccessible(page);

@@ -179,7 +179,7 @@ test("a playground conversation cannot continue as another account", async ({ co
   await expect(page.getByLabel("Message")).toHaveValue("Whose words are these?");
 });
 
-test("a second step that becomes required in the playground is completed and returns to the playground", async ({
+test("if MFA becomes required while the playground is open, passing the second step leads back to the playground", async ({
   page,
   member,
 }) => {

@@ -2,7 +2,11 @@ import type { Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, type Person, signIn, test } from "./test.ts";
 
-test("a tab waiting at the sign-in page follows a sign-in in another tab", async ({ context, page, member }) => {
+test("a tab that waits at the sign-in page opens its destination when another tab signs in", async ({
+  context,
+  page,
+  member,
+}) => {
   const waiting = await context.newPage();
   await waiting.goto("/login?returnUrl=/workspaces");
   await signIn(page, member);
@@ -84,7 +88,7 @@ test("a rejected form is not sent again when its account becomes active again", 
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
-test("loading a page as the other account removes the notice about the switch, and the page follows later switches", async ({
+test("opening a page as the other account removes the notice about the switch, and later switches update the page", async ({
   page,
   member,
   colleague,

@@ -61,7 +61,10 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
   },
 };
 
-test("the tour of docs/getting-started.md works as written, from sign-up to the doctor", async ({ page, newcomer }) => {
+test("the tour of docs/getting-started.md works as written, from sign-up to npm run doctor", async ({
+  page,
+  newcomer,
+}) => {
   // Other test suites left models in the stack, and the doctor would report that the demo provider lacks some of them.
   await query("update ai.models set enabled = false where owned_by = 'test'", []);
   const workplace = await openWorkplace(stack);

@@ -60,7 +60,7 @@ describe("every response", () => {
     expect(await response.json()).toEqual({ status: "ok", app: "web", forwarded: count });
   });
 
-  test("each response allows its page's scripts by a new nonce", async () => {
+  test("each response has a new nonce that allows the scripts of its page", async () => {
     const nonces = new Set<string>();
     for (let visit = 0; visit < 2; visit += 1) {
       const response = await web.fetch("/login");
@@ -130,7 +130,7 @@ describe("a refusal by a route without a page", () => {
   test.each([
     ["a file download", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "Not found"],
     ["a form action", "POST", "/theme", 400, "The request is invalid"],
-  ])("a refusal of %s is a page for a browser and problem JSON for a script", async (_, ...asked) => {
+  ])("when %s is refused, a browser gets a page and a script gets problem JSON", async (_, ...asked) => {
     const [method, path, status, title] = asked;
     const init = { method, ...(method === "POST" ? { body: new URLSearchParams({ theme: "purple" }) } : {}) };
     const page = await web.fetch(path, { ...init, headers: await headers("text/html,*/*;q=0.8") });
@@ -264,7 +264,7 @@ describe("the session", () => {
       stale: { provenSecondsAgo: 0, codeSecondsAgo: 601 },
     },
   ])(
-    "a session proven more than ten minutes ago (authenticators $authenticators) must step up before changing the password",
+    "a session whose identity was confirmed over ten minutes ago (authenticators $authenticators) must step up before changing the password",
     async (row) => {
       const { authenticators, fresh, stale } = row;
       await insertAuthenticators(backend.person, authenticators);
@@ -344,7 +344,7 @@ describe("an internal error", () => {
   );
 });
 
-describe("the process", () => {
+describe("the server's process", () => {
   const compiled = { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
 
   test("the server logs no query, token or key", async () => {

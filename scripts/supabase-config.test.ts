@@ -112,12 +112,12 @@ describe("Email templates", () => {
     expect(template.replaceAll(/href="[^"]*"/g, "")).not.toMatch(/SiteURL|RedirectTo|\/\//);
   });
 
-  test("the email templates match `npm run email-templates` without brand settings, as do the names in config.toml", () => {
+  test("the email templates and the names in config.toml match the output of `npm run email-templates` without brand settings", () => {
     for (const [file, text] of supabaseFiles({ name: defaultName, accent: defaultAccent }, config))
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });
 
-  test("emails show the brand, when they expire, why they were sent and what to do if they were not requested", () => {
+  test("emails show the brand, when their link or code expires, why they were sent and what to do if they were not requested", () => {
     const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
     for (const [file, text] of rendered) {
       expect(text, file).not.toContain(defaultName);

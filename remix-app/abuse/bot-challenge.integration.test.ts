@@ -89,7 +89,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
       { mails: "down", status: 503 },
     ] as const)(
-      "answers a withheld email like a request for an unknown address if the backend responds with $mails",
+      "answers a request whose email is withheld like one for an unknown address if the backend responds with $mails",
       async ({ mails, status }) => {
         backend.mails = mails;
         expect((await ask()).status).toBe(status);

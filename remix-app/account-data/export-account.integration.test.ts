@@ -45,7 +45,7 @@ test.each([499, 500, 501, 1_201])("an export of %d events contains each event on
   expect(times).toEqual(times.toSorted());
 });
 
-test("an export reads at most one page ahead of its reader, and stops when the reader stops", async () => {
+test("an export fetches at most one page ahead of what the client has read, and stops when the client cancels", async () => {
   await addEvents(5_000);
   const { client, asked } = countingClient();
   const body = await exportAccount(client, { userId: person.id });

@@ -10,7 +10,7 @@ describe("a passkey's name", () => {
     expect(passkeyName({ name: "Work laptop", aaguid: onePassword, device: "Chrome on macOS" })).toBe("Work laptop");
   });
 
-  test("falls back to the passkey's provider if the identity backend has no name", () => {
+  test("falls back to the passkey's provider if the identity backend has no name for the passkey", () => {
     expect(passkeyName({ name: "Passkey", aaguid: onePassword, device: "Chrome on macOS" })).toBe("1Password");
     expect(passkeyName({ name: "", aaguid: onePassword.toUpperCase(), device: null })).toBe("1Password");
   });

@@ -268,7 +268,7 @@ describe("a model added in the console", () => {
   });
 
   test.each(["route", "remove-route", "withdraw", "cancel-price", "price", "delete", "rename"])(
-    "answers 404 on the page for the model step %s if the record is unknown",
+    "answers 404 on a model's %s page if the record is unknown",
     async (step) => {
       const unknown = { place: "9", price: "1", plan: "none", provider: "none" };
       expect((await admin.browser.get(page(step, unknown))).status).toBe(404);

@@ -85,7 +85,7 @@ const prices = () =>
   );
 const before = [{ model: first, input: "2.500000", output: "10.000000" }];
 
-test("shows an admin the differences from both price sources side by side, and changes nothing", async () => {
+test("shows an admin how our prices differ from both price sources, side by side, and changes nothing", async () => {
   const { status, words } = await admin.browser.post(address, files(modelsDev, liteLlm));
   expect(status).toBe(200);
   expect(words).toContain("Compared with models.dev and LiteLLM");

@@ -100,7 +100,7 @@ const facts = [
   "$8.00 per million",
 ];
 
-test("shows a member the provider requests of a run if the workspace shows provider cost", async () => {
+test("shows a run's requests to providers to a member if the workspace shows provider cost", async () => {
   const browser = await enter(owner);
   const page = `/workspaces/${tenant.workspaceId}/ai/runs/${runId}`;
   await showCost(true);
@@ -128,7 +128,7 @@ test("shows a member the provider requests of a run if the workspace shows provi
   });
 });
 
-test("shows the facts of a run that its workspace hides from members to admins only", async () => {
+test("if a workspace hides the details of its runs from members, only admins see them", async () => {
   await showCost(false);
   const page = `/admin/runs/${runId}`;
   const { words } = await admin.browser.get(page);
@@ -177,7 +177,7 @@ test("shows each provider's health and usage in the console, and exports exactly
 /** Returns the URL of the page that follows the last of these pages. */
 const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
 
-test("shows which route failed, how and when, and how the gateway answers calls to a model without a price", async () => {
+test("shows which route failed, how and when, and says that calls to a model without a price get 404", async () => {
   const pages = [await admin.browser.get("/admin/providers")];
   for (let next = nextPage(pages); next; next = nextPage(pages)) pages.push(await admin.browser.get(next));
   const words = pages.map((page) => page.words).join(" ");

@@ -129,7 +129,7 @@ describe("the audit log", () => {
     expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
   });
 
-  test("breaks off the download of the audit log once the reader is no longer an admin", async () => {
+  test("aborts the download of the audit log once the reader is no longer an admin", async () => {
     const target = `test ${crypto.randomUUID()}`;
     // More pages than the buffers between here and the database hold, so that most are read after the right is revoked.
     const pages = 24;

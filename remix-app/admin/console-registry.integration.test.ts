@@ -213,7 +213,7 @@ describe("the registry of OpenID clients", () => {
     });
   });
 
-  test("accepts 20 addresses of 2,000 characters in each list of a client, and refuses a 21st address or a longer one", async () => {
+  test("accepts 20 addresses of 2,000 characters in each list of an OpenID client, and refuses a 21st address or a longer one", async () => {
     // Each character is percent-encoded once more when it is sent, which triples its length.
     const address = (at: number, length = 2_000) => {
       const prefix = `https://a${at}.example/?q=`;

@@ -8,7 +8,7 @@ const halfMinuteMs = 30_000;
 /** How long a busy machine may take to use a code. */
 const leastLeftMs = 10_000;
 
-test("signs the demo admin in to the console with the authenticator from the stack", async () => {
+test("signs the demo admin in to the console with the authenticator secret of the local stack", async () => {
   const admin = readStack().users.find(({ role }) => role === "admin");
   if (!admin?.totpSecret) throw new Error("the stack names no authenticator of the demo admin");
   const browser = await signIn({ id: "", ...admin }, { returnUrl: "/admin" });

@@ -156,7 +156,7 @@ describe("a reset of authenticators", () => {
     expect(events).toEqual([{ kind: "authenticators_reset", ip: null }]);
   });
 
-  test("a reset that fails halfway leaves the account closed until another reset completes it", async () => {
+  test("a reset that fails halfway leaves the account inaccessible until another reset completes", async () => {
     const broken = await startBrokenProxy();
     try {
       const halfWay = await resetAuthenticators(await open(undefined, broken.url), { ...asked(), generation: 1 });

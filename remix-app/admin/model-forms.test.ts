@@ -36,7 +36,7 @@ const price = {
   requestFeeUsd: "",
 };
 
-describe("a model", () => {
+describe("a model's form", () => {
   test("reads a model from its form", () => {
     const typed = {
       ...model,
@@ -72,7 +72,7 @@ describe("a model", () => {
   });
 });
 
-describe("a route", () => {
+describe("a route's form", () => {
   test("reads a route from its form", () => {
     const typed = {
       ...route,
@@ -125,7 +125,7 @@ test.each([
   expect(grantFields.safeParse(typed).success).toBe(success);
 });
 
-describe("a price", () => {
+describe("a price's form", () => {
   test("reads a price from its form", () => {
     const typed = { ...price, from: "2026-12-24T00:00", inputUsd: "999999999999.999999", cachedInputUsd: "0" };
     expect(priceFields.parse(typed)).toMatchObject({

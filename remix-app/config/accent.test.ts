@@ -24,7 +24,7 @@ test("accepts the shade that the check suggests for a light colour", () => {
   }
 });
 
-test("derives a readable shade of every colour for dark backgrounds, and readable text on the colour", () => {
+test("derives from every colour a shade that is readable on dark backgrounds, and a readable text colour for that shade", () => {
   const unreadable = colours.filter((colour) => darkContrast(colour) < 4.5);
   expect(unreadable).toEqual([]);
 });

@@ -7,9 +7,9 @@ const id = "8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01";
 const MICROSOFT_LOGIN_URL = "https://login.microsoftonline.com";
 const pinned = { MICROSOFT_TENANT: id, MICROSOFT_LOGIN_URL };
 
-describe("the pinned tenant", () => {
+describe("the pinned Microsoft tenant", () => {
   test.each([id, id.toUpperCase(), "contoso.com", "contoso.onmicrosoft.com", " contoso.com "])(
-    "the tenant can be pinned to %s",
+    "the Microsoft tenant can be pinned to %s",
     (tenant) => {
       expect(microsoftTenant.parse(tenant)).toBe(tenant.trim().toLowerCase());
     },
@@ -27,12 +27,12 @@ describe("the pinned tenant", () => {
     "https://login.microsoftonline.com/common",
     ".com",
     `${id}0`,
-  ])("the tenant cannot be pinned to %s", (tenant) => {
+  ])("the Microsoft tenant cannot be pinned to %s", (tenant) => {
     expect(microsoftTenant.safeParse(tenant).success).toBe(false);
   });
 });
 
-describe("a URL at Microsoft", () => {
+describe("the tenant that a Microsoft URL belongs to", () => {
   test.each([
     [`${MICROSOFT_LOGIN_URL}/${id}/oauth2/v2.0/authorize?client_id=x`, true],
     [`${MICROSOFT_LOGIN_URL}/${id.toUpperCase()}/oauth2/v2.0/authorize`, true],
@@ -47,7 +47,7 @@ describe("a URL at Microsoft", () => {
     expect(await isTenantAddress(url, pinned)).toBe(ours);
   });
 
-  test("a URL belongs to no tenant if none is configured", async () => {
+  test("a Microsoft URL belongs to no tenant if none is configured", async () => {
     expect(await isTenantAddress(`${MICROSOFT_LOGIN_URL}/${id}/`, { MICROSOFT_LOGIN_URL })).toBe(false);
     expect(await tenantIssuer({ MICROSOFT_LOGIN_URL })).toBeNull();
   });

@@ -36,7 +36,7 @@ describe("csvFile", () => {
   });
 
   it.each(["=1+1", "+1", "-1+2", "@sum", "\tx", "-", "＝1+1", "＋1", "－1", "＠sum"])(
-    "puts an apostrophe before %j, which a spreadsheet would run",
+    "puts an apostrophe before %j, which a spreadsheet would run as a formula",
     async (model) => {
       const [, line] = (await (await fileOf([{ model, amount: 0 }])).text()).split("\r\n");
       expect(line).toBe(`'${model},0`);
@@ -85,7 +85,7 @@ describe("csvFile", () => {
     await expect(file).rejects.toBe(refusal);
   });
 
-  it("breaks the connection if a later page can't be read, so that the file doesn't pass for complete", async () => {
+  it("breaks the connection if a later page can't be read, so that the file doesn't look complete", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue();
     onTestFinished(() => errors.mockRestore());
     const pages = () => failingAfter(3, new Response(null, { status: 503 }));
@@ -101,7 +101,7 @@ describe("csvFile", () => {
     expect(String(errors.mock.calls[0]?.[0])).toContain("The file usage broke off");
   });
 
-  it("stops reading pages once the CSV file's reader has left, and closes its source", async () => {
+  it("stops reading pages once the client cancels the CSV download, and closes the source of the pages", async () => {
     let read = 0;
     let ended = false;
     async function* pages() {

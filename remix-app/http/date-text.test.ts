@@ -11,6 +11,6 @@ test("writes a time in UTC, with its zone", () => {
   ]);
 });
 
-test("formats a date without a time as the same day", () => {
+test("formats a date that has no time without shifting it to another day", () => {
   expect([dayText("2026-02-28"), monthText("2026-02-01")]).toEqual(["28 Feb 2026", "February 2026"]);
 });

@@ -6,23 +6,23 @@ const context = { origin, isPage: (pathname: string) => !/^\/(post|.*\.csv)/.tes
 const requestOf = (method: string, { path, referer }: { path: string; referer?: string }) =>
   new Request(`${origin}${path}`, { method, headers: referer === undefined ? {} : { referer } });
 
-test("a detour's URL contains the destination, unless the destination is the start page", () => {
+test("the URL of a detour, such as the MFA page, contains the page to return to, unless that is the start page", () => {
   expect(detour("/mfa", "/workspaces?sort=name")).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
   expect(detour("/mfa", "/")).toBe("/mfa");
 });
 
-describe("the destination of a request", () => {
-  test("the destination of a request for a page is the page's URL", () => {
+describe("the page to return to after a detour", () => {
+  test("after a detour from a page, the person returns to that page's URL", () => {
     expect(destinationOf(requestOf("GET", { path: "/a?b=c", referer: `${origin}/other` }), context)).toBe("/a?b=c");
   });
 
-  test("the destination of a form is the page that contains the form", () => {
+  test("after a detour from a form submission, the person returns to the page that contains the form", () => {
     const request = requestOf("POST", { path: "/a/remove", referer: `${origin}/a?tab=2` });
     expect(destinationOf(request, context)).toBe("/a?tab=2");
   });
 
   test.each([undefined, "https://evil.example/a", `${origin}.evil.example/`, "not an address"])(
-    "the destination of a form on an unknown page (%s) is the form's URL without the query",
+    "after a detour from a form on an unknown page (%s), the person returns to the form's URL without the query",
     (referer) => {
       const request = requestOf("POST", { path: "/a?intent=b", ...(referer === undefined ? {} : { referer }) });
       expect(destinationOf(request, context)).toBe("/a");
@@ -41,7 +41,7 @@ describe("the destination of a request", () => {
     },
   );
 
-  test("the destination of a request is always on our origin", () => {
+  test("after a detour, the person always returns to a URL on our origin", () => {
     expect(destinationOf(requestOf("GET", { path: "//evil.example" }), context)).toBe("/");
   });
 });

@@ -93,7 +93,7 @@ describe("a form", () => {
     expect(await refusal(post(body))).toMatchObject({ status: 400 });
   });
 
-  test("accepts a form from an account's page for that account and for signed-out visitors only", async () => {
+  test("accepts a form from an account's page only while that account is active or no account is signed in", async () => {
     for (const reader of [contextOf("ada"), context]) {
       expect([...(await readForm(urlencoded("name=x&pageAccount=ada"), reader))]).toEqual([["name", "x"]]);
     }

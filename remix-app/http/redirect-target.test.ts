@@ -36,7 +36,7 @@ const confusion = fc
 const hostileText = fc.oneof(structure, confusion);
 
 describe("a redirect target", () => {
-  test("a redirect target stays on our origin as browsers read it, for any input", { timeout }, () => {
+  test("for any input, a browser resolves the sanitised redirect target to our own origin", { timeout }, () => {
     fc.assert(
       fc.property(hostileText, (input) => {
         const target = sanitise(input);

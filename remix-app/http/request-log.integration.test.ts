@@ -29,7 +29,7 @@ test("a request that the visitor aborts is not logged as a server error", async 
 });
 
 test.each(["/login?_data=x", "/workspaces?_data=root", "/login?returnUrl=%2Fa&_data"])(
-  "answers %s like any other page, because its data protocol is not supported",
+  "answers %s like any other page, because the data protocol of Remix is not supported",
   async (path) => {
     const before = web.output().length;
     const response = await web.fetch(path);

@@ -68,11 +68,14 @@ describe("the route table", () => {
   test.each([
     ["/api/v1/exchange", "basic"],
     ["/api/generate", "gateway"],
-  ])("finds the authentication scheme of %s, which has no page data at its .data URL", (pathname, authorization) => {
-    expect(judge({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
-    expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
-    expect(judge({ method: "POST", pathname: `${pathname}.data` })).toEqual({ status: "not-found" });
-  });
+  ])(
+    "finds the authentication scheme of %s, and finds no route for its URL with .data appended",
+    (pathname, authorization) => {
+      expect(judge({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
+      expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
+      expect(judge({ method: "POST", pathname: `${pathname}.data` })).toEqual({ status: "not-found" });
+    },
+  );
 
   test("finds a file's route only at the file's own URL", () => {
     expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
@@ -128,7 +131,7 @@ describe("the route table", () => {
   });
 });
 
-test("returns an OAuth endpoint's authentication scheme, and which page accepts forms from other sites", () => {
+test("marks the token endpoint for client authentication, and lets only the authorization endpoint accept forms from other sites", () => {
   expect(judge({ method: "POST", pathname: "/oauth/token" })).toMatchObject({
     status: "found",
     authorization: "client",

@@ -28,7 +28,7 @@ describe("a visitor's place", () => {
     expect(place({})).toBe(null);
   });
 
-  test("ignores place headers that are not configured", () => {
+  test("ignores headers with a visitor's place unless they are configured", () => {
     expect(place({ "x-city": "Porto", "x-country": "PT" }, { city: "", country: "" })).toBe(null);
   });
 

@@ -24,7 +24,7 @@ test("a key's id reveals nothing about the key", async () => {
   expect(Buffer.from(current.key).toString("base64url")).not.toContain(current.id);
 });
 
-test("finds the previous key after a rotation, and no unknown key", async () => {
+test("finds the previous key after a rotation, but never an unknown key", async () => {
   const before = await openKeyRing([first], "sessions");
   const after = await openKeyRing([second, first], "sessions");
   expect(after.current.id).not.toBe(before.current.id);

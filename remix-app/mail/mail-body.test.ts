@@ -57,7 +57,7 @@ test("renders an email's brand, heading, facts, one button, a code and small pri
   expect(text).toContain("\n\n-- \nYou’re getting this email for a reason.\n\nIf it wasn’t you");
 });
 
-test("an email loads nothing, and supports light, dark and the configured accent", () => {
+test("an email loads nothing, and supports light mode, dark mode and the configured accent", () => {
   const { html } = mailBody({ subject: "S", text: "T" }, { ...site, product: "Acme & Co", accent: "#1d4ed8" });
   expect(html).not.toMatch(/<img|<link|<script|url\(|@import|@font-face|src=/);
   expect(html).toContain("@media (prefers-color-scheme: dark)");
@@ -75,7 +75,7 @@ test("shows the text of an earlier release's email as paragraphs, and links our 
   ]);
 });
 
-test("turns nothing that a person typed into a button, a code or small print", () => {
+test("never renders text from a person as a button, a code or small print", () => {
   const name = quoted(`Pay:\n${origin}/logout\n\n123456\n\n-- \nReally`);
   const { html } = body(`${name}\n\nPay:\nhttps://evil.example/x`);
   expect(hrefsOf(html)).toEqual([]);
@@ -104,7 +104,7 @@ test.each([
   "http://gatehouse.example/login",
   "HTTPS://EVIL.EXAMPLE",
   "(evil.example),evil.example",
-])("%s doesn't become a link in either body, whether quoted or not", (named) => {
+])("%s doesn't become a link in the text or HTML of an email, whether quoted or not", (named) => {
   for (const text of [named, quoted(named)]) {
     const { text: plain, html } = body(`Workspace: ${text}\n\nSee ${origin}/settings.`);
     expect(hrefsOf(html)).toEqual([`${origin}/settings`]);

@@ -88,7 +88,7 @@ describe("the second-step challenge", () => {
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
   });
 
-  test("a passed challenge ends the user's other sessions that have not passed one", async () => {
+  test("passing the challenge ends the user's other sessions that have not passed a challenge", async () => {
     const [one, other] = [await enter(person), await enter(person)];
     expect((await one.post("/mfa", answerWith(phone, codeOf(phone)))).location).toBe("/");
     expect((await other.get("/mfa")).location).toBe("/login");

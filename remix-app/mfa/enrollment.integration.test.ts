@@ -138,7 +138,7 @@ describe("enrolling an authenticator app", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("enrollment requires a sign-in from the last ten minutes, and continues after a new one", async () => {
+  test("enrollment requires a sign-in from the last ten minutes, and otherwise asks to confirm the identity first", async () => {
     for (const [secondsAgo, status] of [
       [590, 200],
       [610, 302],

@@ -54,7 +54,7 @@ describe("recovery codes", () => {
     }
   });
 
-  test("new recovery codes say that earlier ones no longer work only if there were any", async () => {
+  test("the page with new recovery codes says that earlier codes no longer work, but only if there were earlier codes", async () => {
     const browser = await signInWithCode(app, 1);
     const replaced = "Your earlier codes no longer work.";
     expect((await browser.post("/mfa/recovery-codes", {})).words).toContain(replaced);
@@ -135,7 +135,7 @@ describe("using a recovery code", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("an interrupted recovery leaves the account closed, and the session that started it can complete it", async () => {
+  test("an interrupted recovery leaves the account inaccessible until the session that started it completes it", async () => {
     const browser = await enter(person);
     const { sessionId } = await browser.session();
     const hash = recoveryCodeHash(codes[0]?.replaceAll("-", "") ?? "", person.id);
@@ -193,7 +193,7 @@ describe("using a recovery code", () => {
     },
   );
 
-  test("recovery is closed to a session that passed the challenge, and to an account without an authenticator", async () => {
+  test("refuses recovery to a session that passed the challenge, and to an account without an authenticator", async () => {
     expect((await spend(await signInWithCode(app, 1))).location).toBe("/workspaces");
     const other = await createPerson();
     try {

@@ -31,7 +31,7 @@ describe("step-up without an authenticator", () => {
     expect((await (await signedInLongAgo(person, { secondsAgo: stale })).get(guarded)).location).toBe(stepUp);
   });
 
-  test("a step-up with the password replaces and ends the old session, and continues", async () => {
+  test("a step-up with the password replaces and ends the old session, and leads to the protected page", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const before = { cookie: browser.cookie(), ...(await browser.session()) };
     expect((await browser.get(stepUp)).text).toContain(person.email);
@@ -85,7 +85,7 @@ describe("step-up with a passkey", () => {
     return { status: answer.status, body: JSON.parse(answer.text) };
   }
 
-  test("a step-up with a passkey replaces the old session and continues", async () => {
+  test("a step-up with a passkey replaces the old session and leads to the protected page", async () => {
     const passkey = await addPasskey(person);
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     expect((await browser.get(stepUp)).text).toContain("Sign in with a passkey");
@@ -149,7 +149,7 @@ describe("step-up with an authenticator", () => {
   const longAgo = () =>
     signedInLongAgo(person, { secondsAgo: stale, prove: { factorId: app.factorId, code: codeOf(app) } });
 
-  test("a step-up with an authenticator accepts a code in the same session, and continues", async () => {
+  test("a step-up with an authenticator accepts a code, keeps the session, and leads to the protected page", async () => {
     const browser = await longAgo();
     expect((await browser.get(guarded)).location).toBe(stepUp);
     const { sessionId } = await browser.session();
@@ -182,7 +182,7 @@ describe("step-up with an authenticator", () => {
   });
 });
 
-test("a step-up continues immediately after a recent sign-in, but never leaves our origin", async () => {
+test("soon after a sign-in, a step-up redirects to its destination immediately, but never to another origin", async () => {
   const browser = await enter(person);
   expect((await browser.get(stepUp)).location).toBe(guarded);
   for (const target of ["https://evil.example", "//evil.example", "/\\evil.example"]) {

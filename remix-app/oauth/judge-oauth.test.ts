@@ -69,7 +69,7 @@ describe("a proof of identity", () => {
 describe.each([
   ["a fresh proof", proof, adasFlow],
   ["a link", link, linkFlow],
-])("%s without its session", (_, payload, flow) => {
+])("completing %s without the session that started it", (_, payload, flow) => {
   test.each([
     ["no account is signed in", null],
     ["another account is signed in", bob],

@@ -139,13 +139,16 @@ describe("a link to a provider's account", () => {
     },
   );
 
-  test.each(["json", "form"])("refuses to start linking a provider account with an unknown member (%s)", async (as) => {
-    const { browser } = await journey.member();
-    const fields = { returnTo: "/", returnUrl: "/" };
-    const asked = await call(`${api}/link/${journey.provider}`, { method: "POST", browser, [as]: fields });
-    expect(asked.status).toBe(400);
-    if (as === "json") expect(JSON.parse(asked.text)).toMatchObject({ code: "INVALID_REQUEST", param: "returnUrl" });
-  });
+  test.each(["json", "form"])(
+    "refuses to start linking a provider account with an unknown field in the request body (%s)",
+    async (as) => {
+      const { browser } = await journey.member();
+      const fields = { returnTo: "/", returnUrl: "/" };
+      const asked = await call(`${api}/link/${journey.provider}`, { method: "POST", browser, [as]: fields });
+      expect(asked.status).toBe(400);
+      if (as === "json") expect(JSON.parse(asked.text)).toMatchObject({ code: "INVALID_REQUEST", param: "returnUrl" });
+    },
+  );
 
   test("linking an already linked account changes nothing, and the page says so", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
@@ -261,7 +264,7 @@ describe("a link started by a phone", () => {
     expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
-  test("refuses to complete a phone's link for another account, with another state, with a cookie, or in a lured browser", async () => {
+  test("refuses to complete a link started by a phone for another account, with another state, or with a cookie", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
@@ -282,8 +285,8 @@ describe("a link started by a phone", () => {
   });
 });
 
-describe("a link that a victim was lured into", () => {
-  test("a link that a victim was lured into doesn't give away their account, and is undone when they sign in", async () => {
+describe("a provider link that an attacker tricks a victim into completing", () => {
+  test("if an attacker tricks a victim into linking a provider account, the victim's next sign-in undoes the link", async () => {
     const attacker = await journey.member();
     const victim = openBrowser(base);
     const email = journey.newEmail();
@@ -308,7 +311,7 @@ describe("a link that a victim was lured into", () => {
     expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
   });
 
-  test("a link that a victim was lured into is also undone if it was started directly at the identity backend", async () => {
+  test("a victim's sign-in also undoes a link that the attacker started directly at the identity backend", async () => {
     const attacker = await journey.member();
     const { data } = await anon.auth.signInWithPassword(attacker);
     const query = new URLSearchParams({

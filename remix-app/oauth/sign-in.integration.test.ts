@@ -40,7 +40,7 @@ describe("a sign-in with a provider", () => {
     ]);
   });
 
-  test("a provider sign-in joins the existing account with the same verified address, and emails its owner", async () => {
+  test("a provider sign-in with an existing account's verified address is added to that account, and its owner gets an email", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
@@ -121,7 +121,7 @@ describe("a return from the provider before the code is exchanged", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("refuses a return from the provider after the visit has expired", async () => {
+  test("refuses a return from the provider once the ten minutes for the visit have passed", async () => {
     const way = await onTheWayBack();
     await journey.query(
       `update private.oauth_attempts set created_at = now() - interval '10 minutes', expires_at = now()
@@ -160,7 +160,7 @@ describe("a return from the provider before the code is exchanged", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("refuses an authorization code that belongs to another visit", async () => {
+  test("refuses an authorization code from another visit to the provider", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     const code = new URL(other.back).searchParams.get("code") ?? "";
     const mixed = new URL(way.back);
@@ -212,7 +212,7 @@ describe("a visit to a provider that ends with an error", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("refuses an account that was banned while at the provider, which the backend doesn't check again", async () => {
+  test("refuses an account that was banned during the visit to the provider, which the backend doesn't check again", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const browser = openBrowser(base);

@@ -165,7 +165,7 @@ describe("a refresh token", () => {
     },
   );
 
-  test("refuses a refresh token for another client", async () => {
+  test("refuses a refresh token that was issued to another client", async () => {
     const { tokens } = await login();
     expect((await refresh(await createOpenidClient(), tokens.refresh_token)).status).toBe(400);
     expect((await refresh(client, tokens.refresh_token)).status).toBe(200);

@@ -43,7 +43,7 @@ describe("RP-initiated logout", () => {
     expect((await refresh(client, tokens.refresh_token)).status).toBe(400);
   });
 
-  test("RP-Logout-confirmation: asks for confirmation without a hint, and signs out once the person agrees", async () => {
+  test("RP-Logout-confirmation: without a hint, asks for confirmation and signs out once the person agrees", async () => {
     const browser = await enter(person);
     const page = await browser.get(logout({ client_id: client.id, post_logout_redirect_uri: bye }));
     expect(page.words).toContain("Charts is asking to sign you out of");

@@ -127,7 +127,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(first), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("concurrent rotations publish one next signing key, a day before its first use and not before the 89th day", async () => {
+  test("concurrent rotations publish a single next signing key, a day before its first use and no earlier than the current key's 89th day", async () => {
     const before = decodeProtectedHeader(await signJwt(server(first), idToken)).kid;
     await query(
       "update private.signing_keys set signs_from = now() - interval '89 days' + interval '1 minute' where true",
@@ -153,7 +153,7 @@ describe("signing keys", () => {
     expect((await readStoredKeys(server(second))).signing.kid).toBe(signing.kid);
   });
 
-  test("immediately replaces a signing key that no secret decrypts, and keeps its signatures verifiable for a day", async () => {
+  test("immediately replaces a signing key that none of the server's secrets can decrypt, and keeps its signatures verifiable for a day", async () => {
     const said = vi.spyOn(console, "error").mockImplementation(() => {});
     const token = await signJwt(server(first), idToken);
     const lost = decodeProtectedHeader(token).kid;

@@ -83,7 +83,7 @@ const expectMail = (subject: string) =>
 const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
 
 describe("a passkey", () => {
-  test("a passkey is requested under the configured product name", async () => {
+  test("the options for registering a passkey contain the configured product name", async () => {
     const env = { ...vaultSettings(), BRAND_NAME: "Acme & Co" };
     const context = await openContext({ base, supabase, cookie: owner.browser.cookie(), env });
     const { options } = await startRegistration(context);
@@ -122,7 +122,7 @@ describe("a passkey", () => {
     },
   );
 
-  test("a passkey does not sign in to a browser that already has 10 accounts, and shows the list of them", async () => {
+  test("a passkey sign-in is refused in a browser that already has 10 accounts, and shows the list of those accounts", async () => {
     const { authenticator } = await register(owner.browser);
     const { browser } = await newOwner();
     const deviceId = /gh_device=([0-9a-f-]{36})/.exec(browser.cookie())?.[1];
@@ -143,7 +143,7 @@ describe("a passkey", () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test("a passkey challenge signs in only once, even with concurrent attempts", async () => {
+  test("a passkey challenge can be used for only one sign-in, even with concurrent attempts", async () => {
     const { authenticator } = await register(owner.browser);
     const answer = await answerOf(stranger(), { authenticator });
     const answers = await callAtOnce(() => stranger().postJson(signIn, answer));
@@ -152,7 +152,7 @@ describe("a passkey", () => {
     expect(JSON.parse((await stranger().postJson(signIn, answer)).text)).toMatchObject({ code: "GONE" });
   });
 
-  test("a passkey challenge stores only one passkey, even with concurrent attempts", async () => {
+  test("a passkey challenge can be used to register only one passkey, even with concurrent attempts", async () => {
     const { challengeId, options } = await creationOptions(owner.browser);
     const body = { challengeId, credential: new Authenticator().create(options, quirks) };
     const answers = await callAtOnce(() => owner.browser.postJson(registration, body));

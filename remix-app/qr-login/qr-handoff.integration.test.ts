@@ -198,7 +198,7 @@ describe("a QR handoff", () => {
     expect(row?.text).not.toMatch(/eyJ[A-Za-z0-9_-]+\./);
   });
 
-  test("only one of many concurrent polls consumes a QR handoff, and it mints one session", async () => {
+  test("only one of many concurrent polls consumes a QR handoff, and only one session is minted", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     await approve(phone, begun);
@@ -217,7 +217,7 @@ describe("a QR handoff", () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(atOnce - 1);
   });
 
-  test("a QR handoff keeps the phone's sign-in time, so a handoff from an old sign-in requires a step-up", async () => {
+  test("a QR handoff gives the browser's session the phone's sign-in time, so after an old sign-in it requires a step-up", async () => {
     const begun = await begin();
     const secondsAgo = 1_234;
     const old = await signedInLongAgo(person, { secondsAgo });
@@ -235,7 +235,7 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("a QR handoff keeps the phone's sign-in time in the identity backend, so a new password requires an emailed code after a day", async () => {
+  test("a QR handoff also sets the phone's sign-in time in the identity backend, so changing the password over a day later requires an emailed code", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
@@ -259,7 +259,7 @@ describe("a QR handoff", () => {
     expect((await phone.get("/api/v1/auth/session")).status).toBe(200);
   });
 
-  test("a QR handoff is not a second factor: an account with an authenticator still gets the challenge", async () => {
+  test("a QR handoff is not a second factor: an account with an authenticator must still pass the second-factor challenge", async () => {
     const { person } = await own();
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");

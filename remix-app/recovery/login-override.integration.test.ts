@@ -36,8 +36,8 @@ const eventsOf = async () =>
     .map(({ kind, outcome }) => `${kind} ${outcome}`)
     .reverse();
 
-describe("a normal sign-in under an override", () => {
-  test("a sign-in with the right password under an override lifts the ban, confirms the email and is recorded", async () => {
+describe("a normal sign-in under a recovery override", () => {
+  test("a sign-in with the right password under a recovery override lifts the ban, confirms the email and is recorded", async () => {
     await helper.override(person.email);
     expect((await login(`${person.password}!`)).status).toBe(400);
     expect(await banned()).toBe(true);
@@ -60,7 +60,7 @@ describe("a normal sign-in under an override", () => {
     ]);
   });
 
-  test("a sign-in under an override does not confirm the email of an account created after the override", async () => {
+  test("a sign-in under a recovery override does not confirm the email of an account created after the override", async () => {
     await query("update auth.users set banned_until = null where id = $1", [person.id]);
     await helper.override(person.email);
     await query("update auth.users set created_at = now() where id = $1", [person.id]);
@@ -84,13 +84,13 @@ describe("a normal sign-in under an override", () => {
         );
       },
     ],
-  ])("a sign-in leaves the ban in place if %s", async (_, given) => {
+  ])("a sign-in to a banned account leaves the ban in place if %s", async (_, given) => {
     await given();
     expect((await login()).status).toBe(400);
     expect(await banned()).toBe(true);
   });
 
-  test("a sign-in under an override bypasses the rate limits for the email, but not those for the IP address", async () => {
+  test("a sign-in under a recovery override bypasses the rate limits for the email, but not those for the IP address", async () => {
     await query("update auth.users set banned_until = null, email_confirmed_at = now() where id = $1", [person.id]);
     const address = newAddress();
     for (let wrong = 0; wrong < 10; wrong += 1) await login("wrong", address);
@@ -111,7 +111,7 @@ describe("a normal sign-in under an override", () => {
   });
 });
 
-describe("a sign-in under an override with a required bot challenge", () => {
+describe("a sign-in under a recovery override while a bot challenge is required", () => {
   let web: WebProcess;
   beforeAll(async () => {
     web = await startWeb(supabase.url, {
@@ -126,7 +126,7 @@ describe("a sign-in under an override with a required bot challenge", () => {
   });
   afterAll(() => web.stop());
 
-  test("an override bypasses neither the bot challenge nor the user-agent check", async () => {
+  test("a recovery override bypasses neither the bot challenge nor the user-agent check", async () => {
     await helper.override(person.email);
     const post = (headers: Record<string, string>) =>
       web.fetch("/login", {

@@ -70,7 +70,7 @@ describe("a recovery link", () => {
   });
 
   test.each(["link", "code"] as const)(
-    "a recovery by %s in a browser that already has 10 accounts is refused and stays unused",
+    "a recovery by %s is refused in a browser that already has 10 accounts, and is not used up",
     async (way) => {
       const { token, code } = await help();
       const owner = await createPerson();
@@ -147,7 +147,7 @@ describe("a recovery link", () => {
 });
 
 describe("a recovery code", () => {
-  test("a recovery code with its email in any case signs in and invalidates the recovery link", async () => {
+  test("a recovery code signs in regardless of the email's letter case, and invalidates the recovery link", async () => {
     const { token, code } = await help();
     const browser = stranger();
     const typed = `${code.slice(0, 3)} ${code.slice(3)}`;
@@ -231,7 +231,7 @@ describe("a recovery", () => {
     expect((await stranger().post("/login", { email, password: chosen })).location).toBe("/");
   });
 
-  test("a recovery restores the link and signs no one in if an unconfirmed account's password cannot be replaced", async () => {
+  test("a recovery link signs no one in and remains usable if an unconfirmed account's password cannot be replaced", async () => {
     await query("update auth.users set email_confirmed_at = null where id = $1", [person.id]);
     const { token } = await help();
     const context = await openContext(stack);
@@ -319,7 +319,7 @@ describe("a recovery", () => {
     expect((await browser.get("/workspaces")).status).toBe(503);
   });
 
-  test("a recovery restores the link if no session was minted", async () => {
+  test("a recovery link remains usable if no session was minted", async () => {
     const { token } = await help();
     await query("insert into private.mint_leases (user_id, expires_at) values ($1, now() + interval '1 minute')", [
       person.id,

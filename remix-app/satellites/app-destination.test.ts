@@ -27,7 +27,7 @@ test.each([
   ["HTTPS://Notes.Example:443/a?b#c", "https://notes.example"],
   ["http://localhost:3100/x", "http://localhost:3100"],
   ["https://notes.example.evil.example/", "https://notes.example.evil.example"],
-])("%s has the origin %s", (address, origin) => {
+])("the app URL %s has the origin %s", (address, origin) => {
   expect(parseAddress(address)?.origin).toBe(origin);
 });
 

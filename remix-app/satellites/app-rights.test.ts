@@ -32,7 +32,7 @@ describe("what an app may do", () => {
     ],
     [["ai:use"], [unnamed]],
     [[], [unnamed]],
-  ])("an app's rights with %j are described in plain words", (scopes, rights) => {
+  ])("describes in plain words the rights of an app with the scopes %j", (scopes, rights) => {
     expect(rightsOfApp({ scopes })).toEqual(rights);
   });
 
@@ -53,8 +53,11 @@ describe("what an app may do", () => {
 test.each([
   [["profile"], false],
   [["profile", "studio:keys"], true],
-])("disconnecting a login with the scopes %j stops coding agents: %j", (scopes, stops) => {
-  const login = { ...held, scopes };
-  const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };
-  expect(effectOfDisconnecting(app).includes("Coding agents that it connected stop working.")).toBe(stops);
-});
+])(
+  "whether disconnecting an app whose login has the scopes %j stops the coding agents that it connected: %j",
+  (scopes, stops) => {
+    const login = { ...held, scopes };
+    const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };
+    expect(effectOfDisconnecting(app).includes("Coding agents that it connected stop working.")).toBe(stops);
+  },
+);

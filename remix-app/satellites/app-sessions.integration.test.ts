@@ -140,7 +140,7 @@ describe("a central session", () => {
     }
   });
 
-  test("an invalid central session never falls back to cookies, and an app's own session is not accepted as one", async () => {
+  test("a request with an invalid central session never falls back to cookies, and an app's own session is not accepted as a central session", async () => {
     const { accessToken } = await signInAgain(person);
     const cookie = `sb-127-auth-token=base64-${Buffer.from(JSON.stringify({ access_token: accessToken })).toString("base64url")}`;
     for (const token of [
@@ -220,7 +220,7 @@ describe("the end of an app session", () => {
     });
   });
 
-  test("an app session cannot call the central API while a required factor is unproven: 403 MFA_REQUIRED", async () => {
+  test("while a required factor is unproven, an app session gets 403 MFA_REQUIRED from the central API", async () => {
     await enrollFactor(db, { userId: person.id });
     const answer = await central("GET", workspacePath());
     expect([answer.status, answer.body]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
@@ -243,7 +243,7 @@ describe("the end of an app session", () => {
     expect(await worth()).toEqual([true, 200]);
   });
 
-  test("an app session ends with the browser session it came from when a step-up by password replaces that session", async () => {
+  test("an app session ends when a password step-up replaces the browser session that it came from", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 610 });
     const { appSession } = await handOver({ accessToken: accessTokenOf(browser) }, app);
     expect(await introspect(appSession.token)).toMatchObject({ active: true });

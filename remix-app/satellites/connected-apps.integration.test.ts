@@ -148,7 +148,7 @@ describe("disconnecting an app", () => {
     expect(words).not.toContain("Field notes");
   });
 
-  test("disconnecting an app leaves other people's sessions with the same app alone", async () => {
+  test("disconnecting an app does not end other people's sessions with the same app", async () => {
     const other = await createPerson();
     try {
       const theirs = await handOver(other, notes);

@@ -65,7 +65,7 @@ async function mintAt(web: WebProcess, app: TestApp): Promise<string> {
   return (body as { token: string }).token;
 }
 
-test("repeating an app session's refresh after a secret change returns the same next token", async () => {
+test("repeating the refresh of an app session after the server's secret changed returns the same next token", async () => {
   const app = await createApp({ scopes: ["profile"] });
   const { appSession } = (await ask(before, app, paths.validate, { token: await mintAt(before, app) })).body as Held;
   const refresh = (web: WebProcess, token: string) => ask(web, app, paths.refresh, { token });
@@ -80,7 +80,7 @@ test("repeating an app session's refresh after a secret change returns the same 
   expect([refused.status, refused.body]).toMatchObject([401, { code: "REAUTH_REQUIRED", requiresReauth: true }]);
 });
 
-test("repeating an app token's refresh after a secret change returns the same pair", async () => {
+test("repeating the refresh of an app token after the server's secret changed returns the same token pair", async () => {
   const app = await createApp({ kind: "external", scopes: ["ai:use"], workspaceId });
   const exchange = (web: WebProcess, body: object) => ask(web, app, paths.exchange, { workspaceId, ...body });
   const { refreshToken } = (await exchange(before, { token: await mintAt(before, app) })).body as IssuedAppToken;

@@ -135,7 +135,7 @@ describe("logout tokens sent to an app within 5 seconds", () => {
     await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
   });
 
-  test("an app gets no logout token when it signs the person out itself", async () => {
+  test("an app that signs the person out itself gets no logout token", async () => {
     const held = await handOver(person, app);
     await asApp(app, paths.revoke, { token: held.appSession.token });
     const other = await handOver(person, app);

@@ -93,7 +93,7 @@ async function openResetMail() {
 }
 
 describe("the account's access list", () => {
-  test("the access list preselects new additions, but not the current session", async () => {
+  test("the access list preselects recently added sign-in methods and other sessions, but not the current session", async () => {
     const browser = await enter(person);
     const identity = await linkDirectly();
     const passkey = await addPasskey();
@@ -215,7 +215,7 @@ describe("the account's access list", () => {
   test.each([
     [freshSignInMs / 1_000 - 30, 200],
     [freshSignInMs / 1_000 + 1, 302],
-  ])("the access list with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
+  ])("with a sign-in %s seconds old, the access list returns %s", async (secondsAgo, status) => {
     const browser = await signedInLongAgo(person, { secondsAgo });
     const answer = await browser.get(path);
     expect(answer.status).toBe(status);
@@ -233,7 +233,7 @@ describe("the account's access list", () => {
 describe("after a password reset", () => {
   const password = `quite another ${crypto.randomUUID()}`;
 
-  test("after a password reset, an attacker's additions are shown and removed, and the attacker is locked out", async () => {
+  test("after a password reset, the access list shows and removes what an attacker added, and the attacker is locked out", async () => {
     const elsewhere = await enter(person);
     const app = await createApp({ scopes: ["profile"] });
     await handOver({ ...person, accessToken: (await signInDirectly()).token }, app);
@@ -317,7 +317,7 @@ describe("signing out everywhere", () => {
   test.each([
     [freshSignInMs / 1_000 - 30, 200],
     [freshSignInMs / 1_000 + 1, 403],
-  ])("signing out everywhere with a sign-in %s seconds old returns %s", async (secondsAgo, status) => {
+  ])("with a sign-in %s seconds old, signing out everywhere returns %s", async (secondsAgo, status) => {
     const browser = await signedInLongAgo(person, { secondsAgo });
     expect((await browser.postJson(everywhere, undefined)).status).toBe(status);
   });

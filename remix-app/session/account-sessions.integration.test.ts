@@ -81,7 +81,7 @@ describe("signing out another device", () => {
   test.each([
     [freshSeconds - 30, 204],
     [freshSeconds + 1, 403],
-  ])("signing out another device with a sign-in %s seconds old returns %s", async (seconds, status) => {
+  ])("with a sign-in %s seconds old, signing out another device returns %s", async (seconds, status) => {
     const here = await account.signInAged(seconds);
     await account.signIn();
     const target = (await list(here)).find(({ current }) => !current)?.id ?? "";
@@ -110,7 +110,7 @@ describe("signing out another device", () => {
   });
 
   test.each(["6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", "nonsense", "%00"])(
-    "signing out answers 404 for the session %s",
+    "signing out the unknown session %s returns 404",
     async (id) => {
       expect((await end(await account.signIn(), id)).status).toBe(404);
     },

@@ -134,7 +134,7 @@ describe("switching accounts", () => {
     expect((await list(browser)).accounts.find(({ id }) => id === ada.id)?.lastRoute).toBeNull();
   });
 
-  test("a switch to an account that is not in this browser returns 404, or 401 without a device", async () => {
+  test("a switch to an account that is not in this browser returns 404, or 401 if the browser has no device cookie", async () => {
     const browser = await enter(ada);
     const unknown = await switchTo(browser, bob);
     expect([unknown.status, JSON.parse(unknown.text)]).toMatchObject([
@@ -190,7 +190,7 @@ describe("switching accounts", () => {
     expect((await switchTo(browser, ada)).status).toBe(status);
   });
 
-  test("a switch whose response was lost loses nothing: the old secret works until the new one has arrived", async () => {
+  test("a switch whose response was lost loses nothing: the old device secret works until the browser has received the new one", async () => {
     const browser = await browserWith(ada, bob);
     const lost = openBrowser(base, { cookie: browser.cookie() });
     expect((await switchTo(lost, ada)).status).toBe(200);

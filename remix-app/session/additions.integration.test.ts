@@ -132,7 +132,7 @@ test("losing several responses in a row, including the response to a switch, los
   expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
 });
 
-test("two concurrent first sign-ins in one browser create a device each, and the last response wins", async () => {
+test("two concurrent first sign-ins in one browser each create a device, and the browser keeps the one from the last response", async () => {
   const browser = openBrowser(base);
   await Promise.all([ada, bob].map(({ email, password }) => browser.post("/login", { email, password })));
   const [active, ...others] = await accountsOf(browser);
@@ -194,7 +194,7 @@ describe("access to an added account", () => {
     }
   });
 
-  test("an added account's cookie reveals nothing on its own, used as a device cookie, or with another device's cookie", async () => {
+  test("an added account's cookie reveals nothing if it is sent alone, as a device cookie, or with another device's cookie", async () => {
     const [browser, other] = [await enter(ada), await enter(cid)];
     await add(browser, bob);
     const addition = cookiesOf(browser, "gh_added_");

@@ -31,7 +31,7 @@ test("the approval cookie is host-only, HttpOnly, and lasts as long as the appro
   expect(written().header).toMatch(/; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
 });
 
-test("a stored approval is valid for its own session, until the exact expiry", () => {
+test("a stored approval is valid in its own session until the moment it expires", () => {
   const { value } = written();
   expect(held(value)).toBe("held");
   vi.setSystemTime(now + 12 * 3_600_000 - 1);
@@ -58,7 +58,7 @@ test.each([
   expect(look(written().value)).toBe("stale");
 });
 
-test("a missing approval cookie is not an approval", () => {
+test("a request without an approval cookie has no stored approval", () => {
   expect(heldApproval(contextOf(null), sessionId)).toBe("none");
 });
 

@@ -69,7 +69,7 @@ describe("forms on our pages", () => {
 });
 
 describe("a request with a bearer token", () => {
-  test("a request with a bearer token uses only the token's account: its cookies are neither read, refreshed nor cleared", async () => {
+  test("a request with a bearer token uses only the token's account, and cookies sent with it are neither read, refreshed nor cleared", async () => {
     const cookies = [
       await backend.cookieOf(await backend.session({ expiresIn: -10 })),
       "sb-127-auth-token=garbage",

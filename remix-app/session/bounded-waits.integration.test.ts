@@ -66,7 +66,7 @@ test.each([
   },
 );
 
-test("a handoff whose session cannot be refreshed fails within the time limit and leaves no session", async () => {
+test("a QR handoff whose session cannot be refreshed fails within the time limit and leaves no session behind", async () => {
   const challenges = "/api/v1/auth/qr-login/challenges";
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
   const phone = await openPhone({ base, ...supabase }, person);

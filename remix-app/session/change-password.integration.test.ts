@@ -76,7 +76,7 @@ describe("changing a password", () => {
     expect((await signIn(renewed)).signedIn).toBe(true);
   });
 
-  test("a password is announced as added, not changed, if the account had none", async () => {
+  test("the owner is notified that a password was added, not changed, if the account had none", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.get("/settings/security")).words).toContain("Set password");
@@ -86,7 +86,7 @@ describe("changing a password", () => {
     await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
   });
 
-  test("a first password set through an emailed link is announced as added, not changed", async () => {
+  test("the owner is notified that a password was added, not changed, if an emailed link set the account's first password", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.post("/reset-password", { password: renewed })).status).toBe(200);

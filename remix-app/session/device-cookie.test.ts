@@ -65,7 +65,7 @@ describe("the device cookie", () => {
     expect(readDeviceCookie(jar, { origin, cookie: rotated.cookie })).toEqual(device);
   });
 
-  test("the device cookie has one successor, which every server and no one else can derive", async () => {
+  test("every server derives the same next device cookie from a device cookie, and no one else can derive it", async () => {
     const { device } = written();
     const next = successorOf(device, keys);
     expect(next).toEqual(successorOf(device, await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_a" })));

@@ -91,7 +91,7 @@ describe("an expired session", () => {
   });
 
   test.each(["refresh_token_not_found", "refresh_token_already_used", "session_expired", "user_banned"])(
-    "an expired session that the backend refuses with %s is signed out",
+    "an expired session that the backend refuses to refresh (%s) is signed out",
     async (code) => {
       backend.refresh = { status: 400, code };
       const { auth, kept, setCookies } = await withCookie(await backend.session({ expiresIn: -10 }));
@@ -208,7 +208,7 @@ test("an incomplete session cookie is ignored and removed", async () => {
   expect(jar.setCookieHeaders().join()).toContain("sb-127-auth-token.1=; Max-Age=0");
 });
 
-test("a session whose signing key was removed survives through its refresh token", async () => {
+test("a session whose signing key was removed is renewed with its refresh token", async () => {
   const { auth, kept } = await withCookie(await backend.session({ kid: "retired" }));
   expect(auth.status).toBe("authenticated");
   expect(kept?.refresh_token).toMatch(/^refresh-1 /);

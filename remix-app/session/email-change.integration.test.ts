@@ -42,7 +42,7 @@ describe("a change of email", () => {
     ["the new mailbox first", (current: string, next: string) => [next, current]],
     ["the old mailbox first", (current: string, next: string) => [current, next]],
   ] as const)(
-    "a change of email takes effect after both addresses confirm, %s, and both are notified",
+    "a change of email takes effect once both addresses have confirmed it (%s), and both are notified",
     async (_, order) => {
       const { browser, answer } = await ask();
       expect(answer.location).toBe("/settings/profile#email");
@@ -171,7 +171,7 @@ describe("a change of email", () => {
     expect(browser.cookie()).not.toContain("verifier");
   });
 
-  test("a change of email confirmed through another account's link leaves the visitor's session unchanged", async () => {
+  test("confirming another account's change of email leaves the visitor's own session unchanged", async () => {
     const other = await createAccount();
     try {
       await ask();

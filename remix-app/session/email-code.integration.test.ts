@@ -295,7 +295,7 @@ describe("limits on emailed codes", () => {
     expect((await browser.post("/login/code", { email: person.email })).status).toBe(429);
   });
 
-  test("an override lifts the rate limit on emailed codes for its email", async () => {
+  test("a recovery override lifts the rate limit on emailed codes for its email", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });
@@ -317,7 +317,7 @@ describe("limits on emailed codes", () => {
     ]);
   });
 
-  test("an override does not lift a ban for a sign-in by emailed code", async () => {
+  test("a recovery override does not lift a ban for a sign-in by emailed code", async () => {
     const browser = openBrowser(base);
     await askForCode(browser);
     const code = await codeOf(person.email);

@@ -106,7 +106,7 @@ describe("an account that an attacker signed up for", () => {
   });
 });
 
-test("a provider identity with an unverified email cannot sign in to the account, even after the mailbox is confirmed", async () => {
+test("a provider identity with an unverified email cannot sign in, even after the mailbox's owner confirms the account by email", async () => {
   email = journey.newEmail();
   const { location } = await journey.signIn(openBrowser(base), { email, verified: false });
   expect(location).toContain("/login?oauth=");

@@ -12,7 +12,7 @@ test.each([
   "/settings/security",
   "/settings/100%",
   "/x?next=/login.data",
-])("%s is a valid last route", (path) => {
+])("%s can be saved as an account's last page", (path) => {
   expect(lastRoute(path, context)).toBe(path);
 });
 
@@ -36,10 +36,10 @@ test.each([
   "",
   null,
   7,
-])("%j is not a valid last route", (input) => {
+])("%j cannot be saved as an account's last page", (input) => {
   expect(lastRoute(input, context)).toBeNull();
 });
 
-test("a URL that is not a page is not a valid last route", () => {
+test("a URL that is not a page cannot be saved as an account's last page", () => {
   expect(lastRoute("/logout", { ...context, isPage: (pathname) => pathname !== "/logout" })).toBeNull();
 });

@@ -10,7 +10,7 @@ function remember(...methods: string[]) {
   return { jar, last: readLastUsedMethod({ jar, origin: https }) };
 }
 
-describe("the last used method", () => {
+describe("the last used sign-in method", () => {
   test.each([
     [["password"], "password"],
     [["passkey"], "passkey"],
@@ -21,11 +21,11 @@ describe("the last used method", () => {
     [["email_link"], null],
     [["password", "email_code"], "email_code"],
     [["passkey", "password"], "password"],
-  ])("the last used method after %j is %s", (methods, last) => {
+  ])("after sign-ins with %j, the last used method is %s", (methods, last) => {
     expect(remember(...methods).last).toBe(last);
   });
 
-  test("the last used method is in a host-only, HttpOnly cookie", () => {
+  test("the last used sign-in method is in a host-only, HttpOnly cookie", () => {
     const { jar } = remember("oauth:google");
     expect(jar.setCookieHeaders()).toEqual([
       "__Host-gh_last_method=oauth%3Agoogle; Max-Age=31536000; Path=/; HttpOnly; Secure; SameSite=Lax",
@@ -33,7 +33,7 @@ describe("the last used method", () => {
   });
 
   test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])(
-    "the last used method ignores the stored value %j",
+    "the last used sign-in method ignores the stored value %j",
     (value) => {
       const jar = createCookieJar(null);
       jar.set("__Host-gh_last_method", value);
@@ -41,7 +41,7 @@ describe("the last used method", () => {
     },
   );
 
-  test("the last used method moves to the front, and the others keep their order", () => {
+  test("the last used sign-in method moves to the front, and the others keep their order", () => {
     expect(lastUsedFirst(["a", "b", "c"], (item) => item === "c")).toEqual(["c", "a", "b"]);
     expect(lastUsedFirst(["a", "b", "c"], () => false)).toEqual(["a", "b", "c"]);
   });

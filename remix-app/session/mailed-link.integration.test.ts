@@ -30,7 +30,7 @@ async function linkOf(type: "signup" | "invite" | "recovery" | "magiclink") {
 }
 const pathOf = (link: Record<string, string>) => `/auth/confirm?${new URLSearchParams(link)}`;
 
-describe.each(["signup", "invite", "recovery"] as const)("the page of a link of type %s", (type) => {
+describe.each(["signup", "invite", "recovery"] as const)("the page of an emailed link of type %s", (type) => {
   test("an emailed link's page names the masked account before the button, and does not use the link up", async () => {
     const link = await linkOf(type);
     for (const method of ["GET", "HEAD", "GET"]) {
@@ -59,7 +59,7 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of a link of 
 });
 
 // The types of Supabase Auth's POST /verify for emails: https://supabase.com/docs/reference/javascript/auth-verifyotp
-describe.each(["magiclink", "email"])("a link of type %s", (type) => {
+describe.each(["magiclink", "email"])("an emailed link of type %s", (type) => {
   test("an unsupported emailed link is refused with instructions and stays unused", async () => {
     const link = { ...(await linkOf("magiclink")), type };
     for (const answer of [
@@ -89,7 +89,7 @@ test.each([
   ["invite", "/signup"],
   ["recovery", "/forgot-password"],
   ["email_change", "/settings/profile#email"],
-])("a dead link of type %s leads to %s", async (type, way) => {
+])("the page of a dead link of type %s links to %s", async (type, way) => {
   const { status, text } = await openBrowser(base).get(pathOf({ token_hash: unknown, type }));
   expect(status).toBe(410);
   expect(text).toContain(`href="${way}"`);

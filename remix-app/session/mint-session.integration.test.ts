@@ -69,7 +69,7 @@ test("minting a session reports an account without an email, and is refused for 
   expect(await mint()).toEqual({ status: "no_email" });
 });
 
-test("minting a session reports it as unavailable if the backend does not answer", async () => {
+test("minting a session reports that the backend is unavailable if it does not answer", async () => {
   const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
   expect(await mintSession(context, { userId: person.id })).toEqual({ status: "unavailable" });
 });

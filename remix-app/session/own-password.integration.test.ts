@@ -93,7 +93,7 @@ test("sign-up cookies do not reveal whether the email is registered", async () =
 });
 
 describe("an account that its owner signed up for", () => {
-  test("a sign-up is confirmed with one click in the browser that signed up, even if others sign up for it later", async () => {
+  test("a sign-up is confirmed with one click in the browser that signed up, even if others sign up with the same email later", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own, returnUrl: "/workspaces" });
     await passMailPause(email);
@@ -102,7 +102,7 @@ describe("an account that its owner signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("a sign-up is confirmed with one click in a browser that tried to sign in with its password", async () => {
+  test("a sign-up is confirmed with one click in a browser that tried to sign in with the sign-up's password", async () => {
     await openBrowser().post("/signup", { email, password: own });
     const browser = openBrowser();
     await browser.post("/login", { email, password: own });

@@ -59,7 +59,7 @@ describe("forms on an account's page", () => {
     "/mfa/enroll",
     "/qr",
     "/workspaces",
-  ])("each form on %s states its account", async (page) => {
+  ])("each form on %s contains the id of its account", async (page) => {
     const forms = (await formsOf(page)).filter(({ action }) => !anybodys.includes(action));
     expect(forms).not.toEqual([]);
     for (const { fields } of forms) expect(fields).toMatchObject({ pageAccount: ada.id });
@@ -120,7 +120,7 @@ describe("forms on an account's page", () => {
     expect(await browser.post(page, { ...form?.fields, pageAccount: bob.id })).toMatchObject({ status: 404 });
   });
 
-  test("the script that adds a passkey adds none to the account that another tab has switched to", async () => {
+  test("the passkey page's request adds no passkey to the account that another tab has switched to", async () => {
     const options = "/settings/security/passkeys/options";
     const ofAda = { pageAccount: ada.id };
     expect(await browser.postJson(options, ofAda)).toMatchObject({ status: 200 });

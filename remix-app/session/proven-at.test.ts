@@ -22,6 +22,6 @@ test.each([
   { what: "an enrolled authenticator but no code yet", amr: [password], enrolled: true, second: 0 },
   { what: "a code from a removed authenticator", amr: [totp, password], enrolled: false, second: 1_000 },
   { what: "nothing", amr: [], enrolled: false, second: 0 },
-])("with $what, the identity was confirmed at second $second", ({ amr, enrolled, second }) => {
+])("in a session with $what, the identity was last confirmed at second $second", ({ amr, enrolled, second }) => {
   expect(provenAt(amr, { enrolled }).getTime()).toBe(second * 1_000);
 });

@@ -32,7 +32,7 @@ function flip(text: string, at: number): string {
 }
 
 describe("a sealed session", () => {
-  test("a sealed session opens for its own browser and account on every server, and reveals no content", async () => {
+  test("a sealed session can be opened for its own browser and account on every server, and reveals no content", async () => {
     const { sealed } = await seal();
     expect(await openSession(sealed, { keys: await keysOf(secret), deviceId, userId })).toEqual(session);
     expect(Buffer.from(sealed.sealed, "base64url").toString("latin1")).not.toContain("refresh-token");
@@ -46,7 +46,7 @@ describe("a sealed session", () => {
     expect(tagOf({ refresh_token: "another" }, one.keys)).not.toBe(one.sealed.tag);
   });
 
-  test("a sealed session does not open with any bit flipped", async () => {
+  test("a sealed session cannot be opened if any of its bits was flipped", async () => {
     const { keys, sealed } = await seal();
     const { length } = Buffer.from(sealed.sealed, "base64url");
     for (const at of [0, 11, 12, 40, length - 16, length - 1]) {

@@ -26,14 +26,14 @@ test.each([
 });
 
 test.each(["/mfa", "/mfa/app", "/mfa/enroll?returnUrl=%2Fa", "/mfa?returnUrl=%2Fa"])(
-  "a pending second step does not redirect %s",
+  "a pending second step does not redirect requests for %s",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(destination);
   },
 );
 
 test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])(
-  "a pending second step redirects %s to /mfa",
+  "a pending second step redirects requests for %s to /mfa",
   (destination) => {
     expect(secondStepPath(facts({}), destination)).toBe(`/mfa?${new URLSearchParams({ returnUrl: destination })}`);
   },
@@ -56,7 +56,7 @@ test.each([
     required: true,
   },
 ] as const)(
-  "a second step is required by the policy (here: $policy.state) or by an authenticator (here: $enrolled)",
+  "a second step is required by the MFA policy ($policy.state) or by an enrolled authenticator ($enrolled)",
   (row) => {
     const { policy, enrolled, required } = row;
     const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };

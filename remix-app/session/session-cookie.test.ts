@@ -88,7 +88,7 @@ describe("the auth cookie", () => {
     expect(jar.setCookieHeaders().at(-1)).toContain("Domain=example.com");
   });
 
-  test("the auth cookie is cleared in every part and both variants", async () => {
+  test("clearing the auth cookie expires each of its parts, both for the parent domain and host-only", async () => {
     const jar = createCookieJar("sb-ref-auth-token.0=x; sb-ref-auth-token.1=y; other=z");
     clearSessionCookie(jar, shared);
     const headers = jar.setCookieHeaders();

@@ -40,7 +40,7 @@ test("a demand to sign in again cannot be backdated, or forged without our key",
 test.each([
   [599, now],
   [600, null],
-])("a demand to sign in again lasts ten minutes: %i s later it is %j", (seconds, expected) => {
+])("a demand to sign in again lasts ten minutes: after %i s it is read as %j", (seconds, expected) => {
   const cookie = demand();
   vi.useFakeTimers({ now: (now + seconds) * 1_000 });
   expect(sinceOf(cookie)).toBe(expected);

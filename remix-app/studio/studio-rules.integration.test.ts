@@ -42,7 +42,7 @@ const limits = async () =>
     [tenant.workspaceId],
   )) as { scope: string; limit: string | null }[];
 
-test("people outside the workspace see none of the studio's pages, and ordinary members can read them but not post", async () => {
+test("people outside the workspace see none of the studio's pages, and ordinary members can read them but not submit their forms", async () => {
   for (const page of ["budgets", "budgets.csv", "policy", "credits", "credits.csv"]) {
     expect((await stranger.browser.get(at(page))).status, page).toBe(404);
     expect((await member.browser.get(at(page))).status, page).toBe(200);
@@ -74,7 +74,7 @@ describe("the budgets page", () => {
     ...changes,
   });
 
-  test("the budgets page sets, changes and removes a budget, exactly", async () => {
+  test("the budgets page sets, changes and removes a budget, and keeps its amount exact", async () => {
     const set = await admin.browser.post(at("budgets"), form({ limitUsd: " $12.000000000001 " }));
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=workspace.${tenant.workspaceId}`]);
     const page = await admin.browser.get(set.location ?? "");

@@ -21,7 +21,7 @@ test("keeps an email's domain on one line if that is requested", () => {
   );
 });
 
-test("keeps a masked email on one line if asked", () => {
+test("keeps a masked email on one line if that is requested", () => {
   const markup = renderToStaticMarkup(Address({ whole: true, children: "We emailed r•••@lights.example.test." }));
   expect(markup).not.toContain("<wbr/>");
 });

@@ -36,13 +36,13 @@ test.each([...new Set([...written, ...composed])])("has a label for the activity
   expect(sentence).not.toContain(action.replaceAll(/[._]/g, " "));
 });
 
-test("an activity entry without an actor belongs to the system or to a former member", () => {
+test("an activity entry without an actor is attributed to the system or to a former member", () => {
   const deleted = { ...line, actor: null, action: "workspace.deleted" };
   expect(activitySentence(deleted)).toBe("A former member deleted the workspace “Nightly”");
   expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace “Nightly”");
 });
 
-test("names what changed about a workspace", () => {
+test("an activity entry names what changed about a workspace", () => {
   const changed = (after: Record<string, string>) =>
     activitySentence({
       ...line,
@@ -56,20 +56,20 @@ test("names what changed about a workspace", () => {
   );
 });
 
-test("members leave, or somebody removes them", () => {
+test("an activity entry says whether a member left or who removed them", () => {
   const left = { ...line, subject: "Ada", action: "member.left" };
   expect(activitySentence({ ...left, actor: null, subjectId: line.actorId })).toBe("Ada left");
   expect(activitySentence({ ...left, actor: "Grace" })).toBe("Grace removed Ada");
   expect(activitySentence({ ...left, actor: null, actorId: null })).toBe("System removed Ada");
 });
 
-test("names the member whose role changed, and the new role", () => {
+test("an activity entry names the member whose role changed, and the new role", () => {
   const changed = { ...line, action: "member.role_changed", details: { before: "viewer", after: "admin" } };
   expect(activitySentence(changed)).toBe("Ada changed the role of Nightly to “Admin”");
   expect(activitySentence({ ...changed, subjectId: line.actorId })).toBe("Ada changed their own role to “Admin”");
 });
 
-test("names the provider and the file of imported costs", () => {
+test("an activity entry names the provider and the file of imported costs", () => {
   const details = { provider: "gcp", file: "january.csv" };
   const imported = { ...line, action: "provider_costs.imported", subject: "gcp january.csv" };
   expect(activitySentence({ ...imported, details })).toBe("Ada imported gcp costs from “january.csv”");

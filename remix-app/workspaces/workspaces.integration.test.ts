@@ -363,7 +363,7 @@ describe("invitations", () => {
     }
   });
 
-  test("refuses a second invitation to the same person, so the first link stays valid until it is withdrawn", async () => {
+  test("refuses a second invitation to the same person, so the first link stays valid until that invitation is withdrawn", async () => {
     const { id, path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = (name: string) =>
@@ -386,7 +386,7 @@ describe("invitations", () => {
     expect(await open()).not.toEqual([first]);
   });
 
-  test("an invitation masks the invited account if another person opens the link", async () => {
+  test("an invitation shows only the masked email of the invited person if someone else opens the link", async () => {
     const { path, roleId } = await found();
     const invitee = await createVisitor();
     try {

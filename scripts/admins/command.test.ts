@@ -3,7 +3,7 @@ import { readAdminCommand, usage } from "./command.ts";
 
 const byOperator = "By the operator, on the command line";
 
-test("the commands grant and revoke take an account's email and a reason", () => {
+test("the admins command takes an account's email and a reason for grant and revoke", () => {
   expect(readAdminCommand(["grant", "ada@example.com"])).toEqual({
     verb: "grant",
     email: "ada@example.com",

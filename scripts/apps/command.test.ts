@@ -4,7 +4,7 @@ import { readAppCommand } from "./command.ts";
 const read = (line: string, development = false) => readAppCommand(line.split(" "), { development });
 const add = "add notes --display-name Notes --reason test";
 
-test("adds an app with exact origins", () => {
+test("the app command reads the name, kind, origins and scopes of an app to add", () => {
   expect(read(`${add} --origin https://notes.example.com --kind external --scope ai:use`)).toEqual({
     verb: "add",
     name: "notes",
@@ -38,7 +38,7 @@ test.each([
   "http://notes.gatehouse.localhost:3100",
   "http://127.0.0.1:3100",
   "http://[::1]:3100",
-])("allows the origin %s in development only", (origin) => {
+])("accepts %s as an app's origin in development only", (origin) => {
   expect(() => read(`${add} --origin ${origin}`)).toThrow("development only");
   expect(read(`${add} --origin ${origin}`, true)).toMatchObject({ origins: [origin] });
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parts, planOf, readOptions } from "./options.ts";
 
-test("the benchmark runs all parts in full and without peers by default", () => {
+test("by default, the benchmark runs all parts in full, without the peer gateways Portkey and LiteLLM", () => {
   expect(readOptions([])).toEqual({
     quick: false,
     peers: false,

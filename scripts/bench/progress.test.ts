@@ -18,7 +18,7 @@ test("prints a line with the number and start time of each benchmark step", () =
   expect(said).toEqual(["  0 s   1/12  one\n", "  1 s   2/12  two\n"]);
 });
 
-test("on a terminal, each progress step overwrites the previous line, cut to the width and cleared at the end", () => {
+test("on a terminal, each progress line is cut to the width and overwrites the previous one, and the last one is cleared", () => {
   const { said, progress } = start({ isTTY: true });
   progress.begin("a step with a rather long name");
   progress.show("half of it");

@@ -13,7 +13,7 @@ const shown = (body: unknown, status = 200) =>
     .filter(({ ok }) => ok)
     .map(({ feature }) => feature);
 
-test("finds a program's reports among the other output of its client", () => {
+test("extracts a client program's check reports from the rest of its output", () => {
   const output = [
     '{"level":"info"}',
     '{"check":"chat","feature":"plain","ok":true}',
@@ -77,7 +77,7 @@ describe("required checks of a client", () => {
   });
 });
 
-test("lists each reason for a refusal only once, with the refused body", () => {
+test("lists each reason for a refusal only once, with the request body that was refused", () => {
   const refused = (message: string) => ({ status: 400, answer: JSON.stringify({ error: { message, param: "name" } }) });
   expect(
     refusals([

@@ -44,7 +44,7 @@ test.for(files.filter((file) => file.endsWith(".txt")))(
   },
 );
 
-test("an update replaces exact versions with the newest, and keeps an alias's major version", () => {
+test("an update of the tested clients replaces exact versions with the newest, and keeps an alias's major version", () => {
   const newest = (name: string) => {
     const client = clients.find((each) => each.name === name);
     return client ? newestManifest(client) : "";
@@ -59,14 +59,14 @@ test("an update replaces exact versions with the newest, and keeps an alias's ma
   expect(newest("openai-java").match(/<version>RELEASE</g)).toHaveLength(1);
 });
 
-test("the client suite runs every snippet whose client is not installed with the project", () => {
+test("the client suite runs every Python snippet and every needs=client snippet of docs/clients.md", () => {
   const marks = clients.flatMap(({ snippet }) => snippet ?? []);
   const marked = clientSnippets().map(({ text }) => marks.filter((mark) => text.includes(mark)));
   expect(marked.flat().sort()).toEqual([...marks].sort());
   for (const found of marked) expect(found).toHaveLength(1);
 });
 
-test("the client suite runs every program", () => {
+test("the client suite runs every client program in its source folder", () => {
   const programs = globSync(["js/*.mjs", "python/*_client.py", "java/*.java", "go/*.go"], { cwd: sourceDir });
   const shared = ["js/check.mjs"];
   expect(programs.filter((program) => !shared.includes(program)).sort()).toEqual(

@@ -77,7 +77,7 @@ describe("generating a migration", () => {
     expect(await findDifferences(layoutOn(migratedUrl))).toEqual([]);
   });
 
-  test("a generated migration takes a changed body from the source text of the schema file", async () => {
+  test("a generated migration takes a changed function body from the source text of the schema file", async () => {
     await edit(functions, "select author = auth.uid()", "select author = auth.uid() -- Theirs alone; no other");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function private.may_read(uuid)"]);
@@ -163,7 +163,7 @@ $$`,
     expect((await generate()).statements).toContain("drop function private.may_read(uuid)");
   });
 
-  test("restores a policy unchanged when its function's argument is renamed", async () => {
+  test("restores a policy unchanged when an argument of the function that it uses is renamed", async () => {
     await edit(functions, "may_read(author uuid)", "may_read(owner uuid)");
     await edit(functions, "select author = auth", "select owner = auth");
     const { statements } = await generate();
@@ -181,7 +181,7 @@ $$`,
     expect(statements[3]).not.toMatch(/\b(SELECT|AND|AS)\b/);
   });
 
-  test("restores a policy that calls the new overload when its function gains an argument with a default", async () => {
+  test("recreates a policy to call the new overload when the function that it uses gains an argument with a default", async () => {
     await edit(
       functions,
       "may_read(author uuid) returns",
@@ -197,7 +197,7 @@ $$`,
     expect(statements[3]).toMatch(/^create policy select_readable .*private\.may_read\(notes\.author\)/);
   });
 
-  test("restores a policy when its function's return type changes", async () => {
+  test("restores a policy when the return type of the function that it uses changes", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns setof boolean");
     await edit(functions, "stable\n  security definer", "stable\n  rows 1\n  security definer");
     expect((await generate()).statements.slice(0, 2)).toEqual([
@@ -242,7 +242,7 @@ $$`,
     ]);
   });
 
-  test("removes a trigger on another owner's table by recreating its function, since it cannot drop the trigger", async () => {
+  test("removes a trigger on another owner's table by dropping its function with cascade and recreating the function", async () => {
     await remove(functions, /create or replace trigger welcome[\s\S]*?;\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  trigger welcome on auth.users"]);
@@ -318,7 +318,7 @@ $$`,
     expect((await generate()).changes).toEqual(["changed  function private.set_title()"]);
   });
 
-  test("a migration orders objects by what their new definitions use", async () => {
+  test("a generated migration orders objects by the dependencies of their new definitions", async () => {
     await edit(functions, "select count(*)::integer from public.notes", "select private.z_total(true)::integer");
     await add(
       "zz.sql",

@@ -27,7 +27,7 @@ test.for([
   "20260906100000_external_provider_costs.sql",
   "20260907110000_external_provider_invoices.sql",
   "20260923130000_required_account_mfa.sql",
-])("functions defined before the migration %s do not depend on it", { timeout: 60_000 }, async (next) => {
+])("functions from earlier migrations do not depend on the migration %s", { timeout: 60_000 }, async (next) => {
   const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-before-"));
   try {
     await cp(migrations, directory, {

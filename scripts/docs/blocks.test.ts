@@ -5,7 +5,7 @@ import { parseBlock } from "./parse-block.ts";
 const block = (language: Language, text: string) => ({ file: "a.md", line: 1, language, text });
 
 describe("readBlocks", () => {
-  test("finds blocks in checked languages with their lines, and removes the indent of indented blocks", () => {
+  test("readBlocks finds code blocks in checked languages, with their line numbers, and removes their indentation", () => {
     const text =
       "Text\n\n```sh\nls\n```\n\n   ```ts needs=context\n   if (a) {\n     b();\n   }\n   ```\n\n```mermaid\nx\n```\n";
     expect(readBlocks("a.md", text)).toEqual({
@@ -41,7 +41,7 @@ describe("readBlocks", () => {
   });
 });
 
-test("withoutBlocks keeps line numbers", () => {
+test("withoutBlocks removes code blocks and keeps the line numbers of the other text", () => {
   expect(withoutBlocks("a\n```sh\n`x`\n```\nb")).toBe("a\n\n\n\nb");
 });
 

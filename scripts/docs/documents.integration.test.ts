@@ -16,7 +16,7 @@ const limitMs = 90_000;
 
 describe("commands and snippets of the documents", { timeout: limitMs }, () => {
   test.concurrent.each(runnable)(
-    "the blocks of $file run from top to bottom without an error",
+    "the code blocks of $file run from top to bottom without an error",
     async ({ file, blocks }) => {
       const workplace = await openWorkplace(stack);
       const faults: Fault[] = [];

@@ -16,7 +16,7 @@ const surroundings = {
 const readable = (faults: Fault[]) => faults.map(renderFault);
 
 describe("claims in the documents", () => {
-  test.each(guides)("the blocks of %s parse, and each block that is not run has a known reason", async (file) => {
+  test.each(guides)("the code blocks of %s parse, and each block that is not run has a known reason", async (file) => {
     const { blocks, faults } = readBlocks(file, readDocument(file));
     for (const block of blocks) {
       const message = await parseBlock(block);
@@ -25,7 +25,7 @@ describe("claims in the documents", () => {
     expect(readable(faults)).toEqual([]);
   });
 
-  test("the list of blocks that are not run names each of them by its first line", () => {
+  test("the list of code blocks that the tests do not run identifies each block by its first line", () => {
     const blocks = guides.flatMap((file) => readBlocks(file, readDocument(file)).blocks);
     const named = blocks
       .filter((block) => !isRunnable(block))

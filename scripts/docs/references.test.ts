@@ -5,7 +5,7 @@ import { readSections, schemaNames, unknownSettings, unwrittenSettings } from ".
 
 const surroundings = { scripts: ["start", "dev"], topLevel: ["scripts", "docs", "package.json"] };
 
-test("npmFaults reports a script that package.json lacks, also inside blocks", () => {
+test("npmFaults reports an npm script that package.json lacks, even if only a code block names it", () => {
   const text = "`npm start`, `npm run dev -- --x`\n```sh\nnpm ci && npm run deploy:all\nnpm test\n```\n";
   expect(npmFaults("a.md", text, surroundings).map(renderFault)).toEqual([
     "a.md:3: package.json has no script “deploy:all”",
@@ -13,7 +13,7 @@ test("npmFaults reports a script that package.json lacks, also inside blocks", (
   ]);
 });
 
-test("linkFaults reports missing files and headings, and ignores other hosts and blocks", () => {
+test("linkFaults reports missing files and headings, and ignores links to other hosts and links in code blocks", () => {
   const text =
     "[a](settings.md) [b](https://example.com/x) [c](nowhere.md)\n[d](settings.md#web-server) [e](#none)\n```\n[f](gone.md)\n```";
   const faults = linkFaults("docs/a.md", text, () => "# A\n\n## Web server\n");
@@ -40,7 +40,7 @@ test("pathFaults reports missing repository paths, and accepts patterns", () => 
   ]);
 });
 
-describe("settings of a document", () => {
+describe("settings that a document names", () => {
   const markdown =
     "## Web — `a.ts`\n\n| name | for | else |\n|---|---|---|\n| `BASE_URL`, `PORT` | x | `OLD_NAME` |\n| `AI_PROVIDER_<ID>_KEY` | x | |\n";
   const sections = readSections(markdown);

@@ -4,7 +4,7 @@ import { blocksBesideTour, readTour } from "./tour.ts";
 const text =
   "# A\n\n**Not here**\n\n## The tour\n\n1. Press **One** and **Two**:\n\n   ```sh\n   echo **no**\n   ```\n2. **Three**\n\n## After\n\n**Nor here**\n";
 
-test("readTour reads only the bold words and blocks of the tour's section, in order", () => {
+test("readTour reads only the bold words and code blocks of the section that contains the tour, in order", () => {
   expect(readTour("a.md", text, "The tour")).toEqual([
     { kind: "words", words: "One" },
     { kind: "words", words: "Two" },

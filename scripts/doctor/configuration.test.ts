@@ -9,7 +9,7 @@ const file = path.join(directory, "production.env");
 afterAll(() => rmSync(directory, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
-test("with settings files, the doctor takes only the access token from the shell's environment", () => {
+test("if settings files are given, the doctor reads only the access token from the shell's environment", () => {
   writeFileSync(file, "SUPABASE_URL=https://abc.supabase.co\n");
   vi.stubEnv("SUPABASE_ACCESS_TOKEN", "sbp_shell");
   vi.stubEnv("SUPABASE_SECRET_KEY", "sb_secret_shell");

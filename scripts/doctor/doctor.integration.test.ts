@@ -113,7 +113,7 @@ describe("model providers in a settings file", () => {
     expect(findings.filter(({ about }) => about.startsWith("provider "))).toEqual([]);
   });
 
-  test("queries model providers even if the web server would not start", async () => {
+  test("queries model providers even if the web server could not start with its settings", async () => {
     const { findings } = await examine({ ...demo, BASE_URL: "" });
     expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
   });

@@ -227,7 +227,7 @@ test.each([
 test.each([
   ["without a token", { SUPABASE_ACCESS_TOKEN: "" }, "SUPABASE_ACCESS_TOKEN"],
   ["behind a custom domain", { SUPABASE_URL: "https://auth.example.com" }, "SUPABASE_PROJECT_ID"],
-])("names the missing setting if the backend's settings cannot be read %s", async (_, change, needs) => {
+])("%s, the doctor names the setting that it needs to read the backend's settings", async (_, change, needs) => {
   const findings = await checkBackend({ ...complete, ...change });
   expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
   for (const { says } of findings) expect(says).toContain(needs);

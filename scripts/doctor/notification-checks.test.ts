@@ -83,7 +83,7 @@ test.each([
   ["a rate limit", 429, { message: "ThrottlerException: Too Many Requests" }, "does not show them (429)"],
   ["an answer without the settings", 200, { site_url: "" }, "does not show them"],
   ["an answer that is not an object", 200, "", "does not show them"],
-])("cannot judge notification emails with %s, and says where to look", async (_, status, body, says) => {
+])("with %s, the doctor cannot judge notification emails and says where to look", async (_, status, body, says) => {
   const { finding } = await check(hosted, [status, body]);
   expect(finding.level).toBe("unseen");
   expect(finding.says).toContain(says);

@@ -137,7 +137,7 @@ describe("a provider with a wrong configuration", () => {
     );
   });
 
-  test("reports a server without the API even if its base URL ends in /v1", async () => {
+  test("reports a server that does not serve the provider's API, even if its base URL ends in /v1", async () => {
     const { origin } = await serve({});
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
     expect(found).toEqual(
@@ -327,7 +327,7 @@ describe("a provider with a wrong configuration", () => {
     );
   });
 
-  test("reports azure's classic API without a version, and azure's v1 API with one", async () => {
+  test("reports a missing API version for azure's classic API, and a superfluous one for azure's v1 API", async () => {
     const classic = await examine({ KIND: "azure", BASE_URL: "https://r.openai.azure.com", API_KEY: key }, gpt);
     expect(classic).toEqual(named("fail provider x: kind: azure needs a version.*AI_PROVIDER_X_API_VERSION"));
     const v1 = {
@@ -408,12 +408,15 @@ describe("a healthy provider", () => {
     ["vllm", "/v1", "/models", "Qwen/Qwen3-8B", list("vllm", "Qwen/Qwen3-8B")],
     ["openai-compatible", "/v1", "/models", "any", list("openai", "any")],
     ["bedrock", "/v1", "/models", "openai.gpt-oss-20b", list("system", "openai.gpt-oss-20b")],
-  ])("finds the model of a provider: kind %s at %s%s has %s", async (kind, base, path, model, answer) => {
-    const { origin, seen } = await serve({ [`GET ${base}${path}`]: answer });
-    const found = await examine({ KIND: kind, BASE_URL: `${origin}${base}`, API_KEY: key }, [modelOf("x", model)]);
-    expect(found).toEqual(has(kind));
-    expect(seen.map(({ method, headers }) => [method, headers.authorization])).toEqual([["GET", bearer]]);
-  });
+  ])(
+    "finds a model in a provider's model list: kind %s, list at %s%s, model %s",
+    async (kind, base, path, model, answer) => {
+      const { origin, seen } = await serve({ [`GET ${base}${path}`]: answer });
+      const found = await examine({ KIND: kind, BASE_URL: `${origin}${base}`, API_KEY: key }, [modelOf("x", model)]);
+      expect(found).toEqual(has(kind));
+      expect(seen.map(({ method, headers }) => [method, headers.authorization])).toEqual([["GET", bearer]]);
+    },
+  );
 
   test.each(["llama3", "llama3:latest"])("finds an ollama provider's model under the name %s", async (model) => {
     const { origin } = await serve({ "GET /v1/models": list("library", "llama3:latest") });

@@ -17,7 +17,7 @@ const complete = {
 const failures = (findings: { level: string; says: string }[]) =>
   findings.filter(({ level }) => level === "fail").map(({ says }) => says);
 
-describe("checks of the secrets", () => {
+describe("the doctor's checks of secrets", () => {
   test("accepts the secrets of a complete configuration", () => {
     expect(checkSecrets(complete).map(({ level }) => level)).toEqual(["ok"]);
   });
@@ -74,7 +74,7 @@ test("the doctor warns of a public server in development mode", () => {
   expect(found.map(({ level }) => level)).toEqual(["ok", "warn", "ok"]);
 });
 
-describe("checks of the addresses", () => {
+describe("the doctor's checks of configured addresses", () => {
   test.each([
     ["https", {}, []],
     ["BASE_URL without https", { BASE_URL: "http://app.example.com" }, ["without https"]],
@@ -122,7 +122,7 @@ test.each([
   expect(without.filter(({ about }) => about === "bot challenge")).toEqual([]);
 });
 
-describe("checks of the functions' settings", () => {
+describe("the doctor's checks of the functions' settings", () => {
   const functions = {
     ...complete,
     GATEWAY_DB_URL: "postgres://gateway:p@db.project.supabase.co:5432/postgres",

@@ -33,7 +33,7 @@ test("the fuzzer does not count a response other than 2xx as a success", () => {
   expect(coverage.gaps()).toEqual([]);
 });
 
-test("does not count a 2xx response as a success if invalid credentials also get 2xx, or if the target is for other credentials", () => {
+test("does not count a 2xx response as a success if invalid credentials also get 2xx, or if the target requires other credentials", () => {
   const isForKey = (target: typeof home, { name }: typeof key) => target !== login || name === "key";
   const coverage = createCoverage([home, login], { credentials: [none, cookie, key], isFor: isForKey });
   coverage.note({ target: home, credential: none, status: 200, durationMs });

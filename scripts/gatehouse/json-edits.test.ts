@@ -52,14 +52,14 @@ describe("edits of a JSON text", () => {
     ['"apiKeyHelper": "node helper"', '"apiKeyHelper": "node helper", // added\n  // about z\n  "z": 1'],
     ['"apiKeyHelper": "node helper"', '// above\n  "apiKeyHelper": "node helper", "z": 1'],
     ['"apiKeyHelper": "node helper"', '"apiKeyHelper": "node helper" /* inside */, /* next */ "z": 1'],
-  ])("undoing JSON edits keeps comments that were added later: %j to %j", (own, changed) => {
+  ])("undoing JSON edits keeps comments that were added later: %j changed to %j", (own, changed) => {
     const { text, undo } = applyJsonEdits('{\n  "a": 1\n}\n', { edits: edits.slice(0, 1) });
     const undone = undoJsonEdits(text.replace(own, changed), undo);
     expect(commentsOf(undone)).toEqual(commentsOf(changed));
     expect(parseJson(undone).value).toEqual({ a: 1, z: 1 });
   });
 
-  test("JSON edits of a later version replace the edits of an earlier version", () => {
+  test("applying newer JSON edits replaces the earlier edits, and undoing them restores the original text", () => {
     const source = '{\n  "apiKeyHelper": "mine"\n}\n';
     const first = applyJsonEdits(source, { edits });
     const next = applyJsonEdits(first.text, { edits: [{ path: ["apiKeyHelper"], value: "new" }], earlier: first.undo });

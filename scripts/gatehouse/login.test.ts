@@ -56,7 +56,7 @@ const loginWith = (refreshToken: string): Login => ({
   refreshToken,
 });
 
-test("a sign-in waits for a running refresh, and revokes the token that the refresh stored", async () => {
+test("a gatehouse sign-in waits for a token refresh in progress, and then revokes the refreshed token", async () => {
   await store.writeLogin(loginWith("old-refresh"));
   let signingIn: Promise<Login> | undefined;
   await withLock(store.folder, async () => {

@@ -87,7 +87,7 @@ args = ["a", "b"]
     ['model_providers.mine.name = "x"\n', true],
     ['[model_providers.mine]\nname = "x"\n', false],
     ["[tui]\nmodel_providers = 1\n", false],
-  ])("detects whether %j defines providers without a table: %j", (source, expected) => {
+  ])("detects whether %j defines model providers without a table header: %j", (source, expected) => {
     expect(hasInlineTable(source, "model_providers")).toBe(expected);
   });
 });

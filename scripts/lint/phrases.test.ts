@@ -6,8 +6,8 @@ const phrases = readPhrases(readFileSync("scripts/lint/phrases.txt", "utf8"));
 // Split, so that this file passes the check itself.
 const absent = ["no", "body"].join("");
 
-describe("the list of phrases", () => {
-  test("finds a listed phrase in a comment, a title, a string and a document", () => {
+describe("the lint's list of discouraged phrases", () => {
+  test("the lint finds a discouraged phrase in a comment, a title, a string and a document", () => {
     for (const text of [
       `// For ${absent}.`,
       `test("${absent} may", () => {});`,
@@ -18,20 +18,20 @@ describe("the list of phrases", () => {
   });
 
   test.each(["/**\n * The call is\n   * over.\n */", "  // The call is\n  // over.", "-- The call is\n-- over."])(
-    "finds a listed phrase across two lines: %j",
+    "the lint finds a discouraged phrase that continues on the next line: %j",
     (text) => expect(findPhrases(text, phrases)).toMatchObject([{ phrase: ["is", "over"].join(" ") }]),
   );
 
-  test("reports the line of a listed phrase", () => {
+  test("the lint reports the line of a discouraged phrase", () => {
     expect(findPhrases(`one\ntwo\n${absent}\n`, phrases)).toEqual([{ line: 3, phrase: absent }]);
   });
 
-  test("the list of phrases accepts plain English", () => {
+  test("the lint's list of discouraged phrases accepts plain English", () => {
     const plain = "There is no list. It stands for a model. A stand-in is over 300 lines, and comes to an end.";
     expect(findPhrases(plain, phrases)).toEqual([]);
   });
 });
 
-test("rejects a list of phrases with an invalid pattern", () => {
+test("rejects a list of discouraged phrases that contains an invalid pattern", () => {
   expect(() => readPhrases("# comment\n(")).toThrow(SyntaxError);
 });

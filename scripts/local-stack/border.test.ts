@@ -62,14 +62,14 @@ const crossing = imports.filter(({ from, to }) => isInside(to) && !isInside(from
 const show = (found: typeof imports) => found.map(({ from, to }) => `${from} imports ${to}`);
 
 describe("imports across the border of the local stack", () => {
-  test("services and the runner import only each other, errors, ports, the database and #shared", () => {
+  test("the local stack's services and runner import only each other, errors, ports, the database and #shared", () => {
     const wrong = imports.filter(
       ({ from, to }) => services.test(from) && !isTest(from) && !services.test(to) && !foundation.test(to),
     );
     expect(show(wrong)).toEqual([]);
   });
 
-  test("only scripts and tests import from the local stack, and only modules that are open to them", () => {
+  test("only scripts and tests import from the local stack, and only modules that outside code may import", () => {
     const wrong = crossing.filter(({ from, to }) => {
       const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
       return !open.includes(to.slice(folder.length));

@@ -61,7 +61,7 @@ test.each([
   expect(() => parseEnvironment(settings)).toThrow(message);
 });
 
-test("accepts a remote model provider, and with the embedded stack also a local one", () => {
+test("accepts a remote model provider, and also a local one if the stack is embedded", () => {
   const local = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" };
   expect(() => parseEnvironment(local)).not.toThrow();
   expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();

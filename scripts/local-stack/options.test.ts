@@ -32,7 +32,7 @@ test.each([
   expect(() => readOptions(args)).toThrow(named);
 });
 
-test("a BASE_URL on this machine follows the port, and any other is kept", () => {
+test("a BASE_URL on this machine gets the web server's actual port, and any other BASE_URL is unchanged", () => {
   const ports = { ...defaultPorts, web: 3456 };
   expect(addressesOf(ports, {}).base).toBe("http://localhost:3456");
   expect(addressesOf(ports, { BASE_URL: "http://web.gatehouse.localhost:3000/" }).base).toBe(

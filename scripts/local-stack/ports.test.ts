@@ -146,7 +146,7 @@ describe("a reserved port", () => {
     await expect(once(socket, "close")).rejects.toThrow("ECONNRESET");
   });
 
-  test("after its handover, a reserved port is free for its service but taken for another start", async () => {
+  test("after a reserved port is handed over, its service can bind it, and another start still counts it as taken", async () => {
     const one = await holdAny();
     await one.handOver();
     const { taken } = await hold({ ...anyPorts, web: one.port });
@@ -156,7 +156,7 @@ describe("a reserved port", () => {
     expect(await one.isTaken()).toBe(true);
   });
 
-  test("a released port is free, and can be handed over again when its service restarts", async () => {
+  test("a released port is free, and can be handed to its service again when the service restarts", async () => {
     const one = await holdAny();
     await one.handOver();
     await one.release();

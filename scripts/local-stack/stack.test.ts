@@ -156,7 +156,7 @@ test("a service that loses its second port gets a new one", async () => {
   expect(await askOnce(`http://127.0.0.1:${chosen[1]}`)).toBe("");
 });
 
-test("after a port is lost, the running steps finish before the stack starts again", async () => {
+test("if a service loses its port, startup tasks that are already running finish before the stack starts again", async () => {
   const events: string[] = [];
   const { start } = await newStack(async (held) => {
     events.push("plan");
@@ -217,7 +217,7 @@ test("the stack fails with a suggestion if a service crashes without losing its 
   expect(plans).toBe(1);
 });
 
-test("stopping the stack during a restart ends it and deletes stack.json", async () => {
+test("stopping the stack while it restarts ends the stack and deletes stack.json", async () => {
   let plans = 0;
   const begun = await newStack(async (held) => {
     plans += 1;

@@ -20,7 +20,7 @@ test.each([
   ["auth.oauth_server", "enabled"],
   ["auth.hook.custom_access_token", "enabled"],
   ["auth.hook.send_email", "enabled"],
-])("refuses [%s] %s by name if the section is enabled", (section, key) => {
+])("refuses a config.toml in which section [%s] sets %s to true, and names the setting", (section, key) => {
   const refuse = (line: string) => () => refuseLackingFeatures(`${config}\n[${section}]\n${line}\n`);
   expect(refuse(`${key} = true # on`)).toThrow(`\n  ${key} in [${section}]\n`);
   expect(refuse(`${key}=true`)).toThrow(`\n  ${key} in [${section}]\n`);

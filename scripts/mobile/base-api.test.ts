@@ -17,7 +17,7 @@ test.each([
   "https://gatehouse.example.evil.example",
   "https://web.gatehouse.example",
   "null",
-])("refuses a QR code of %s and names the expected origin", (origin) => {
+])("refuses a QR code from the origin %s and names the expected origin", (origin) => {
   expect(() => requireOwnOrigin(project, { origin })).toThrow(
     `This QR code is from ${origin}. Only codes from https://gatehouse.example are accepted, so nothing was sent.`,
   );

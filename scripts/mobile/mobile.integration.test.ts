@@ -76,7 +76,7 @@ describe("Command-line phone of an account with an authenticator", () => {
   });
   afterEach(() => deletePerson(person));
 
-  test("the platform and the gateway refuse a command-line phone until the second step is done", async () => {
+  test("the platform and the gateway refuse a command-line phone until the user has entered an authenticator code", async () => {
     expect(await enter(person)).toMatchObject({ code: 0, err: expect.stringContaining("--code") });
     const refused = await Promise.all(
       [["mfa", "list"], ["models"], ["models", "--workspace", workspaceId]].map((argv) => phone.run(argv)),

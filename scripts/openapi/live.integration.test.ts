@@ -115,7 +115,7 @@ describe("Live responses match the OpenAPI documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("live responses match the documents for a QR code handoff and an approval on a phone", async () => {
+  test("live responses match the documents for a QR code sign-in and an approval on a phone", async () => {
     const handed = await createPerson();
     const [browser, phone] = await Promise.all([enter(handed), openPhone(project, handed)]);
     const [atBrowser, atPhone] = [browserOf(browser), bearerOf(phone.accessToken)];
@@ -203,7 +203,7 @@ describe("Live responses match the OpenAPI documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("live responses match the documents for workspaces and the AI studio, to members and to satellites", async () => {
+  test("live responses match the documents for workspaces and the AI studio, for members as well as satellite apps", async () => {
     const call = bearerOf(bearer.accessToken);
     const { centralSession } = await handOver(bearer, app);
     const satellite = bearerOf(centralSession.token);

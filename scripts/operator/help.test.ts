@@ -14,7 +14,7 @@ test.each([
   ["scripts/app.ts", ["--help"], appUsage],
   ["scripts/import-costs.ts", ["--help"], importCostsUsage],
   ["scripts/prices.ts", ["propose", "--help"], pricesUsage],
-])("%s %j shows the usage text, with or without a project", (script, argv, usage) => {
+])("%s %j shows the usage text even if no Supabase project is configured", (script, argv, usage) => {
   const { PATH = "", NODE_ENV } = process.env;
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };
   const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...argv], { env, encoding: "utf8" });

@@ -82,7 +82,7 @@ test("shows what a cost file changes, stores it on request, and corrects it with
   expect(await storedCosts("bedrock")).toEqual([{ ...first[0], usd: 2.5, revision: 2 }, first[1]]);
 });
 
-test("imports costs into the platform's own books", async () => {
+test("imports costs of the platform itself, which belong to no workspace", async () => {
   const account = `platform-${tenant.workspaceId}`;
   const report = writeReport("platform.csv", `${account},Usage,2026-10-01T00:00:00Z,USD,1.5,AmazonBedrock`);
   expect(await importCosts(report, "--platform", "--yes")).toContain("Imported: 1 new");

@@ -226,7 +226,7 @@ test("names a day that the gateway refuses, imports all other days, and retries 
   await forget();
 });
 
-test("requests days again that OpenAI did not return, and an earlier day whose corrected amount was refused", async () => {
+test("requests days again if OpenAI did not return them, or if the gateway refused a corrected amount for an earlier day", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-07-01") + n * daySeconds), result("1")]),

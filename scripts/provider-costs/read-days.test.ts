@@ -40,7 +40,7 @@ describe("Pages of daily costs", () => {
   const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
   const second = { days: { 3: "3", 4: "4" } };
 
-  test("a page advances the import past its last day", async () => {
+  test("a page of daily costs advances the import past the page's last day", async () => {
     expect(await read([first, second])).toEqual({
       through: ["03", "05"],
       days: ["1", "2", "3", "4"],
@@ -90,7 +90,7 @@ describe("Pages of daily costs", () => {
 });
 
 describe("Days of a page", () => {
-  test("days advance the import past a gap only after the gap is filled", async () => {
+  test("days after a gap advance the import only after the gap is filled", async () => {
     const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
   });

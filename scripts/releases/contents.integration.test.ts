@@ -107,7 +107,7 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
 }
 
 describe("supabase/releases/objects.json matches the migrations (npm run release -- --objects)", () => {
-  test("objects.json has an entry for every migration since databases can describe themselves", async () => {
+  test("objects.json has an entry for every migration since the first one that it lists", async () => {
     const recorded = Object.keys(await readObjectChanges(root));
     const versions = files.map((file) => file.slice(0, 14));
     expect(recorded).toEqual(versions.slice(versions.indexOf(recorded[0] ?? "")));
@@ -361,7 +361,7 @@ describe("Triggers on Supabase Auth's tables", () => {
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
 
-  test("lists our triggers by table, and foreign triggers by the function that they run", async () => {
+  test("lists our triggers by table, and triggers that are not ours by the function that they run", async () => {
     const found = await list(`
       alter table auth.sessions disable trigger record_sign_outs;
       create schema crm;
@@ -493,12 +493,15 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   ],
 ];
 
-describe("comparing a database with a release, by its URL and through the Data API", () => {
-  test.for(states)("a comparison through the URL and the Data API reports %s", async ([, make, says]) => {
-    const dbUrl = await make();
-    expect(await ask(dbUrl)).toEqual(says);
-    expect(await askDataApi(dbUrl)).toEqual(says);
-  });
+describe("Comparison of a database with a release, through the database's URL and the Data API", () => {
+  test.for(states)(
+    "given %s, comparisons through the database's URL and the Data API give the same expected report",
+    async ([, make, says]) => {
+      const dbUrl = await make();
+      expect(await ask(dbUrl)).toEqual(says);
+      expect(await askDataApi(dbUrl)).toEqual(says);
+    },
+  );
 
   test("reports an older release, and manual changes to it", async () => {
     const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), await laterCheckout()];
@@ -519,7 +522,7 @@ describe("comparing a database with a release, by its URL and through the Data A
     ]);
   });
 
-  test("does not describe the database to users or the gateway", async () => {
+  test("does not let users or the gateway call private.describe_database()", async () => {
     await withDatabase(migrated, async (client) => {
       for (const role of ["anon", "authenticated", "gateway"]) {
         await client.query(`begin; set local role ${role}`);

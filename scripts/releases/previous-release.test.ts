@@ -20,6 +20,9 @@ test.each([
   ["a different beta version", { pg: "1.0.0-beta.1" }, { pg: "1.0.0-beta.2" }, ["pg@1.0.0-beta.1"]],
   ["another Supabase CLI", { supabase: "3.1.0" }, { supabase: "2.117.0" }, []],
   ["a removed package", { zod: "4.6.7", hono: "4.13.19" }, { zod: "4.6.7" }, ["hono@4.13.19"]],
-])("names the previous release's packages that are not installed, given %s: %j", (_, needed, installed, missing) => {
-  expect(findMissingPackages(lock(needed), lock(installed))).toEqual(missing);
-});
+])(
+  "names the packages that the previous release needs but that are not installed (installed: %s; needed: %j)",
+  (_, needed, installed, missing) => {
+    expect(findMissingPackages(lock(needed), lock(installed))).toEqual(missing);
+  },
+);

@@ -72,7 +72,7 @@ test("the Playwright report reads nested suites, and fails for flaky tests, skip
   });
 });
 
-test("the soak report counts each check as a test, and is refused without checks", () => {
+test("the soak report counts each check as a test, and a report without checks is refused", () => {
   const verdicts = [
     { check: "ledger is runs", ok: true, failures: [] },
     { check: "no stuck run", ok: false, failures: ["run 1", "run 2"] },

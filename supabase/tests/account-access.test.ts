@@ -90,7 +90,7 @@ describe("account_access", () => {
     expect(await isNew()).toMatchObject({ password: false, [first]: false, [later]: false, [newest]: true });
   });
 
-  test("account_access dates an authenticator by when it was verified, and a copied session by when it was copied", async ({
+  test("account_access dates an authenticator by its verification, and a session copied to another device by the time of the copy", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -189,7 +189,9 @@ describe("an account with more sessions than its access list can hold", () => {
   });
 });
 
-test("access_state returns the same confirmation time and unconfirmed additions as account_access", async ({ db }) => {
+test("access_state returns the same confirmation time and the same unconfirmed entries as account_access", async ({
+  db,
+}) => {
   const { userId, claims } = await createOwner(db);
   const passkey = await addPasskey(db, { userId });
   await markUnconfirmed(db, { userId, targetId: passkey, kind: "passkey" });
@@ -234,7 +236,7 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toEqual([`identity:${google}`, `session:${claims.session_id}`]);
   });
 
-  test("an addition that the owner did not see stays unconfirmed and new", async ({ db }) => {
+  test("a way to sign in that the owner did not see in the list stays unconfirmed and new", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const { listedAt } = await accessOf(db, userId);
     const unseen = await linkGoogle(db, { userId, createdIn: 1 });

@@ -73,8 +73,8 @@ async function alive(db: Caller, ...sessions: Claims[]): Promise<boolean[]> {
   return ids.map((id) => rows.some((row) => row.id === id));
 }
 
-describe("an added account", () => {
-  test("an added account joins when the browser presents the addition's secret, and repeating the request yields the same device secret", async ({
+describe("an account being added to a browser", () => {
+  test("an account joins a browser when the browser presents the secret issued for adding it, and a repeated request yields the same device secret", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -97,7 +97,7 @@ describe("an added account", () => {
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("an added account replaces the same account's earlier session, and ends additions whose secret was not presented", async ({
+  test("adding an account to a browser ends the account's earlier session there, and its added sessions whose secret was not presented", async ({
     db,
   }) => {
     const first = await newcomer(db);
@@ -110,7 +110,9 @@ describe("an added account", () => {
     expect(await alive(db, first, lost, shown)).toEqual([false, false, true]);
   });
 
-  test("an added account does not join the browser after its session has ended", async ({ db }) => {
+  test("an account being added to a browser does not join it after the account's new session has ended", async ({
+    db,
+  }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -123,7 +125,7 @@ describe("an added account", () => {
     { age: "14 minutes 59 seconds", joins: true },
     { age: "15 minutes", joins: false },
   ])(
-    "an added account's session ends unless the account joins within 15 minutes: $age",
+    "the session of an account being added to a browser ends if the addition isn't completed within 15 minutes: $age",
     async ({ age, joins }, { db }) => {
       const [first, second] = [await newcomer(db), await newcomer(db)];
       const device = await makeDevice(db, first);
@@ -167,7 +169,7 @@ describe("an added account", () => {
     { age: "59 seconds", status: "kept" },
     { age: "60 seconds", status: "unknown" },
   ])(
-    "a replaced device secret is accepted for a minute even if other accounts have joined since: $age",
+    "a replaced device secret is accepted for a minute, even if other accounts have been added to the browser since: $age",
     async ({ age, status }, { db }) => {
       const device = await makeDevice(db, await newcomer(db));
       let { secret } = device;
@@ -185,7 +187,7 @@ describe("an added account", () => {
     },
   );
 
-  test("added accounts count towards the browser's limit of ten, once per account", async ({ db }) => {
+  test("accounts being added count towards the browser's limit of ten accounts, each account once", async ({ db }) => {
     const device = await makeDevice(db, await newcomer(db));
     const tenth = await newcomer(db);
     for (let count = 2; count < 10; count += 1) {
@@ -195,7 +197,7 @@ describe("an added account", () => {
     expect((await add(db, device, { claims: await newcomer(db) })).status).toBe("full");
   });
 
-  test("an added account's session ends when the browser signs out of it or of all accounts, or the account is deleted", async ({
+  test("the session of an account being added ends when the browser signs out of it or of all accounts, or the account is deleted", async ({
     db,
   }) => {
     const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
@@ -263,7 +265,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("concurrent additions fill the browser up to its limit, and every account that was not refused joins", async () => {
+  test("concurrent callers that add accounts fill the browser up to its limit, and every account that was not refused joins the browser", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -287,7 +289,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);
 
-  test("if an owner's and a thief's additions are presented concurrently, only one of them joins", async () => {
+  test("if an owner and a thief concurrently present the secrets for the accounts they are adding, only one of the accounts joins the browser", async () => {
     const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];
@@ -299,7 +301,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     expect((await accountsOf(db, { ...device, secret }))?.toSorted()).toEqual([first.sub, joined.sub].sort());
   });
 
-  test("adding, joining and signing out never deadlock while an account is deleted concurrently", async () => {
+  test("adding an account, completing its addition and signing out never deadlock while an account is deleted concurrently", async () => {
     const [first, second, third] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });

@@ -48,7 +48,7 @@ async function found(id: string, { founderId }: { founderId: string }): Promise<
 const idInOrder = (place: number) => `0000000${place}${randomUUID().slice(8)}`;
 
 test.each(ways)(
-  "the accounts of a workspace's founder, who left it, and of its next owner can be deleted concurrently, $way",
+  "a workspace's founder, who has left it, and its next owner can be deleted concurrently, $way",
   async (ending) => {
     const [founder, heir, third] = [await createUser(owner.db), await createUser(owner.db), await createUser(owner.db)];
     const left = await found(idInOrder(1), { founderId: founder.id });
@@ -95,7 +95,7 @@ test("deletes an account only once when its owner and the identity backend delet
   expect((await Promise.all([ownEnd, backendEnd])).map(({ rowCount }) => rowCount)).toEqual([1, 0]);
 });
 
-test("two members' accounts are deleted while one of them invites: neither transaction aborts the other", async () => {
+test("two members' accounts are deleted while one of the members is inviting someone: neither transaction aborts the other", async () => {
   const [founder, inviter, leaver] = [
     await createUser(owner.db),
     await createUser(owner.db),
@@ -158,7 +158,7 @@ test("an app refreshes its token while the account is deleted: neither transacti
   }
 });
 
-test("a phone's session is handed over while the account is deleted: neither transaction aborts the other", async () => {
+test("a session is passed between a phone and a browser by QR code while the account is deleted: neither transaction aborts the other", async () => {
   const { db, service, close } = openPools(1);
   try {
     const user = await createUser(db);

@@ -224,7 +224,7 @@ describe("the accounts of a browser", () => {
     expect(await stateOf(db, again.device)).toBeNull();
   });
 
-  test("a sign-in or sign-out page can't be an account's last route", async ({ db }) => {
+  test("refuses to store a sign-in or sign-out page as an account's last visited page", async ({ db }) => {
     const { device } = await signInTo(db, await newcomer(db), {});
     const sql = "update private.account_vault_entries set last_route = $2 where device_id = $1";
     const rest = (route: string) => () => db.asRole("service_role", () => db.query(sql, [device.id, route]));
@@ -303,7 +303,7 @@ describe("switching between accounts", () => {
   });
 });
 
-test("the sweep ends sessions that were idle for 30 days, and deletes accounts and devices after 90 days", async ({
+test("the sweep ends sessions that were idle for 30 days, and removes accounts from browsers and deletes devices after 90 days", async ({
   db,
 }) => {
   const idle = async (days: string) => {

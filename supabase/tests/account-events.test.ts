@@ -69,7 +69,7 @@ const told = (db: Database, userId: string) =>
 const unconfirmed = (db: Database, userId: string) =>
   db.query("select kind, target_id as target from private.unconfirmed_additions where user_id = $1", [userId]);
 
-test("exactly the kinds of events that queue an email have a notice", async ({ db }) => {
+test("a kind of event has a notice if and only if it queues an email", async ({ db }) => {
   const kinds = Object.keys(eventKinds);
   const rows = await db.query<{ kind: string }>(
     "select kind from unnest($1::text[]) as kind where private.is_told_by_mail(kind)",
@@ -168,7 +168,7 @@ describe("a sign-out", () => {
     ["global", "delete from auth.sessions where user_id = $2 and $1::uuid is not null", [], 0],
     ["clean-up", "delete from auth.sessions where user_id = $2 and aal < 'aal2' and $1::uuid is not null", [], 0],
   ] as const)(
-    "a sign-out of scope %s adds an event only if it is local or others, and an email only if it is others",
+    "a sign-out of scope %s adds an event only for the scopes `local` and `others`, and an email only for `others`",
     async ([, sql, kinds, mails], { db }) => {
       const { id: userId } = await createOwner(db);
       const [first] = [await startSession(db, { userId }), await startSession(db, { userId })];
@@ -264,7 +264,9 @@ describe("adding a way to sign in", () => {
   };
 
   for (const kind of ["authenticator", "passkey"] as const) {
-    test(`an added ${kind} that our server did not announce is emailed and stays unconfirmed`, async ({ db }) => {
+    test(`the owner is emailed about an added ${kind} that our server didn't announce to the database beforehand, and it stays unconfirmed`, async ({
+      db,
+    }) => {
       const { id: userId, email } = await createOwner(db);
       await (await additions[kind](db, userId)).add();
       const [event] = await told(db, userId);
@@ -272,7 +274,9 @@ describe("adding a way to sign in", () => {
       expect(await unconfirmed(db, userId)).toEqual([{ kind, target: event?.target }]);
     });
 
-    test(`the owner is emailed about an added ${kind} that our server announced`, async ({ db }) => {
+    test(`the owner is emailed about an added ${kind} that our server announced to the database beforehand`, async ({
+      db,
+    }) => {
       const { id: userId } = await createOwner(db);
       const { target, add } = await additions[kind](db, userId);
       await announce(db, userId, target);
@@ -281,7 +285,7 @@ describe("adding a way to sign in", () => {
       expect(await unconfirmed(db, userId)).toEqual([]);
     });
 
-    test(`refuses an added ${kind} for an account with a second factor unless our server announced it`, async ({
+    test(`refuses an added ${kind} for an account with a second factor unless our server announced it to the database beforehand`, async ({
       db,
     }) => {
       const { id: userId } = await createOwner(db);
@@ -324,7 +328,7 @@ describe("adding a way to sign in", () => {
     expect((await failureOf(link)).code).toBe("42501");
   });
 
-  test("the event for an addition records only the first 120 characters of a long name", async ({ db }) => {
+  test("the event for an added way to sign in records only the first 120 characters of a long name", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId, status: "unverified" });
     await db.query("update auth.mfa_factors set friendly_name = repeat('n', 100000) where id = $1", [factorId]);
@@ -337,7 +341,7 @@ describe("adding a way to sign in", () => {
     expect(events.map(({ details }) => details.name.length)).toEqual([120, 120]);
   });
 
-  test("only one of 50 concurrent callers can use the announcement of an addition", async () => {
+  test("if our server announces that a way to sign in will be added, only one of 50 concurrent callers can use the announcement", async () => {
     const { db, close } = openPool(20);
     const user = await createUser(db);
     try {
@@ -398,7 +402,7 @@ describe("removing a way to sign in", () => {
   });
 });
 
-describe("describing an event from our server", () => {
+describe("the description that our server adds to an event", () => {
   const describeEvent = (db: Database, event: object) =>
     db.asRole("service_role", () =>
       db.query("select private.record_security_event($1)", [
@@ -408,7 +412,7 @@ describe("describing an event from our server", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("our server's description of an event is merged only once into the trigger's event, and makes the event's email due", async ({
+  test("the description that our server sends of an event is merged only once into the event that a trigger recorded, and makes its email due", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -434,7 +438,7 @@ describe("describing an event from our server", () => {
     expect(rows).toEqual([{ method: "passkey", device: "Chrome on macOS" }]);
   });
 
-  test("our server can describe a recovery's sign-in as a recovery, which is emailed", async ({ db }) => {
+  test("our server can mark a sign-in as an account recovery, and the owner is emailed about it", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await describeEvent(db, { userId, kind: "account_recovered", sessionId });

@@ -108,7 +108,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("deleting an account waits for a concurrent change of that account's role, which succeeds", async () => {
+  test("deleting an account waits until a concurrent change of that account's role has succeeded", async () => {
     const [owner, member] = [crypto.randomUUID(), crypto.randomUUID()];
     const [changing, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {
@@ -146,7 +146,7 @@ describe("deleting an account", () => {
     }
   });
 
-  test("deleting an account waits for a concurrent acceptance of an invitation that the account sent, which succeeds", async () => {
+  test("deleting an account waits until a concurrent acceptance of an invitation from that account has succeeded", async () => {
     const [inviter, invited] = [crypto.randomUUID(), crypto.randomUUID()];
     const [accepting, deleting] = [await openLine("postgres"), await openLine("postgres")];
     try {

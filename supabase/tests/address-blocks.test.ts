@@ -25,7 +25,7 @@ const blocksOf = (db: Database, address: string) =>
     [address],
   );
 
-describe("blocks of an address", () => {
+describe("blocking an address", () => {
   test(`blocks an address at failure number ${failuresAllowed} + 1 within an hour, and not before`, async ({ db }) => {
     const address = newAddress();
     for (let made = 0; made < failuresAllowed; made += 1) {
@@ -60,7 +60,7 @@ describe("blocks of an address", () => {
     expect(await begin(db, anAttempt({ address }))).toMatchObject({ allowed: true });
   });
 
-  test("each further block of an address within a week lasts longer, up to a day", async ({ db }) => {
+  test("each time an address is blocked again within a week, the block lasts longer, up to a day", async ({ db }) => {
     const address = newAddress();
     const lengths = [minutes(15), hours(1), hours(6), hours(24), hours(24)];
     for (const seconds of lengths) {

@@ -96,7 +96,7 @@ test("if two key managers answer an access request concurrently, only the first 
   });
 });
 
-test("of twenty concurrent calls, one connects an agent, and their renewals leave one current key", async () => {
+test("connecting an agent 20 times concurrently makes one connection, and renewing its key 10 times concurrently leaves one current key", async () => {
   const { db, close } = openPool(20);
   const owner = asOwner(db);
   const scene = await createAgentScene(owner);

@@ -45,7 +45,7 @@ describe("connecting an agent", () => {
     expect((await connect(db, scene, { tool: "codex" })).connection?.id).not.toBe(first.connection?.id);
   });
 
-  test("refuses to connect an agent without the scope, for another workspace, or by an unknown token", async ({
+  test("refuses to connect an agent without the scope, for another workspace, or with an unknown token", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -107,7 +107,7 @@ describe("the key of an agent", () => {
     }
   });
 
-  test("when an agent's key is renewed, the old key works for 15 more minutes, and the new key continues its lineage", async ({
+  test("when an agent's key is renewed, the old key works for 15 more minutes, and the new key counts as the old key's successor", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);
@@ -138,7 +138,7 @@ describe("the key of an agent", () => {
     expect(await agents()).toMatchObject([{ state: "expired", agent: { endsAt: null } }]);
   });
 
-  test("after a renewal, the list still shows when any of the agent's earlier keys was last used", async ({ db }) => {
+  test("after a renewal, the list still shows the last use of the agent's earlier keys", async ({ db }) => {
     const scene = await createAgentScene(db);
     const { connectionId } = await connectWithKey(db, scene);
     const usedAt = "2026-11-27T10:00:00+00:00";

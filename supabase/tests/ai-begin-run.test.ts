@@ -409,8 +409,8 @@ async function listModels(db: Database, call: object): Promise<unknown> {
   return row.answer;
 }
 
-describe("requests with a fee", () => {
-  test("reserves the request fee once for each request that the call may make", async ({ db }) => {
+describe("calls that may make requests with a separate fee", () => {
+  test("if a price has a fee per request, reserves the fee for each request that the call may make", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10000" });
     await changePrice(db, tenant, "request_fee_usd = 0.01");
     const reserved = async (changes: object) => (await begin(db, chatCall(tenant, changes))).reserved_usd;
@@ -420,7 +420,9 @@ describe("requests with a fee", () => {
     expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");
   });
 
-  test("refuses a call that may make requests with a fee if the route has no price for them", async ({ db }) => {
+  test("refuses a call that may make requests with a separate fee if the route has no price for them", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { fee_requests: 1 }))).toEqual({
       refused: "unsupported_parameter",
@@ -429,20 +431,20 @@ describe("requests with a fee", () => {
   });
 });
 
-describe("the label of an agent's session", () => {
+describe("the label that comes from an agent's session", () => {
   const labelOf = async (db: Database, tenant: Tenant, changes: object) => {
     const { run_id } = await begin(db, chatCall(tenant, { session_label: "claude-code:s1", ...changes }));
     const { entity_id } = await one(db, { sql: "select entity_id from ai.runs where id = $1", values: [run_id] });
     return entity_id;
   };
 
-  test("the label of an agent's session applies to a call without a label", async ({ db }) => {
+  test("an agent's session gives its label to a call only if the call names no other label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await labelOf(db, tenant, {})).toBe("claude-code:s1");
     expect(await labelOf(db, tenant, { entity_id: "customer-1" })).toBe("customer-1");
   });
 
-  test("the label of an agent's session is ignored if the key has a label", async ({ db }) => {
+  test("if the key has a label, the label from an agent's session is ignored", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { entityId: "customer-2" } });
     expect(await labelOf(db, tenant, {})).toBe("customer-2");
   });

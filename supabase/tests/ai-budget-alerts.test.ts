@@ -148,7 +148,9 @@ describe("the warning about a budget", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("still warns at the next threshold if a sweep recorded the limit from before a raise", async ({ db }) => {
+  test("a budget still warns at the next threshold if a sweep recorded the limit that applied before the budget was raised", async ({
+    db,
+  }) => {
     const tenant = await budgetOf(db, "20", "10");
     await db.query(
       `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)
@@ -180,7 +182,7 @@ describe("the warning about a budget", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a budget warns again each month, but not while it is unused", async ({ db }) => {
+  test("a budget warns again each month, but not in a month without spend", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");
     expect(await warn(db, tenant)).toEqual([80]);
     await db.query("update ai.budget_alerts set month = month - interval '1 month' where workspace_id = $1", [

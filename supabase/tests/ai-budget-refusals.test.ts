@@ -53,7 +53,7 @@ async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
 const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
 
 describe("a budget refusal", () => {
-  test("a budget records a refusal for lack of budget, but neither admitted calls nor other refusals", async ({
+  test("a budget records when it refuses a call, but records no admitted calls and no refusals for other reasons", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "0.0002");
@@ -183,7 +183,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("a budget that refused a call warns with the exact amounts spent, held and left, and not again when everything is spent", async ({
+  test("a budget that refused a call warns with the exact amounts spent, reserved and left, and not again when everything is spent", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "0.001");

@@ -167,7 +167,7 @@ describe("a workspace's budgets", () => {
     expect(lines.map(({ subject }) => subject)).toEqual(["warns", "carried", "warns"]);
   });
 
-  test("lists a former member's budget while it has spend this month", async ({ db }) => {
+  test("lists a former member's budget if that member has spent something this month", async ({ db }) => {
     const tenant = await createTenant(db);
     const { sub: subject } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await change(db, tenant, { scope: "member", subject, limit: "1" });
@@ -280,7 +280,7 @@ describe("a workspace's budgets", () => {
     ]);
   });
 
-  test("lists budgets of expired or revoked keys only while they have spend", async ({ db }) => {
+  test("lists an expired or revoked key's budget only if something was spent from it this month", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("update ai.keys set revoked_at = now() where workspace_id = $1", [tenant.workspaceId]);
     const keys = async () => (await read(db, tenant)).budgets.filter(({ scope }) => scope === "key");

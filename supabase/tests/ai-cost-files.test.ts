@@ -63,7 +63,7 @@ describe("a cost file", () => {
     });
   });
 
-  test("a cost file imported again stores nothing and creates no further import", async ({ db }) => {
+  test("importing a cost file again stores nothing and records no second import", async ({ db }) => {
     const book = await createBook(db);
     const document = documentOf([usd("2026-10-03", "1"), usd("2026-10-04", "2")]);
     await book.importPreviewed(document);
@@ -100,7 +100,9 @@ describe("a cost file", () => {
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
   });
 
-  test("a cost file reports imported days of its period that it lacks, and can set them to 0", async ({ db }) => {
+  test("lists previously imported days that belong to a cost file's period but are not in the file, and can set them to 0", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     // Imports files before, for and after a day of a bill for all services. Only acct-1 uses services of the gateway.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
@@ -536,7 +538,7 @@ test("an import appears in the workspace's activity, and is immutable", async ({
   }
 });
 
-test("an import keeps its file, exchange rate and amounts after the account of its person is deleted", async ({
+test("an import keeps its file, exchange rate and amounts after the account of the person who imported it is deleted", async ({
   db,
 }) => {
   const book = await createBook(db);
@@ -589,7 +591,7 @@ describe("imports for the platform", () => {
     ).toEqual({ n: 0 });
   });
 
-  test("an import for the platform corrects days, and is refused for non-admins, a changed state and a malformed document", async ({
+  test("an import for the platform corrects days, and is refused for a non-admin, an outdated preview or a malformed document", async ({
     db,
   }) => {
     const account = randomUUID();

@@ -33,7 +33,7 @@ async function readAs(db: Database, name: string, call: object): Promise<unknown
 
 describe("a person's own session", () => {
   test.for(workspaceRoles)(
-    "a $role's session may call exactly if that role may use the studio",
+    "a $role's session may make calls if and only if that role may use the studio",
     async ({ role, permissions }, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const claims = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -100,7 +100,7 @@ describe("a person's own session", () => {
 });
 
 describe("an app's token", () => {
-  test("a call with an app's token is made for its person, is not billed, and records what it would have cost", async ({
+  test("a call with an app's token is made for the token's user, is not billed, and records what it would have cost", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "0.001" });
@@ -154,7 +154,7 @@ describe("an app's token", () => {
     expect(await begin(db, whole.callOf())).toEqual({ refused: "insufficient_scope" });
   });
 
-  test("refuses an app's token while the app is unlinked, or when its person lacks required MFA or has left the workspace", async ({
+  test("refuses an app's token while the app is unlinked, or when the token's user lacks required MFA or has left the workspace", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -215,7 +215,7 @@ describe("a key that is bound to an app", () => {
     ["workspace:session", "{ai:use,tts:use}"],
     ["every scope", "{}"],
   ])(
-    "refuses a key bound to an app once the app's registration loses %s, like the app's token",
+    "once an app's registration loses %s, refuses both the app's token and keys bound to the app",
     async ([, left], { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const { app, callOf } = await appTokenCall(db, tenant);

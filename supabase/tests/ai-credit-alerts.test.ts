@@ -115,9 +115,7 @@ describe("warnings about a balance", () => {
     expect(await warn(db, late)).toEqual(["empty"]);
   });
 
-  test("warns again about a balance that a top-up raised, for each level that the top-up lifted it above", async ({
-    db,
-  }) => {
+  test("after a top-up, a balance gets a new warning at each level that the top-up lifted it above", async ({ db }) => {
     const tenant = await tenantWith(db, "100");
     await setBalance(db, tenant, "0");
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -259,7 +257,7 @@ describe("emails about credits", () => {
     expect(await recipients(db)).toEqual([email, manager.email].sort());
   });
 
-  test("if members pay, emails about credits go to the paying member, and concern the personal workspace first", async ({
+  test("if members pay, the email about credits goes to the paying member and is about the personal workspace, not the shared one", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "1", { payer: "member" });
@@ -331,7 +329,9 @@ describe("the notice about credits in the studio", () => {
     expect(await notice(db, rich.id, tenant.workspaceId)).toBeNull();
   });
 
-  test("before the first call opens an account, the studio's notice is about the initial credits", async ({ db }) => {
+  test("before the first call has opened a credit account, the studio's notice is about the initial credits", async ({
+    db,
+  }) => {
     const [none, some] = [await createTenant(db), await createTenant(db, { initialCredits: "50" })];
     expect(await notice(db, none.ownerId, none.workspaceId)).toEqual({ level: "empty", available: "0" });
     expect(await notice(db, some.ownerId, some.workspaceId)).toBeNull();

@@ -47,7 +47,7 @@ describe("a credit export", () => {
 });
 
 describe("credits of a workspace whose members pay", () => {
-  test("a paying member's credits show the balance, the workspace's runs and deductions without a run, each once", async ({
+  test("a paying member's credits show the balance and, each once, the workspace's runs and the deductions that have no run", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });

@@ -39,7 +39,7 @@ async function readLists(db: Database) {
   return { gateway: listed.answer.data, console: others.console, policy: others.policy.models };
 }
 
-test("a newcomer sees six models with prices, the default of each kind first", async ({ db }) => {
+test("a new user sees six models with prices, the default of each kind first", async ({ db }) => {
   const { gateway } = await readLists(db);
   const seeded = gateway.filter(({ owned_by }) => owned_by === "gatehouse-demo");
   expect(

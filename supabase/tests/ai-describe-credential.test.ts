@@ -21,7 +21,7 @@ async function addBudget(db: Database, tenant: Tenant, { scope, subject, limit }
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-describe("a credential describes itself", () => {
+describe("the description that a call gets of its own credential", () => {
   test("describes a key with its limits, its budgets, what it has spent and what is left", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
@@ -230,7 +230,9 @@ describe("a credential describes itself", () => {
     expect(await spent()).toMatchObject(await counted());
   });
 
-  test("describing a credential that any other call would refuse is refused with the same error", async ({ db }) => {
+  test("a call that asks for its credential's description is refused with the same errors as any other call", async ({
+    db,
+  }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];
     const refusals: [object, string][] = [
       [{ credential: { source: "key", hash: "00".repeat(32) } }, "invalid_api_key"],

@@ -43,7 +43,9 @@ describe("a further step of a run", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "4.00000000" });
   });
 
-  test("a further step must fit every budget, and a refused step reserves in none of them", async ({ db }) => {
+  test("a further step must fit within every budget, and a refused step reserves nothing in any of them", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "4", prices, key: { monthlyBudgetUsd: "1" } });
     const run = await begin(db, chatCall(tenant));
     const held = () =>
@@ -84,7 +86,7 @@ describe("a further step of a run", () => {
     ["is disabled", "update private.apps set enabled = false where id = $1", "app_not_allowed"],
     ["is unlinked", "delete from private.app_workspaces where app_id = $1", "app_not_allowed"],
   ] as const)(
-    "once the run's app %s, a further step by a bound key or a token is refused",
+    "once the run's app %s, a further step is refused for a key bound to the app and for an app's token",
     async ([, change, refused], { db }) => {
       const [bound, held] = [await createTenant(db, { prices }), await createTenant(db, { prices })];
       const { id } = await bindKey(db, bound);
@@ -110,7 +112,7 @@ describe("a further step of a run", () => {
     expect(await extend(db, run)).toEqual({ refused: "service_unavailable" });
   });
 
-  test("on a balance for 5, exactly 5 of 50 concurrent callers get a further step", async () => {
+  test("with a balance for 5 steps, exactly 5 of 50 concurrent callers get a further step", async () => {
     const { db, close } = openPool(20);
     try {
       const tenant = await createTenant(db, { credits: "20", prices });

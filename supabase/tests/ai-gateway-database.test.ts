@@ -187,7 +187,7 @@ describe("the gateway's database", () => {
   });
 });
 
-describe("batches of begins and settlements", () => {
+describe("batched calls that begin and settle runs", () => {
   let other: Tenant;
   let holder: Awaited<ReturnType<typeof openHolder>>;
 

@@ -99,7 +99,7 @@ describe("the amount of a grant", () => {
 });
 
 describe("a withdrawal", () => {
-  test("a withdrawal can take all available credits, but not a hundred-millionth more", async ({ db }) => {
+  test("a withdrawal can take all available credits, but not a hundred-millionth of a credit more", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     const run = await begin(db, chatCall(tenant));
     const { available } = await one<{ available: string }>(db, {

@@ -47,7 +47,9 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
 type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
 
 describe("lists of imports", () => {
-  test("imports and their totals can be filtered by provider, by account and by having no account", async ({ db }) => {
+  test("imports and their totals can be filtered by provider, by account, or to those without an account", async ({
+    db,
+  }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     const occurredAt = "2026-01-10T00:00:00Z";

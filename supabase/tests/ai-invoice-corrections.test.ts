@@ -156,7 +156,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("compares a corrected invoice with another app's invoice of the same original reference, in the review and on its page", async ({
+  test("a corrected invoice's comparison includes another app's invoice with the original reference, in the review and on the invoice's page", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -168,7 +168,7 @@ describe("a corrected invoice", () => {
     expect((await read(id)).comparison).toMatchObject(counted);
   });
 
-  test("a replaced invoice's page compares the corrected invoice instead", async ({ db }) => {
+  test("the comparison on a replaced invoice's page uses the corrected invoice instead", async ({ db }) => {
     const { keep, read, cost } = await books(db);
     const { id } = await keep("INV-1");
     await cost({ amountUsd: "79" });
@@ -182,7 +182,7 @@ describe("a corrected invoice", () => {
   });
 });
 
-test("the positive amount of a credit note is subtracted", async ({ db }) => {
+test("a credit note's amount is positive, and is subtracted", async ({ db }) => {
   const { keep, list, invoiced } = await books(db);
   await keep("INV-1");
   await keep("CN-1", { kind: "credit_note", amountUsd: "0.000000000001" });

@@ -108,7 +108,7 @@ describe("issuing a key", () => {
     },
   );
 
-  test("SQL also refuses an unknown model", async ({ db }) => {
+  test("the database function that creates keys also refuses an unknown model", async ({ db }) => {
     const tenant = await createTenant(db);
     const create = (model: string) =>
       db.query(
@@ -230,7 +230,7 @@ describe("a key's spend this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
 
-  test("a key's monthly spend includes that of the keys it replaced and of no other key, and equals ai.describe_credential", async ({
+  test("a key's monthly spend includes that of the keys it replaced and of no other key, and is the same in ai.describe_credential", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100" });

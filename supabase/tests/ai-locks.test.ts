@@ -28,7 +28,7 @@ const setMember = "select ai.set_budget('member', $2, $1, $3)";
 const shuffled = <Each>(all: readonly Each[]) => all.toSorted(() => Math.random() - 0.5);
 
 // No caller here has a lock timeout, so a wrong lock order anywhere makes Postgres report a deadlock.
-test("90 concurrent changes of the same rows all succeed, and all amounts agree afterwards", {
+test("90 concurrent changes of the same rows all succeed, and balances, reservations and budgets are consistent afterwards", {
   timeout: 60_000,
 }, async () => {
   const limits = { requestsPerMinute: 100_000, tokensPerMinute: 1_000_000_000, monthlyBudgetUsd: "1000" };
@@ -172,7 +172,7 @@ test("batches that contend for the budgets of keys, members, labels and workspac
   expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
 });
 
-test("a run that can't be settled does not prevent the other runs of its batch from being settled, even concurrently", {
+test("a run that can't be settled doesn't keep its batch's other runs from being settled, even if several batches are settled concurrently", {
   timeout: 60_000,
 }, async () => {
   const broken = await createTenant(db, { credits: "1000" });

@@ -69,7 +69,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     ["0.0002", undefined],
     ["0.000199999999", "budget_exceeded"],
     ["0", "budget_exceeded"],
-  ] as const)("a budget of %s USD answers a call of 0.0002 USD with %s", async ([limit, refused], { db }) => {
+  ] as const)("with a budget of %s USD, a call of 0.0002 USD gets the refusal %s", async ([limit, refused], { db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, limit);
     expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
@@ -101,7 +101,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("a budget reserves each step of a tool loop, up to its limit", async ({ db }) => {
+  test("a budget reserves each further step of a tool loop until the budget's limit is reached", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const run = await begin(db, chatCall(tenant));
@@ -267,7 +267,9 @@ describe("a label", () => {
     expect(refusals).toEqual([]);
   });
 
-  test("a key's label is recorded on its runs, and other runs of the label can use up its budget", async ({ db }) => {
+  test("a key's label is recorded on its runs, and other runs with the same label can use up the label's budget", async ({
+    db,
+  }) => {
     const tenant = await tenantFor(db, "label");
     const open = await addKey(db, tenant);
     await setBudget(db, tenant, "label", "0.0004");

@@ -53,7 +53,7 @@ test("lists a model with the prices of each of its routes, in order", async ({ d
   expect((await listed(db, tenant, ["second"])).routes).toEqual(routes.slice(1));
 });
 
-test("lists a model whose first route has a price for a service tier", async ({ db }) => {
+test("a model whose first route has service-tier prices is listed with those prices", async ({ db }) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   expect(await listed(db, tenant, ["second"])).toMatchObject({ prices: second });
@@ -74,7 +74,9 @@ test("a registered app sees model prices even if the workspace hides them", asyn
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
-test("the model list is text in the key order of jsonb, for one model and for all models", async ({ db }) => {
+test("the model list is JSON text with its keys in the order of PostgreSQL's jsonb, for one model and for all models", async ({
+  db,
+}) => {
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   await db.query(

@@ -94,7 +94,7 @@ describe("a call that states no output limit", () => {
   });
 });
 
-test("speech reserves at most the model's output limit, and is not refused if its text could be longer", async ({
+test("for speech, at most the model's output limit is reserved, and a text that could exceed it is not refused", async ({
   db,
 }) => {
   const tenant = await createLimited(db);

@@ -127,7 +127,9 @@ describe("the platform's reconciliation", () => {
     await check(8);
   });
 
-  test("the platform's reconciliation reads daily sums instead of runs, and no workspace's imports", async ({ db }) => {
+  test("the platform's reconciliation reads daily sums instead of runs, and does not read workspaces' imports", async ({
+    db,
+  }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     const { workspaceId, ownerId } = await createTenant(db);
     await addRun(db, { workspaceId, day: day(2), costUsd: "1", billedBy: book.provider, account: "acct-1" });
@@ -210,7 +212,7 @@ describe("the platform's reconciliation", () => {
     expect((await ask("list_provider_invoices", values)).records).toHaveLength(1);
   });
 
-  test("lists the platform's costs of a month, and which of them count", async ({ db }) => {
+  test("lists the platform's costs of a month, and shows which are counted and which are replaced", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.cost(day(1), "3", { service: "tokens" });
     await book.cost(day(1), "4");

@@ -32,7 +32,7 @@ async function threeWorkspaces(db: Database) {
 }
 
 describe("causes of a difference between invoices and runs", () => {
-  test("of three workspaces that one invoice covers, lists the one with missing runs first", async ({ db }) => {
+  test("if one invoice covers three workspaces, lists the workspace with missing runs first", async ({ db }) => {
     const { north, south, west, run, ownCost, record, explain, line } = await threeWorkspaces(db);
     for (const [workspace, amounts] of [
       [north, ["10", "10"]],
@@ -81,7 +81,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("explains a difference by a workspace's own invoice if it has no imports", async ({ db }) => {
+  test("if a workspace has no imports, explains a difference by the workspace's own invoice", async ({ db }) => {
     const { south, run, record, causes } = await threeWorkspaces(db);
     await run(south, 1, "20");
     await record({ reference: "INV-1", amountUsd: "25" });
@@ -120,7 +120,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("lists accounts that no workspace uses, and accounts without imports", async ({ db }) => {
+  test("lists provider accounts that no workspace uses, and provider accounts without imports", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await cost(day(1), "10");
@@ -184,7 +184,7 @@ describe("causes of a difference between invoices and runs", () => {
     expect(await causes()).toMatchObject([{ kind: "account_differs", accountId: null, amountUsd: "2" }]);
   });
 
-  test("lists as causes estimated runs and swept runs, which have no billing provider", async ({ db }) => {
+  test("lists estimated runs, and swept runs without a billing provider, as causes", async ({ db }) => {
     const { north, south, run, cost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { providerId: "own-id" });
     await run(north, 1, "1", { usageSource: "provider_partial" });
@@ -261,7 +261,7 @@ describe("the workspaces that a difference comes from", () => {
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compares a workspace's imports for an account without runs with the workspace's runs without an account", async ({
+  test("compares a workspace's imported costs with its runs that name no account if no run names the imports' account", async ({
     db,
   }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);

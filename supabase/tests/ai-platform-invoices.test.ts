@@ -79,7 +79,7 @@ describe("invoices for the platform", () => {
     });
   });
 
-  test("an invoice for the platform can be replaced only once, and the last invoice of a chain counts", async ({
+  test("an invoice for the platform can be replaced only once, and only the last of several successive replacements counts", async ({
     db,
   }) => {
     const book = await platformBook(db, { provider: newProvider(), month });

@@ -29,7 +29,7 @@ async function importCosts(db: Database, call: object, records: object[]): Promi
 }
 
 describe("ai.import_provider_costs", () => {
-  test("accepts imports with app tokens and bound keys, in their own workspace only", async ({ db }) => {
+  test("accepts cost imports from app tokens and app-bound keys, but only for their own workspace", async ({ db }) => {
     const tenant = await createTenant(db);
     const unbound = await importCosts(db, callOf(tenant), [costOf()]);
     expect(unbound).toEqual({ refused: "credential_not_bound" });

@@ -47,7 +47,7 @@ describe("a provider's name", () => {
     expect(await rows(db, book)).toEqual([{ provider: "openai", usd: "1", revision: 1 }]);
   });
 
-  test("a record matches an older row in any case of the provider's name, and corrects it instead of adding a row", async ({
+  test("a record corrects an older row whose provider name differs only in case, instead of adding a row", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -76,7 +76,9 @@ describe("a provider's name", () => {
     }
   });
 
-  test("an account's total for a day replaces runs under any case of the provider's name", async ({ db }) => {
+  test("an account's total for a day replaces the account's runs even if their provider names differ in case", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     await oldRow(db, book);
     await oldRow(db, book, { external_run_id: "run-2", amount_usd: "7", occurred_at: "2026-10-03T23:00:00Z" });
@@ -103,7 +105,7 @@ describe("a provider's name", () => {
 });
 
 describe("two older rows of one record, whose provider names differ only in case", () => {
-  test("of two rows that differ only in the provider's case, the one observed last counts and is corrected, and a clash is reported", async ({
+  test("of rows that differ only in the case of the provider's name, only the one observed last counts and is corrected, and the clash is reported", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -136,7 +138,7 @@ describe("two older rows of one record, whose provider names differ only in case
     expect((await book.list()).totals.amountUsd).toBe("109");
   });
 
-  test("of two rows that differ only in the provider's case, the lower-case one counts and is corrected if it was observed last", async ({
+  test("of two rows that differ only in the case of the provider's name, the lower-case one counts and is corrected if it was observed last", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -182,7 +184,7 @@ describe("two older rows of one record, whose provider names differ only in case
     expect((await book.list()).totals.amountUsd).toBe("20");
   });
 
-  test("rows without an account clash too if they differ only in the provider's case", async ({ db }) => {
+  test("rows without an account also clash if they differ only in the case of the provider's name", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { account_id: null });
     await oldRow(db, book, {

@@ -128,7 +128,7 @@ describe("the attempts of a run", () => {
 });
 
 describe("failed attempts", () => {
-  test("failed attempts are copied once, except skipped routes and client disconnects", async ({ db }) => {
+  test("records a run's failed attempts only once, without skipped routes and client disconnects", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     const all = attemptFailures.map((failure) => ({ ...rejected, failure }));
@@ -178,7 +178,7 @@ const stateOf = async (db: Database, model: string) => {
   return { hasRoute, hasPrice };
 };
 
-describe("the console", () => {
+describe("routes, models and runs in the console", () => {
   test("the console lists routes in order with their price and their failures in the last hour", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await db.query(
@@ -238,7 +238,7 @@ describe("the console", () => {
   });
 });
 
-test("the gateway receives the key's name with its run", async ({ db }) => {
+test("the gateway receives the key's name when it begins a run", async ({ db }) => {
   const tenant = await createTenant(db, { credits: "1000" });
   expect(await begin(db, chatCall(tenant))).toMatchObject({ key_name: "test" });
 });

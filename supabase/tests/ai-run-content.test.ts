@@ -40,7 +40,7 @@ describe("run content", () => {
     expect(await contentOf(db, dropped)).toEqual([]);
   });
 
-  test("stores no content for a run in progress when capture was switched off", async ({ db }) => {
+  test("stores no content for a run that was in progress when capture was switched off", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true);
     const run = await begin(db, chatCall(tenant));

@@ -78,7 +78,7 @@ describe("runs", () => {
     );
   });
 
-  test("finds the runs of a deleted app and account", async ({ db }) => {
+  test("finds the runs of a deleted app and those of a deleted account", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settled(db, tenant);
     const [appId, memberId] = [randomUUID(), randomUUID()];
@@ -111,7 +111,7 @@ describe("the filter options for runs", () => {
     }
   });
 
-  test("the filter options for runs come from the workspace only, without providers if it hides them", async ({
+  test("the filter options for runs contain only the workspace's own values, and no providers if the workspace hides them", async ({
     db,
   }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];

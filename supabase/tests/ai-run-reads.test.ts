@@ -116,7 +116,7 @@ describe("runs", () => {
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 
-    test("a search skips days that daily sums exclude: it continues at the next changed or matching day, or ends", async ({
+    test("a search skips days that the daily sums rule out: it continues at the next day that has changed or matches, or else ends", async ({
       db,
     }) => {
       const tenant = await createTenant(db, { credits: "1000000" });

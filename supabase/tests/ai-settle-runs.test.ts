@@ -4,7 +4,7 @@ import { begin, books, chatCall, createTenant, forgetReservation, outcome, runRo
 import { one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-describe("settlement", () => {
+describe("settling runs", () => {
   test("settlement writes the run, its steps, one ledger entry and the balance", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", markup: "1.2" });
     const run = await begin(db, chatCall(tenant));
@@ -94,7 +94,7 @@ describe("settlement", () => {
     });
   });
 
-  test("charges the price of when the run began, for the route that answered", async ({ db }) => {
+  test("charges the price that the answering route had when the run began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices: { input: "1", output: "1" } });
     await db.query(
       "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, 'expensive', 'x')",
@@ -168,7 +168,7 @@ describe("settlement", () => {
     expect(await books(db, broken)).toMatchObject({ balance: "100.00000000", used: "0.00000000", open: 1 });
   });
 
-  test("settlement keeps ledger, runs and balance equal to the last digit, for any outcomes in any batches", async ({
+  test("after settlement, ledger, runs and balance agree to the last digit, for random outcomes in random batches", async ({
     db,
   }) => {
     const usage = fc.record({
@@ -210,7 +210,7 @@ describe("settlement", () => {
     );
   });
 
-  test("concurrent batches, begins and sweeps neither deadlock nor lose a settlement", async () => {
+  test("settling, beginning and sweeping runs concurrently causes no deadlock and loses no settlement", async () => {
     const { db, close } = openPool(16);
     try {
       const tenants = await Promise.all(

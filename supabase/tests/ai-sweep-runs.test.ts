@@ -47,7 +47,7 @@ describe("the sweeper", () => {
     });
   });
 
-  test("keeps a run open whose heartbeat arrives just before the sweeper would close it", async ({ db }) => {
+  test("keeps a run open if its heartbeat arrives just before the sweeper would close it", async ({ db }) => {
     const [sweeping, living] = [openPool(1), openPool(1)];
     try {
       const run = await begin(living.db, chatCall(await createTenant(living.db, { credits: "100" })));
@@ -129,7 +129,7 @@ describe("the sweeper", () => {
   });
 
   test.for(["before", "after"])(
-    "charges the usage from the provider if an estimate comes %s it in the same batch",
+    "charges the usage reported by the provider if an estimate comes %s that report in the same batch",
     async (place, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const run = await begin(db, chatCall(tenant));
@@ -248,7 +248,9 @@ describe("open runs examined by the sweeper", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("the sweeper reads a time range once if all transactions that were open then have ended", async ({ db }) => {
+  test("the sweeper does not read a time range again once all transactions that were open at that time have ended", async ({
+    db,
+  }) => {
     await lookedUntil(db, { seen: 60 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
@@ -265,7 +267,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("the sweeper finds a run whose begin was committed late", async () => {
+  test("the sweeper finds a run whose start was committed late", async () => {
     const [sweeping, late] = [openPool(1), openPool(1)];
     try {
       const tenant = await createTenant(late.db, { credits: "100" });

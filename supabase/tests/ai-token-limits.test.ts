@@ -85,8 +85,8 @@ describe("a call without an output limit", () => {
   });
 });
 
-describe("a call that exceeds the token limit of a whole minute", () => {
-  test("refuses a call above the token limit of a whole minute as invalid without counting it, and admits one that equals the limit", async ({
+describe("a call that alone exceeds the token limit per minute", () => {
+  test("refuses a call that alone exceeds the token limit per minute as invalid, without counting it, and admits one that equals the limit", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -117,7 +117,7 @@ describe("a call that exceeds the token limit of a whole minute", () => {
     expect(await begin(db, chatCall(tenant, { output_limit: 300 }))).not.toHaveProperty("refused");
   });
 
-  test("refuses a further step that exceeds the token limit of a whole minute", async ({ db }) => {
+  test("refuses a further step that alone exceeds the token limit per minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 500 } });
     const run = await begin(db, chatCall(tenant));
     expect(await extend(db, run, { output_limit: 401 })).toEqual({
@@ -234,7 +234,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 100, workspace: 100 });
   });
 
-  test("if the gateway does not report the usage of earlier steps, each step of a run reserves in addition to them", async ({
+  test("if the gateway does not report the usage of a run's earlier steps, each step's reservation is added to those of the earlier steps", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });

@@ -6,7 +6,7 @@ test.for([
   [10_000, 10_000, 0],
   [10_001, 10_000, 1],
 ] as const)(
-  "of %i labels used in a day, the usage keeps %i separately and sums up the other %i",
+  "if %i labels are used in a day, usage is stored separately for %i of them and summed up for the other %i",
   async ([labels, kept, left], { db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await db.query(

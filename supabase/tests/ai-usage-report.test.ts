@@ -149,7 +149,7 @@ const step = fc.oneof(
 );
 
 describe("the usage report", () => {
-  test("the usage report equals the ledger and the sum of runs, for any history and adjacent windows, while runs settle", {
+  test("the usage report equals the ledger and the sum of runs, for random histories and adjacent time windows, even while runs settle", {
     timeout: 30_000,
   }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
@@ -204,7 +204,9 @@ describe("the usage report", () => {
     );
   });
 
-  test("the usage report reads daily sums if they exist, and runs for days changed since then", async ({ db }) => {
+  test("the usage report reads daily sums if they exist, but reads the runs of days that changed after they were summed up", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const { at, day } = await one<{ at: string; day: string }>(db, {
@@ -274,7 +276,7 @@ describe("the usage report", () => {
     });
   });
 
-  test("the usage report names an older window as long as older data exists", async ({ db }) => {
+  test("the usage report names the previous time window as long as there is older data", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };

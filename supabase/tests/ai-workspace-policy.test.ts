@@ -86,7 +86,7 @@ describe("a workspace's AI policy", () => {
   });
 
   test.for(["allowedModels", "deniedModels"])(
-    "the refusal of a model in %s that is not in the catalogue names the model",
+    "refuses a model in %s that is not in the catalogue, and names the model",
     async (param, { db }) => {
       const tenant = await createTenant(db);
       for (const typo of ["gpt-4o-typo", "DEMO-CHAT"]) {
@@ -158,7 +158,7 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
-  test("a run that reserved from a removed budget continues, and does not count in a budget set later", async ({
+  test("a run continues after the budget that it reserved from is removed, and does not count towards a budget set later", async ({
     db,
   }) => {
     const tenant = await createTenant(db);

@@ -200,7 +200,7 @@ test.each(["session", "token"])(
   },
 );
 
-test("a token refresh waits for a disconnection in progress, and is refused", () =>
+test("a token refresh waits while its app is being disconnected, and is then refused", () =>
   race<TokenScene>({
     scene: tokenScene,
     early: (line, { setting, userId }) => disconnect(line, { app: setting.app, userId }),

@@ -175,20 +175,23 @@ describe("an app's secret", () => {
     { overlap: 0, oldLives: false },
     { overlap: 1, oldLives: true },
     { overlap: 86400, oldLives: true },
-  ])("a rotated app secret works until its overlap ends ($overlap s)", async ({ overlap, oldLives }, { db }) => {
-    const app = await registerApp(db);
-    const next = newHash();
-    expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
-    expect(await isIn(db, app, next)).toBe(true);
-    expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
-  });
+  ])(
+    "after an app's secret is rotated, the new secret works, and the old one until the overlap ends ($overlap s)",
+    async ({ overlap, oldLives }, { db }) => {
+      const app = await registerApp(db);
+      const next = newHash();
+      expect(await rotate(db, { app, hash: next, overlap })).not.toBeNull();
+      expect(await isIn(db, app, next)).toBe(true);
+      expect(await isIn(db, app, app.secretHash)).toBe(oldLives);
+    },
+  );
 
   test.for([-1, 86401])("refuses to rotate an app's secret with an overlap of %i s", async (overlap, { db }) => {
     const app = await registerApp(db);
     expect((await failureOf(() => rotate(db, { app, hash: newHash(), overlap }))).code).toBe("23514");
   });
 
-  test("rotating an app's secret again does not extend a secret that is already expiring", async ({ db }) => {
+  test("rotating an app's secret again does not postpone the expiry of an earlier secret", async ({ db }) => {
     const app = await registerApp(db);
     await rotate(db, { app, hash: newHash(), overlap: 60 });
     await rotate(db, { app, hash: newHash(), overlap: 3600 });

@@ -51,7 +51,7 @@ describe("exchanging a cross-app token for app tokens", () => {
     [["profile"], false],
     [[], false],
   ] as const)(
-    "an exchange that requests the scopes %j of two registered ones is allowed: %s",
+    "if an app has two registered scopes, an exchange may request the scopes %j: %s",
     async ([scopes, allowed], { db }) => {
       const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
       if (allowed) expect(answer.scopes).toEqual(scopes);
@@ -59,7 +59,7 @@ describe("exchanging a cross-app token for app tokens", () => {
     },
   );
 
-  test("an exchange that is refused for its workspace does not use up the token, and reveals nothing about the workspace", async ({
+  test("an exchange that is refused because of its workspace does not use up the token, and reveals nothing about the workspace", async ({
     db,
   }) => {
     const setting = await beginExchange(db);

@@ -36,7 +36,7 @@ async function tokensOfTwo(db: Database, service: Database) {
   };
 }
 
-test("disabling an app while people disconnect and refresh the app does not deadlock", async () => {
+test("disabling an app while people disconnect the app and refresh its tokens does not deadlock", async () => {
   const { db, service, close } = openPools(2);
   const [refreshing, off, leaving] = [
     await openLine("service_role"),

@@ -84,7 +84,7 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("an approval that is bound to a proof key, at %s", ([, isLetIn]) => {
+describe.for(Object.entries(places))("an approval that is bound to a proof key, used for %s", ([, isLetIn]) => {
   test("an approval that is bound to a proof key is valid only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
@@ -198,7 +198,7 @@ describe("binding an approval", () => {
   }
   const hex = (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString("hex")}`;
 
-  test("binding an approval stores the key that made the proof in the request", async ({ db }) => {
+  test("binding an approval stores the key that was used to make the request's proof", async ({ db }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: proofKey, second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toMatchObject({ status: "bound" });

@@ -14,7 +14,7 @@ const signIn = (db: Database, userId: string, address: string | undefined = newA
   tellHook(db, password, { userId, valid: true, address });
 
 describe(password, () => {
-  test("10 wrong direct guesses from one address at an account are allowed, and then even the right password is refused", async ({
+  test("10 wrong passwords for an account, sent directly to the identity backend from one address, are allowed, and then even the right one is refused", async ({
     db,
   }) => {
     const { id } = await createUser(db);
@@ -27,7 +27,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(true);
   });
 
-  test("30 wrong direct guesses at an account from any addresses are allowed, and then further guesses are refused", async ({
+  test("30 wrong passwords for an account, sent directly to the identity backend from any addresses, are allowed, and then further ones are refused", async ({
     db,
   }) => {
     const { id } = await createUser(db);

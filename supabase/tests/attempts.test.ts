@@ -68,7 +68,7 @@ describe("begin_attempt", () => {
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
-    "requires a bot challenge after $threshold attempts of kind $action at one account from any addresses, and refuses at $cap",
+    "requires a bot challenge after $threshold attempts of kind $action at one account from any addresses, and after $cap refuses attempts without one",
     async ({ action, threshold, cap }, { db }) => {
       const { email } = anAttempt();
       const fromElsewhere = (changes = {}) => begin(db, anAttempt({ action, ...(email ? { email } : {}), ...changes }));
@@ -80,7 +80,9 @@ describe("begin_attempt", () => {
     },
   );
 
-  test("slows down wrong mailed codes for an account after 20 attempts, but never refuses them", async ({ db }) => {
+  test("requires a bot challenge after 20 attempts to enter mailed codes for an account, but never refuses the attempts", async ({
+    db,
+  }) => {
     const { email } = anAttempt();
     const fromElsewhere = () => begin(db, anAttempt({ action: "sign_in_code", ...(email ? { email } : {}) }));
     for (let made = 0; made < 150; made += 1)
@@ -97,7 +99,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, owner)).toMatchObject({ allowed: false });
   });
 
-  test("refuses an account's codes, from any address, before the identity backend would end its sessions", async ({
+  test("refuses codes for an account, from any address, before the identity backend would end the account's sessions", async ({
     db,
   }) => {
     const limits = await limitsOf(db);

@@ -122,7 +122,9 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "optional", satisfied: true } });
   });
 
-  test("a policy change never moves the boundary back, and never changes the primary boundary", async ({ db }) => {
+  test("a change of the MFA policy never sets boundary to an earlier time, and never changes primaryBoundary", async ({
+    db,
+  }) => {
     const { actor, subject } = await setting(db);
     const ahead = (await currentSecond(db)) + 3_600;
     const policy = { version: 1, required: true, boundary: ahead, primaryBoundary: 7, recovery: "none", generation: 4 };
@@ -271,7 +273,7 @@ describe("refused policy changes", () => {
 });
 
 describe(`${callers} concurrent policy changes`, () => {
-  test("each generation of the policy has one winner despite concurrent metadata writes, and every change is logged", async () => {
+  test("of concurrent MFA policy changes based on one generation, only one succeeds despite metadata writes, and every change is logged", async () => {
     const { db, close } = openPool(callers);
     const [actor, subject] = [randomUUID(), randomUUID()];
     const createUser = (id: string) =>

@@ -97,7 +97,7 @@ describe("connected apps", () => {
     ]);
   });
 
-  test("a connected app keeps the date of its handoff, even after its tokens are refreshed and deleted", async ({
+  test("the connection date shown for an app stays that of its handoff, even after its tokens are refreshed and deleted", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -216,7 +216,7 @@ describe("disconnecting an app", () => {
     for (const { sub } of [other, stranger]) expect(await eventsOf(db, sub)).toEqual([]);
   });
 
-  test("a past connection to an app is known only for the person who had it", async ({ db }) => {
+  test("an app counts as formerly connected only for the person who connected it", async ({ db }) => {
     const app = await registerApp(db);
     const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
     const wasOf = ({ sub }: { sub: string }) =>

@@ -64,7 +64,9 @@ describe("an address block", () => {
     expect((await list(db, { address: single }))[0]?.address).toBe(single);
   });
 
-  test("an account's page lists the current blocks of addresses in its events and sessions", async ({ db }) => {
+  test("an account's page lists the current blocks of all addresses that appear in the account's events or sessions", async ({
+    db,
+  }) => {
     const account = await createUser(db);
     const [ofEvent, ofSession, over] = [newAddress(), newAddress(), newAddress()];
     for (const ip of [ofEvent, over]) {
@@ -82,7 +84,7 @@ describe("an address block", () => {
     expect(listed.map(({ id }) => id).sort()).toEqual(blocks.sort());
   });
 
-  test("an address block can be lifted only once, requires a reason, and then allows attempts again", async ({
+  test("lifting an address block requires a reason, succeeds only once, and allows attempts from the address again", async ({
     db,
   }) => {
     const admin = await createAdmin(db);

@@ -200,7 +200,7 @@ describe("a plan", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "a plan's payer, %s, can't be changed once an account pays under the plan",
+    "a plan's payer (%s) can't be changed once an account pays under the plan",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
       const edit = async (change: Change) =>

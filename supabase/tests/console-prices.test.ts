@@ -25,7 +25,9 @@ async function listed(db: Database, model: string): Promise<Listed[]> {
 }
 
 describe("prices of routes", () => {
-  test("shows the current price of each tier, or else the next price, or else the last", async ({ db }) => {
+  test("for each tier, shows the current price, otherwise the next future price, otherwise the last past price", async ({
+    db,
+  }) => {
     const { model } = await createBook(db);
     const add = (tier: [service: string, from: number], valid: [string | null, string | null], input: string) =>
       db.query(

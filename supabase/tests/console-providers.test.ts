@@ -34,7 +34,7 @@ const byName = (rows: readonly object[]) => rows.map((row) => JSON.stringify(Obj
 const dayBefore = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 
 describe("provider usage", () => {
-  test("provider usage is the sum of all runs, on days that are summarized, changed since then, or not over", async ({
+  test("provider usage is the sum of all runs, whether their day is summarized, has changed since, or is not over yet", async ({
     db,
   }) => {
     const tenants = [await createTenant(db, { credits: "1000" }), await createTenant(db, { credits: "1000" })];

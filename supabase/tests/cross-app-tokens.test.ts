@@ -93,7 +93,7 @@ describe("a cross-app token", () => {
     else expect((await failureOf(() => begun(db, seconds))).code).toBe("23514");
   });
 
-  test("a cross-app token opens an app session and a central session, each of 8 hours", async ({ db }) => {
+  test("a cross-app token opens an app session and a central session, both of which last 8 hours", async ({ db }) => {
     const { app, claims, handoff } = await begun(db);
     const answer = await redeem(db, { app, handoff });
     expect(answer).toEqual({

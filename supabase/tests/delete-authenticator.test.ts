@@ -113,7 +113,7 @@ describe("delete_authenticator", () => {
     ["is under recovery", { ...required, required: false, recovery: "in_progress" }],
     ["has an unreadable policy", { ...required, version: 2 }],
   ] as const)(
-    "the last authenticator can't be removed if the account %s; unverified authenticators don't count",
+    "the last verified authenticator can't be removed if the account %s, even if an unverified one remains",
     async ([, policy], { db }) => {
       const { otherId, ...owner } = await createOwner(db, { policy });
       await enrollFactor(db, { userId: owner.userId, status: "unverified" });

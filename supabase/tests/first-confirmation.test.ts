@@ -186,7 +186,7 @@ describe("an account that was used before its email was confirmed", () => {
   });
 });
 
-describe("taking over another identity's address as the account's email", () => {
+describe("changing an account's email to the address of one of its other identities", () => {
   /** Changes the email as Auth does once the identity with the account's own address is unlinked. */
   const promote = (db: Database, { id, email }: { id: string; email: string }) =>
     db.query("update auth.users set email = $2 where id = $1", [id, email]);
@@ -197,7 +197,7 @@ describe("taking over another identity's address as the account's email", () => 
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
   ] as const)(
-    "an account can take over another identity's address only if a provider verified it: an address %s",
+    "an account's email can change to the address of another of its identities only if a provider verified it: an address %s",
     async ([, verified, allowed], { db }) => {
       const user = await createUser(db);
       for (const [index, one] of verified.entries()) {
@@ -209,7 +209,9 @@ describe("taking over another identity's address as the account's email", () => 
     },
   );
 
-  test("an account can take over another identity's address if its email identity has the same one", async ({ db }) => {
+  test("an account's email can change to the address of another of its identities if the account's email identity has that address too", async ({
+    db,
+  }) => {
     const user = await createUser(db);
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false });
     await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false, provider: "email" });
@@ -238,7 +240,7 @@ describe("when an account is reset by its first confirmation", () => {
     ["499 milliseconds", true],
     ["500 milliseconds", false],
   ] as const)(
-    "an account that an invitation created is not reset: invited after %s",
+    "an account is kept at its first confirmation only if it was invited less than 500 ms after its creation: %s",
     async ([after, keeps], { db }) => {
       const user = await signUp(db);
       await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
@@ -250,7 +252,9 @@ describe("when an account is reset by its first confirmation", () => {
     },
   );
 
-  test("an account that gets its first email through a change, after use, is not reset", async ({ db }) => {
+  test("an account that was used without an email, and then gets its first one through a change, is not reset", async ({
+    db,
+  }) => {
     const user = await signUp(db);
     await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
     await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);

@@ -32,7 +32,7 @@ const slackOf = (what: string) => (what.startsWith("runs: ") ? tenfold.runs / 4 
 /** Returns the factor by which the rows read may grow when the data grows tenfold. */
 const mostOf = (bound: Bound) => (bound === "constant" ? 1.5 : bound === "logarithmic" ? 2 : 12);
 
-test("lists and searches read no more rows when the data grows tenfold", async () => {
+test("list and search queries read no more rows when the data grows tenfold", async () => {
   const client = new pg.Client({ connectionString: readStack().supabase.dbUrl });
   await client.connect();
   try {

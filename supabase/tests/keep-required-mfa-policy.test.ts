@@ -22,10 +22,13 @@ describe("the stored MFA policy", () => {
     ["a null policy", { platform_required_mfa: null }, { platform_required_mfa: policy }],
     ["no metadata at all", null, { platform_required_mfa: policy }],
     ["metadata that is not an object", ["x"], { platform_required_mfa: policy }],
-  ] as const)("the stored policy survives a write of %s", async ([, metadata, kept], { db }) => {
-    const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
-    expect(await writeMetadata(db, { id, metadata })).toEqual(kept);
-  });
+  ] as const)(
+    "the stored MFA policy survives when the account's metadata is overwritten with %s",
+    async ([, metadata, kept], { db }) => {
+      const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });
+      expect(await writeMetadata(db, { id, metadata })).toEqual(kept);
+    },
+  );
 
   test("a metadata write can't add an MFA policy", async ({ db }) => {
     const { id } = await createUser(db, { appMetadata: { provider: "email" } });

@@ -97,7 +97,7 @@ describe("requesting approval for keys", () => {
     expect(await request(db, owner.id, workspaceId)).toEqual({ outcome: "read", approved: true, request: null });
   });
 
-  test("a request for approval is withdrawn by its timestamp, and repeating it within a day sends no second email", async ({
+  test("withdrawing a request for approval requires the request's timestamp, and repeating the request within a day sends no second email", async ({
     db,
   }) => {
     const admin = await createAdmin(db);
@@ -153,7 +153,9 @@ describe("requesting approval for keys", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([5 + 5]);
   });
 
-  test("the queue of requests lists the oldest first, page by page, with their number", async ({ db }) => {
+  test("the queue of requests lists the oldest first, page by page, and its count excludes deleted workspaces", async ({
+    db,
+  }) => {
     await db.query("delete from ai.key_approval_requests where state = 'open'", []);
     const workspaces: string[] = [];
     for (let made = 0; made < 3; made += 1) {

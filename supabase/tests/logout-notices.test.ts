@@ -224,7 +224,7 @@ describe("changes that queue no logout notice", () => {
     expect(await queuedLogouts(db, all.userId)).toEqual([]);
   });
 
-  test("queues no logout notice for a login from the exact moment when it expires", async ({ db }) => {
+  test("from the exact moment when a login expires, no logout notice is queued for it", async ({ db }) => {
     const { claims, userId, satelliteLogin, clientLogin, deviceLogin } = await scene(db);
     const expire = (end: string) =>
       db.query(
@@ -308,7 +308,7 @@ describe("claiming logout notices", () => {
     expect(rows.map((row) => row.seconds)).toEqual([seconds, seconds]);
   });
 
-  test("the first attempt to send a logout notice after a day is marked as the last", async ({ db }) => {
+  test("once a logout notice is a day old, the next attempt to send it is marked as the last", async ({ db }) => {
     const { userId } = await ended(db);
     const since = (interval: string) =>
       db.query(
@@ -321,7 +321,7 @@ describe("claiming logout notices", () => {
     expect((await claim(db)).map(({ is_last }) => is_last)).toEqual([false, false]);
   });
 
-  test("of two logout notices about a login, one is claimed and the other dropped", async ({ db }) => {
+  test("of two logout notices about the same login, one is claimed and the other is dropped", async ({ db }) => {
     const all = await ended(db);
     await db.query(
       "insert into private.logout_notices (app_id, user_id, sid) select app_id, user_id, sid from private.logout_notices where user_id = $1",

@@ -95,7 +95,7 @@ describe("recovery codes", () => {
     expect((await stateOf(db, other)).left).toBe(10);
   });
 
-  test("unused recovery codes leave nothing to resume", async ({ db }) => {
+  test("if no recovery code has been used, there is no unfinished use to resume", async ({ db }) => {
     const { userId, session } = await withCodes(db);
     expect(await begin(db, { userId, session })).toBeNull();
   });

@@ -134,7 +134,7 @@ describe("a request for approval on the phone", () => {
     expect(rows).toEqual([]);
   });
 
-  test("an approval is valid only if the phone used its second factor after the policy's boundary, regardless of when it approved", async ({
+  test("an approval is valid only if the phone used its second factor after the time set in the MFA policy, regardless of when it approved", async ({
     db,
   }) => {
     const { user, browser, phone, begun } = await setUp(db);
@@ -339,7 +339,7 @@ async function setBoundary(db: Database, { userId, boundary }: { userId: string;
   ]);
 }
 
-test("under 60 concurrent calls, one approval counts, one poll binds it, and five wrong codes lock a request", async () => {
+test("under 60 concurrent calls, only one approval counts, only one poll binds it, and five wrong codes lock the request", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

@@ -188,7 +188,7 @@ describe("an OAuth attempt and its flow at the identity backend", () => {
 });
 
 describe("a refused sign-in with a provider", () => {
-  test("a refused sign-in deletes the account it created, and its code", async ({ db }) => {
+  test("refusing a sign-in deletes the account that the sign-in created, and voids its code", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email, createdIn: 1 } });
     expect(await settle(db, { ...attempt, verdict: "refuse" })).toBe(true);
@@ -215,7 +215,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("a refused sign-in removes an identity that a direct call linked meanwhile, and keeps its event and email", async ({
+  test("refusing a sign-in removes an identity that a direct call linked meanwhile, and keeps the event and email about the linking", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -231,7 +231,7 @@ describe("a refused sign-in with a provider", () => {
     expect(told.map(({ kind }) => kind)).toEqual(["identity_linked", "identity_unlinked"]);
   });
 
-  test("a refused sign-in keeps a new account that was signed in to since", async ({ db }) => {
+  test("a refused sign-in keeps a new account that someone has signed in to since", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [id]);
@@ -240,7 +240,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await identitiesOf(db, id)).toEqual(["google"]);
   });
 
-  test("refusing a sign-in without a code also uses up its attempt", async ({ db }) => {
+  test("refusing a sign-in that has no code also uses up its OAuth attempt", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, code: null, challenge: null, verdict: "refuse" })).toBe(true);
@@ -353,7 +353,7 @@ describe("an identity that is added to an account", () => {
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
   ])(
-    "whether an added identity must be confirmed depends on its address ($its): $waits",
+    "whether an added identity must be confirmed depends on whether it has the account's own verified address ($its): $waits",
     async ({ email, verified, waits }, { db }) => {
       const user = await createMember(db);
       const address = email === "own" ? user.email : email;
@@ -363,7 +363,9 @@ describe("an identity that is added to an account", () => {
     },
   );
 
-  test("an added identity with the address of a confirmed identity of the account is confirmed", async ({ db }) => {
+  test("an added identity is confirmed if the account already has a confirmed identity with the same address", async ({
+    db,
+  }) => {
     const { id } = await createMember(db);
     const first = await createIdentity(db, { userId: id, email: "shared@example.test" });
     await db.query("delete from private.unconfirmed_additions where target_id = $1", [first]);
@@ -371,7 +373,9 @@ describe("an identity that is added to an account", () => {
     expect(await unconfirmed(db, second)).toBe(false);
   });
 
-  test("an identity with the address of an unconfirmed identity stays unconfirmed too", async ({ db }) => {
+  test("an added identity stays unconfirmed if the account's other identity with the same address is unconfirmed", async ({
+    db,
+  }) => {
     const { id } = await createMember(db);
     await createIdentity(db, { userId: id, email: "shared@example.test" });
     const second = await createIdentity(db, { userId: id, email: "shared@example.test", provider: "github" });

@@ -84,7 +84,7 @@ describe("an authorization code", () => {
     [0, undefined],
     [1, "login_required"],
   ] as const)(
-    "an authorization code is refused if the session's sign-in is too old: %i s too old gives %s",
+    "a sign-in that is too old gets no authorization code: %i s too old, the refusal is %s",
     async ([later, refused], { db }) => {
       const claims = await createActor(db, {});
       const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;
@@ -118,12 +118,14 @@ describe("acr, amr and auth_time", () => {
     return { authTime, acr, amr };
   };
 
-  test("acr, amr and auth_time describe a password", async ({ db }) => {
+  test("acr, amr and auth_time describe a sign-in with a password", async ({ db }) => {
     const claims = await createActor(db, {});
     expect(await facts(db, claims)).toEqual({ authTime: claims.amr[0]?.timestamp, acr: "aal1", amr: ["pwd"] });
   });
 
-  test("acr, amr and auth_time describe the later of password and authenticator", async ({ db }) => {
+  test("after a password and an authenticator were used, acr is aal2, and auth_time is the later of the two times", async ({
+    db,
+  }) => {
     const claims = await createActor(db, { mfa: "a factor, at AAL2" });
     const code = claims.amr.find(({ method }) => method === "totp")?.timestamp ?? 0;
     expect(await facts(db, claims)).toEqual({ authTime: code, acr: "aal2", amr: ["mfa", "otp", "pwd"] });

@@ -149,7 +149,7 @@ describe("the registration of an OpenID client", () => {
     });
   });
 
-  test("only an OpenID client can be edited as one, not a satellite or an unknown name", async ({ db }) => {
+  test("editing a satellite or an unknown name as an OpenID client is refused", async ({ db }) => {
     const satellite = await registerApp(db);
     for (const name of [satellite.name, "no-such-client"]) {
       const change = { name, reason: "test", scopes: [] };
@@ -275,7 +275,7 @@ describe("changing an OpenID client in the console", () => {
   });
 });
 
-describe("an OpenID client in functions for other apps", () => {
+describe("calling the functions for other kinds of apps with an OpenID client", () => {
   test("the functions that release 0.1.0 calls don't find an OpenID client", async ({ db }) => {
     const client = await registerClient(db);
     expect(await call(db, "list_apps", { term: client.name })).toEqual([]);

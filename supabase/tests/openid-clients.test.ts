@@ -30,7 +30,9 @@ const read = (db: Database, name: string) =>
   call<Record<string, unknown> | null>(db, "read_openid_client", { client_id: name });
 
 describe("an OpenID client", () => {
-  test("an OpenID client is registered and partly changed, and each change is in the audit log", async ({ db }) => {
+  test("registering an OpenID client and editing some of its fields succeed, and each change is in the audit log", async ({
+    db,
+  }) => {
     const { name, answer } = await add(db);
     expect(answer).toEqual({});
     const { version } = (await read(db, name)) ?? {};

@@ -34,7 +34,9 @@ const read = async (db: Database, { userCode }: { userCode: string }, readerId: 
   ).answer;
 
 describe("a device's request", () => {
-  test("a device's request lasts 10 minutes, may be polled every 5 seconds, and records its origin", async ({ db }) => {
+  test("a device's request lasts 10 minutes, may be polled every 5 seconds, and records the user agent and address that it came from", async ({
+    db,
+  }) => {
     const client = await registerClient(db);
     const answer = await begin(db, { client, address: "203.0.113.7", place: "Porto, Portugal" });
     expect(answer).toEqual({

@@ -22,7 +22,7 @@ const claim = (db: Database, most = 1_000) =>
 const claimedIds = async (db: Database, most?: number) => (await claim(db, most)).map(({ id }) => id);
 
 describe("claim_due_mails", () => {
-  test("claims a due email only once, and waits longer after each further attempt", async ({ db }) => {
+  test("claims a due email only once, and increases the delay after each attempt", async ({ db }) => {
     const id = await keep(db);
     expect(await claim(db)).toContainEqual(expect.objectContaining({ id, attempts: 2, recipient: "a@example.test" }));
     expect(await claimedIds(db)).not.toContain(id);
@@ -38,7 +38,7 @@ describe("claim_due_mails", () => {
     [5, 12 * 60 * 60],
     [10, 12 * 60 * 60],
   ] as const)(
-    "after %s attempts, an email waits %s seconds for the next one, at most twelve hours",
+    "after %s attempts, an email is tried again %s seconds later, at most twelve hours later",
     async ([attempts, pause], { db }) => {
       const id = await keep(db, { attempts });
       await claim(db);
@@ -62,7 +62,7 @@ describe("claim_due_mails", () => {
   test.for([
     [11, true],
     [12, false],
-  ] as const)("an email after %s attempts is tried once more: %s", async ([attempts, taken], { db }) => {
+  ] as const)("an email is tried again after %s attempts: %s", async ([attempts, taken], { db }) => {
     const id = await keep(db, { attempts });
     expect((await claimedIds(db)).includes(id)).toBe(taken);
   });

@@ -24,7 +24,7 @@ describe("private schemas", () => {
     }
   });
 
-  test("signed-in users can't call any function of private and ai, not even those that policies run", async ({
+  test("signed-in users can't call any function of private and ai, not even those that row-level security policies call", async ({
     db,
   }) => {
     const claims = await createActor(db, {});
@@ -103,7 +103,7 @@ describe("login challenges", () => {
     { kind: "mfa_mobile", seconds: 60, pairCode: false, allowed: false },
     { kind: "other", seconds: 60, pairCode: false, allowed: false },
   ])(
-    "a login challenge of kind $kind for $seconds s, with a pair code: $pairCode, is allowed: $allowed",
+    "a login challenge of kind $kind that lasts $seconds s (with a pair code: $pairCode) is allowed: $allowed",
     async ({ allowed, ...row }, { db }) => {
       if (allowed) await challenge(db, row);
       else expect((await failureOf(() => challenge(db, row))).code).toBe("23514");

@@ -243,7 +243,7 @@ async function requireNow(db: Database, userId: string): Promise<void> {
   ]);
 }
 
-test("a login challenge is deleted an hour after it ends, and a bound one once it is no longer valid", async ({
+test("a login challenge is deleted an hour after it ends or, if it is bound to a session, once it is no longer valid", async ({
   db,
 }) => {
   const { browser, begun } = await setUp(db);
@@ -262,7 +262,7 @@ test("a login challenge is deleted an hour after it ends, and a bound one once i
   expect(await kept()).toBe(false);
 });
 
-test("of 60 concurrent approvals of a QR challenge one counts, and of 60 concurrent polls one claims it", async () => {
+test("of 60 concurrent approvals of a QR challenge, only one counts, and of 60 concurrent polls, only one claims the challenge", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

@@ -349,7 +349,9 @@ describe("wrong recovery codes", () => {
     expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
   });
 
-  test("a recovery code for an email address without a sent code does not count as a guess", async ({ db }) => {
+  test("entering a recovery code for an email address to which none was sent does not count as a guess", async ({
+    db,
+  }) => {
     const { actor } = await needHelp(db);
     const email = `${actor}@example.test`;
     expect(await guess(db, email)).toEqual(rejected);
@@ -362,7 +364,7 @@ describe("wrong recovery codes", () => {
     expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
   });
 
-  test("each email address, known or not, has a salt for its recovery codes, and a new one with each email sent", async ({
+  test("each email address, even an unknown one, has a salt for its recovery codes, which changes with each email sent", async ({
     db,
   }) => {
     const { actor, email, overrideId } = await setting(db);
@@ -396,7 +398,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("of concurrent retries of a recovery, one by the same browser succeeds, and none by other browsers", async () => {
+  test("of concurrent retries of a recovery, one by the browser that began the recovery succeeds, and none by other browsers", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

@@ -118,7 +118,9 @@ describe("rate limits for an attempt under a recovery override", () => {
       })
     ).answer;
 
-  test("an attempt under a recovery override may exceed the email's limits ten times in 15 minutes", async ({ db }) => {
+  test("under a recovery override, ten attempts in 15 minutes are allowed beyond the rate limits of the email address", async ({
+    db,
+  }) => {
     for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, {});
     expect(await begin(db, {})).toMatchObject({ allowed: false });
     for (let attempt = 0; attempt < 10; attempt += 1)
@@ -126,7 +128,7 @@ describe("rate limits for an attempt under a recovery override", () => {
     expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("an attempt under a recovery override is still refused for a blocked address or by the address's limit", async ({
+  test("an attempt under a recovery override is still refused if the IP address is blocked or has reached its own limit", async ({
     db,
   }) => {
     for (let attempt = 0; attempt < 60; attempt += 1) await begin(db, { email: `${attempt}@example.test` });

@@ -16,7 +16,7 @@ const loginOverride = async (db: Database, email: string) =>
   (await one<{ id: string | null }>(db, { sql: "select private.active_login_override($1) as id", values: [email] })).id;
 
 describe("a recovery override", () => {
-  test("a recovery override lasts seven days by default, is logged, and matches its email in any case", async ({
+  test("a recovery override lasts seven days by default, is logged, and matches its email case-insensitively", async ({
     db,
   }) => {
     const { actor, userId, email } = await needHelp(db);
@@ -87,7 +87,7 @@ describe("a recovery override", () => {
     ]);
   });
 
-  test("a recovery override allows normal sign-in, recovery emails or both, but not neither", async ({ db }) => {
+  test("a recovery override must allow normal sign-in, recovery emails or both", async ({ db }) => {
     const { actor, email } = await needHelp(db);
     const overrideId = await override(db, { actor, email, normalLogin: false });
     expect(await loginOverride(db, email)).toBeNull();
@@ -101,7 +101,7 @@ describe("a recovery override", () => {
     expect((await failureOf(neither)).code).toBe("23514");
   });
 
-  test("a recovery override is refused to non-admins and to its own account, and both refusals are logged", async ({
+  test("non-admins can't create a recovery override, admins can't create one for their own account, and both refusals are logged", async ({
     db,
   }) => {
     const { actor, email } = await needHelp(db);

@@ -39,7 +39,7 @@ async function seesOwnProfile(db: Database, claims: Claims): Promise<boolean> {
   return rows.length === 1;
 }
 
-describe("the MFA rule in SQL as a function", () => {
+describe("the MFA rule in SQL, called as a function", () => {
   test.for(cases)("the MFA rule in SQL, called with facts: $name", async (vector, { db }) => {
     const row = await one(db, {
       sql: `select

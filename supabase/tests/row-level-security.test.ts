@@ -183,7 +183,7 @@ const tablesOf = async (db: Database, schemas: readonly string[]) =>
 
 describe("tables of the Data API", () => {
   test.for(Object.entries(rules).flatMap(([table, rule]) => commands.map((command) => ({ table, command, rule }))))(
-    "$table allows $command only to the right actors",
+    "$table allows $command only to the actors that the table's rule names",
     async ({ table, command, rule }, { db }) => {
       const world = await createWorld(db);
       const allowed: string[] = [];

@@ -135,7 +135,7 @@ describe("unlinking an identity", () => {
     });
   });
 
-  test("unlinking an identity leaves the account an email identity, and removes every trace of the provider", async ({
+  test("after an identity is unlinked, the account has an email identity and no trace of the provider", async ({
     db,
   }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });

@@ -64,14 +64,14 @@ describe("claim_mfa_code", () => {
 });
 
 describe("release_mfa_code", () => {
-  test("release_mfa_code releases a wrong code for any caller", async ({ db }) => {
+  test("after release_mfa_code releases a wrong code, any session can claim the code", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: false });
     expect(await claim(db, { hash, session: randomUUID() })).toBe(true);
   });
 
-  test("release_mfa_code releases a code with an unknown result only for the same session, and only once", async ({
+  test("after release_mfa_code releases a code with an unknown result, only the same session can claim the code again, and only once", async ({
     db,
   }) => {
     const [hash, session] = [newHash(), randomUUID()];
@@ -89,13 +89,16 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test.for([false, null])("release_mfa_code does not change another session's claim (%s)", async (verified, { db }) => {
-    const [hash, session, other] = [newHash(), randomUUID(), randomUUID()];
-    await claim(db, { hash, session });
-    await release(db, { hash, session: other, verified });
-    expect(await claim(db, { hash, session })).toBe(false);
-    expect(await claim(db, { hash, session: other })).toBe(false);
-  });
+  test.for([false, null])(
+    "release_mfa_code does not change another session's claim (verified: %s)",
+    async (verified, { db }) => {
+      const [hash, session, other] = [newHash(), randomUUID(), randomUUID()];
+      await claim(db, { hash, session });
+      await release(db, { hash, session: other, verified });
+      expect(await claim(db, { hash, session })).toBe(false);
+      expect(await claim(db, { hash, session: other })).toBe(false);
+    },
+  );
 
   test(`only one of ${callers} concurrent retries can claim a released code`, async () => {
     const { db, close } = openPool(callers);

@@ -60,7 +60,9 @@ describe("workspace roles", () => {
     },
   );
 
-  test("an editor can't give a role permissions that they lack, or remove such permissions from it", async ({ db }) => {
+  test("a member can't give a role permissions that they themselves lack, or remove such permissions from it", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     await define(db, owner, { workspaceId: id, permissions: "{manage_members,use_ai_studio}" });
     const manager = await createActor(db, {});

@@ -139,7 +139,7 @@ describe("workspaces", () => {
     expect(rows).toEqual([{ name: "Shared" }]);
   });
 
-  test("a personal workspace remains when its person's account is deleted only if another member is an owner", async ({
+  test("when a person's account is deleted, their personal workspace remains only if another member is an owner", async ({
     db,
   }) => {
     for (const [role, kept] of [
@@ -157,7 +157,7 @@ describe("workspaces", () => {
     }
   });
 
-  test("a workspace can be deleted physically, with its roles and members", async ({ db }) => {
+  test("a workspace's row can be deleted, together with its roles and members", async ({ db }) => {
     const { id } = await createWorkspace(db);
     await db.query("delete from public.workspaces where id = $1", [id]);
     expect(await db.query("select from public.workspace_roles where workspace_id = $1", [id])).toEqual([]);

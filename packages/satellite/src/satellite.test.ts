@@ -126,7 +126,7 @@ describe("satellite endpoints", () => {
     }
   });
 
-  test("lists an endpoint's allowed methods", async () => {
+  test("answers 405 to an unsupported method, and lists the endpoint's allowed methods", async () => {
     const response = await openSatellite().handle(ask("/sign-out"));
     expect([response?.status, response?.headers.get("allow")]).toEqual([405, "POST"]);
   });
@@ -165,7 +165,7 @@ describe("satellite endpoints", () => {
     expect((await openSatellite().handle(request))?.status).toBe(status);
   });
 
-  test("returns the signed-in person, and serves the account menu's script", async () => {
+  test("the user endpoint returns the signed-in person, and another endpoint serves the account menu's script", async () => {
     const satellite = openSatellite();
     const user = await satellite.handle(ask("/api/auth/user"));
     expect(await user?.json()).toEqual({ user: { id: "ada", name: "Ada <3", email: null } });
@@ -257,7 +257,7 @@ describe("back-channel logout", () => {
   });
 });
 
-test("React Router loaders use the session that the middleware opened, and the middleware sets its cookies", async () => {
+test("React Router loaders use the session that the middleware opened, and the middleware sets the session's cookies", async () => {
   const env = { APP_NAME: "memo", APP_SECRET: "s".repeat(32), BASE_URL: origin, CENTRAL_URL: platform.url };
   const satellite = createForReactRouter({ env });
   platform.exp = Math.floor(Date.now() / 1000) + 60;

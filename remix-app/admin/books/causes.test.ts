@@ -84,7 +84,7 @@ test.each([
   expect(causeWords({ kind: "days_not_metered", amountUsd: "1", accountId: "a", days: list }).what).toContain(text);
 });
 
-test("names at most three workspaces for a likely cause, and counts the others", () => {
+test("names at most three workspaces for a likely cause of a cost difference, and counts the others", () => {
   const five = Array.from({ length: 5 }, (_, at) => ({
     ...orbit,
     name: `W${at}`,

@@ -260,8 +260,8 @@ describe("a month of three providers' bills, imported from files", () => {
   });
 });
 
-describe("a provider's month whose invoice exceeds its metered cost", () => {
-  test("names the workspace whose own cost import shows that some of its runs are missing", async () => {
+describe("a provider whose invoice exceeds the metered cost of the month", () => {
+  test("names the workspace whose own cost import has a charge on a day for which the workspace has no runs", async () => {
     const provider = `gap-${mark}`;
     await meter(provider, "proj_7", [
       [0, 3, "40"],
@@ -305,7 +305,7 @@ describe("a provider's month whose invoice exceeds its metered cost", () => {
     expect(words).not.toContain("$130.00");
   });
 
-  test("if no workspace imports its own costs, names the workspace without runs on a day that cost more than was metered", async () => {
+  test("if no workspace imports its own costs, names the workspace that has no runs on a day billed above its metered cost", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],

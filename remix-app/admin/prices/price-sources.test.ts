@@ -199,7 +199,7 @@ describe("the models.dev reader", () => {
     });
   });
 
-  test("reads a mode with a service tier as that tier, and only lists other modes", () => {
+  test("reads the costs of a mode as prices of the mode's service tier, and lists modes without a service tier as unpriced", () => {
     const model = entry(
       `{"input": 5, "output": 30}`,
       `, "experimental": {"modes": {"fast": {"cost": {"input": 12.5, "output": 75}, "provider": {"body": {"service_tier": "priority"}}},
@@ -213,7 +213,7 @@ describe("the models.dev reader", () => {
     expect(model?.unpriced).toEqual(["mode turbo"]);
   });
 
-  test("lists reasoning costs above the output cost, and costs in an unknown form", () => {
+  test("lists reasoning costs above the output cost as unpriced, and also costs in an unknown form", () => {
     expect(entry(`{"input": 1, "output": 3, "reasoning": 3.0}`)?.unpriced).toEqual([]);
     expect(entry(`{"input": 1, "output": 3, "reasoning": 4, "video": 1}`)?.unpriced).toEqual(["reasoning", "video"]);
     expect(entry(`{"input": 1, "output": 3, "tiers": "none"}`)).toMatchObject({
@@ -222,7 +222,7 @@ describe("the models.dev reader", () => {
     });
   });
 
-  test("accepts a catalog file, which has models next to providers", () => {
+  test("accepts a models.dev catalog file, which lists models separately from providers", () => {
     const catalog = `{"models": {"google/gemini-x": {"id": "google/gemini-x"}}, "providers": ${file(`{"input": 1, "output": 2}`)}}`;
     expect(read(catalog, "gemini-x")).toMatchObject({ name: "models.dev", models: [{ provider: "google" }] });
   });

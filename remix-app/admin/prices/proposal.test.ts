@@ -70,7 +70,7 @@ describe("a price comparison", () => {
     ],
     ["reports a new price if we have none for audio input", {}, { audioInputUsd: "1" }, {}, "audioInputUsd", "new"],
     ["treats a missing fee as a fee of 0", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
-  ])("%s", (_, now, one, other, name, expected) => {
+  ])("a price comparison %s", (_, now, one, other, name, expected) => {
     const { differences, same } = propose(
       [route([price(now)])],
       [liteLlm(model([stated(one)])), modelsDev(model([stated(other)]))],
@@ -120,7 +120,7 @@ describe("a tier above a number of tokens", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("a tier of a price source matches our price if ours begins at the same number of tokens or one above", () => {
+  test("a tier of a price source matches our price if ours begins at the same number of tokens or one token above it", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],

@@ -88,7 +88,7 @@ const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, 
 ];
 
 describe.each(deeds)("a browser whose sign-in was approved on a phone: %s", (_, deed, status, part) => {
-  test("the browser's action requires the approval's cookie", async () => {
+  test("an action of a phone-approved browser requires the approval's cookie", async () => {
     const answer = await deed(browser);
     expect(answer.status, answer.text).toBe(status);
     expect(answer.text).toContain(part());
@@ -163,8 +163,8 @@ const proofAged = (session: string, seconds: number) => {
   return `${second}.${hmac(approvalProofKey(env, session), `${session} ${second}`).toString("hex")}`;
 };
 
-describe.each(Object.entries(calls))("the token of an approved session at %s", (_, call) => {
-  test("an approved session's token needs a proof from our server", async () => {
+describe.each(Object.entries(calls))("access token of a phone-approved session at %s", (_, call) => {
+  test("the access token of a phone-approved session needs a proof from our server", async () => {
     const token = accessTokenOf(browser);
     expect(await call(token, {})).toBe("refused");
     expect(await call(token, { cookie: browser.cookie() })).toBe("refused");
@@ -175,7 +175,7 @@ describe.each(Object.entries(calls))("the token of an approved session at %s", (
     ["is too old", () => proofAged(sessionId, 65)],
     ["belongs to another session", () => proofAged(randomUUID(), 0)],
     ["is forged", () => `${proofAged(sessionId, 0).slice(0, -1)}x`],
-  ])("refuses an approved session's token with a proof that %s", async (_, proof) => {
+  ])("refuses the access token of a phone-approved session with a proof that %s", async (_, proof) => {
     expect(await call(accessTokenOf(browser), { "x-mfa-approval": proof() })).toBe("refused");
   });
 });

@@ -100,7 +100,7 @@ const wrongCodes = ({ pairCode }: Asked) =>
 describe("a sign-in approved on the phone", () => {
   shareOne();
 
-  test("an approval passes from the browser to the phone and back, and opens the browser's session for 12 hours", async () => {
+  test("an approval on the phone lets the browser's session open pages for 12 hours", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");
     const asked = await ask(browser);
@@ -293,7 +293,7 @@ describe("an approval request", () => {
     expect((await answer(phone, asked)).status).toBe(200);
   });
 
-  test("only one of many concurrent answers approves an approval request, and only one of many concurrent polls binds it", async () => {
+  test("many concurrent answers approve an approval request once, and many concurrent polls bind it to the session once", async () => {
     const { person, phone } = await own();
     const browser = await enter(person);
     const asked = await ask(browser);
@@ -370,7 +370,7 @@ describe("an approval request", () => {
 describe("the page of an approval request", () => {
   shareOne();
 
-  test("the page shows the code, binds the approval only when the button is pressed, and leads to the destination", async () => {
+  test("the page shows the code, completes the sign-in only when the button is pressed, and leads to the destination", async () => {
     const browser = await signInAgain();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);

@@ -109,7 +109,7 @@ describe("the device authorization endpoint", () => {
     ]);
   });
 
-  test("stores the device code only as a hash, and the address, place and user agent of the request", async () => {
+  test("stores the address, place and user agent of a device's request, and only a hash of the device code", async () => {
     const address = newAddress();
     const web = await startWeb(supabase.url, {
       env: {
@@ -182,7 +182,7 @@ describe("the device authorization endpoint", () => {
   });
 });
 
-describe("a device", () => {
+describe("a device that polls for its tokens", () => {
   test("a device polls until a person approves it, and then gets working access and refresh tokens with the granted scopes", async () => {
     const begun = await begin();
     expect(await pollError(client, begun.device_code)).toBe("400 authorization_pending");

@@ -120,7 +120,7 @@ describe("approving a device on a phone", () => {
     expect(await approvalOf(userCode)).toMatchObject({ approved: false });
   });
 
-  test("a phone must verify its second factor, on which the device's login then depends", async () => {
+  test("a phone must verify its second factor before it can read or answer a request, and the device's login then depends on that factor", async () => {
     const owner = await createPerson();
     try {
       const [app] = await insertAuthenticators(owner, ["Phone"]);
@@ -138,7 +138,7 @@ describe("approving a device on a phone", () => {
     }
   });
 
-  test("a phone approves only once in many concurrent calls", async () => {
+  test("concurrent approvals by a phone approve a device's request only once", async () => {
     const { userCode } = await askFromDevice(client);
     // Only four calls, because an account may try 10 codes, each open attempt counts, and the tests above entered wrong
     // codes.
@@ -147,7 +147,7 @@ describe("approving a device on a phone", () => {
   });
 });
 
-test("a browser's cookie cannot answer a device's request in place of a phone", async () => {
+test("a browser session can neither read nor answer a device's request in place of a phone", async () => {
   const [{ userCode }, browser] = [await askFromDevice(client), await enter(person)];
   expect((await browser.get(pathOf(userCode))).status).toBe(403);
   expect((await browser.postJson(`${pathOf(userCode)}/approve`, { device: unlockedPhone })).status).toBe(403);

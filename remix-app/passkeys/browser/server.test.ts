@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("adding a passkey before the required second factor asks for a page reload", async () => {
+test("adding a passkey while a required second factor is pending asks for a page reload", async () => {
   expect(await post(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
 });
 

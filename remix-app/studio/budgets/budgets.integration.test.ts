@@ -21,7 +21,7 @@ const set = ({ accessToken }: Person, body: object) =>
 const ofLabel = { scope: "label", label: "customer:9", monthlyBudgetUsd: 12.5, previousBudgetUsd: null };
 
 describe("budgets in the API", () => {
-  test("the budgets API answers members, and returns 404 to people outside the workspace", async () => {
+  test("members can read the budgets API, and people outside the workspace get 404", async () => {
     expect(await read(member)).toMatchObject({
       status: 200,
       body: { costVisible: true, keysVisible: false, nextCursor: null },

@@ -138,7 +138,7 @@ describe("recording an invoice", () => {
     expect((await enter({ ...invoice, accountId: "acct-2", reviewedAt }, "record")).status).toBe(303);
   });
 
-  test("an invalid invoice is rejected next to its fields with the typed values kept, and a future issue date is rejected", async () => {
+  test("an invalid invoice is rejected with errors next to its fields and the typed values kept, and a future issue date is rejected", async () => {
     const wrong = await enter({ ...invoiceOf(), amountUsd: "1,5", provider: "" }, "review");
     expect(wrong.status).toBe(400);
     expect(wrong.text).toMatch(/id="amountUsd-error"[^>]*>Enter the amount with a decimal point/);

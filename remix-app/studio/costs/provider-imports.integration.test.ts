@@ -48,7 +48,7 @@ async function importAll(records: object[]): Promise<void> {
 describe("a workspace's view of its imports", () => {
   const range = "?from=2026-01-01&to=2026-03-01";
 
-  test("an account's imported day replaces its runs in totals, at both edges of the day, and the runs remain stored", async () => {
+  test("an imported daily cost of an account replaces that day's runs in totals, including the day's first and last run, and the runs remain stored", async () => {
     await importAll([
       costOf({ externalRunId: "before", occurredAt: "2026-01-30T23:59:59.999999Z", amountUsd: 0.1 }),
       costOf({ externalRunId: "first", occurredAt: "2026-01-31T00:00:00Z", amountUsd: 10 }),

@@ -19,7 +19,7 @@ const stateOf = (changes: Partial<ReconciledMonth> = {}, today = "2026-02-01") =
   cellsOf({ ...month, ...changes }, { today })[0]?.state;
 
 describe("the state of a month", () => {
-  test("a month agrees if all three amounts are equal, and matches if they are equal when rounded", () => {
+  test("a month's state is `agrees` if all three amounts are equal, and `rounding` if they differ by less than half a cent", () => {
     expect(stateOf()).toBe("agrees");
     for (const sign of ["", "-"]) {
       expect(stateOf({ invoicedDifferenceUsd: `${sign}0.000000000001` })).toBe("rounding");
@@ -56,7 +56,7 @@ describe("the state of a month", () => {
     expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
   });
 
-  test("a month's state is shown for each account too, with unknown metering if runs name no account", () => {
+  test("a month's state is also shown for each account, and the metered amount is unknown if runs do not name an account", () => {
     const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const amounts = { ...unknown, invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
     const cells = cellsOf(

@@ -14,7 +14,7 @@ const comparison = {
   otherInvoices: 1,
 };
 
-test("the review of an invoice warns that another one already counts, but not if the reviewed one is a credit note", () => {
+test("the review of an invoice warns if another invoice already counts, unless the reviewed document is a credit note", () => {
   expect(OtherInvoicesNotice({ kind: "invoice", comparison })).not.toBeNull();
   expect(OtherInvoicesNotice({ kind: "credit_note", comparison })).toBeNull();
   expect(OtherInvoicesNotice({ kind: "invoice", comparison: { ...comparison, otherInvoices: 0 } })).toBeNull();
@@ -28,7 +28,7 @@ const amounts = (invoice: Parameters<typeof InvoiceComparison>[0]["invoice"], ch
   return Object.fromEntries([...rows].map(([, term, amount]) => [term, amount]));
 };
 
-test("the compared amounts of an invoice add up as they are shown", () => {
+test("the amounts in an invoice's comparison add up as displayed", () => {
   const invoice = { kind: "invoice", amountUsd: "0.300000000002" } as const;
   expect(amounts(invoice, { importedUsd: "0.300000000001", importedDifferenceUsd: "0.000000000001" })).toMatchObject({
     "Imported (this account, 1 record)": "$0.30",

@@ -25,7 +25,7 @@ describe("the email about a request for approval", () => {
     expect(links).toEqual([`href="${origin}/admin/approvals"`]);
   });
 
-  test("an approval email with the longest name and note fits the outbox", () => {
+  test("an approval email with the longest name and note stays within the outbox's size limits", () => {
     const { subject, text } = approvalRequestMail(
       { requester: "e".repeat(320), workspaceName: "w".repeat(320), note: "n.".repeat(250) },
       site,

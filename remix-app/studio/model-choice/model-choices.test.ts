@@ -27,7 +27,7 @@ function sent(view: ReturnType<typeof pickerView>, changes: Record<string, strin
   return readModelChoices(form);
 }
 
-test("the model picker lists the catalogue's models and the selected models that have left it, usable models first", () => {
+test("the model picker lists the catalogue's models and any selected models no longer in it, usable models first", () => {
   const rows = modelRows(options, ["gone", "c", "gone"]);
   expect(rows.map(({ id, kind }) => [id, kind])).toEqual([
     ["a/chat-1.5", "chat"],

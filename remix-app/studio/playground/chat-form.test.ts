@@ -105,8 +105,8 @@ describe("the chat form", () => {
   });
 });
 
-describe("the single-question forms", () => {
-  test("the single-question forms accept exactly what the gateway accepts", () => {
+describe("the speech and embeddings forms", () => {
+  test("the speech and embeddings forms accept exactly what the gateway accepts", () => {
     const speech = (input: string) => readSpeechForm(formOf({ model: "m", voice: "v", format: "wav", input }));
     expect(speech("😀".repeat(maxSpeechCharacters))).toHaveProperty("body.response_format", "wav");
     expect(speech("x".repeat(maxSpeechCharacters + 1))).toHaveProperty("errors.input");

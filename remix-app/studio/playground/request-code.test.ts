@@ -172,20 +172,20 @@ function argumentsOfPython(code: string): Record<string, unknown> {
   );
 }
 
-describe.each(bodies)("%s as code", (_, body) => {
-  test("code for curl sends exactly the form's body", () => {
+describe.each(bodies)("generated code for %s", (_, body) => {
+  test("the generated code for curl sends exactly the form's body", () => {
     expect(dataOfCurl(codeOf(chatCode(body, baseUrl), "curl"))).toEqual(body);
   });
 
-  test("code for Python sends exactly the form's body", () => {
+  test("the generated code for Python sends exactly the form's body", () => {
     expect(argumentsOfPython(codeOf(chatCode(body, baseUrl), "Python"))).toEqual(body);
   });
 
-  test("code for TypeScript sends exactly the form's body", async () => {
+  test("the generated code for TypeScript sends exactly the form's body", async () => {
     expect(await run(codeOf(chatCode(body, baseUrl), "TypeScript"))).toEqual(body);
   });
 
-  test("code for the AI SDK sends the form's body under the SDK's parameter names", async () => {
+  test("the generated code for the AI SDK sends the form's body under the SDK's parameter names", async () => {
     const sent = (await run(codeOf(chatCode(body, baseUrl), "AI SDK"))) as Record<string, unknown>;
     const { max_tokens, tool_choice, stream_options: __, ...rest } = sent;
     expect(tool_choice ?? "auto").toBe("auto");
@@ -193,11 +193,11 @@ describe.each(bodies)("%s as code", (_, body) => {
   });
 });
 
-describe("speech and embeddings as code", () => {
+describe("generated code for speech and embeddings", () => {
   const speech = { model: "demo-speech", input: hostile, voice: "Kore", response_format: "wav" } as const;
   const embeddings = { model: "demo-embedding", input: ["one", hostile] };
 
-  test("code for speech and embeddings sends exactly their bodies", async () => {
+  test("the generated code for speech and embeddings sends exactly the bodies of their forms", async () => {
     for (const [body, samples] of [
       [speech, speechCode(speech, baseUrl)],
       [embeddings, embeddingsCode(embeddings, baseUrl)],

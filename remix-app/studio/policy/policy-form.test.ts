@@ -22,7 +22,7 @@ function read(changes: Record<string, string> = {}) {
   return readPolicyForm(form);
 }
 
-test("submitting the policy form unchanged requests the same policy, and an unticked box is off", () => {
+test("submitting the policy form unchanged requests the same policy, and an unticked box turns its setting off", () => {
   expect(read({ providerCostVisible: "on" }).rules).toEqual(rules);
   expect(read({ contentCapture: "on" }).rules).toMatchObject({ contentCapture: true, providerCostVisible: false });
 });

@@ -32,7 +32,7 @@ test.each([
   );
 });
 
-test("the credits formula groups thousands", () => {
+test("the credits formula separates thousands with commas", () => {
   const changes = { costUsd: "1.1385105", markup: "1", billedCredits: "11385.105" };
   expect(creditsFormula({ ...pricing, ...changes })).toBe("$1.1385105 × 10,000 × 1 = 11,385.105 credits");
 });
@@ -40,7 +40,7 @@ test("the credits formula groups thousands", () => {
 test.each([
   ["app_token", "because this run came from an external app."],
   ["key", "because this run used an app’s API key."],
-] as const)("states why a run of an app with credential %s cost no credits", (credentialSource, reason) => {
+] as const)("states why an app's run with the credential %s cost no credits", (credentialSource, reason) => {
   const words = (unmeteredCredits: string) =>
     pricingNoteWords({ unmeteredCredits, notes: ["exempt"] }, { credentialSource });
   expect(words("0")).toEqual([`No credits were charged, ${reason}`]);
@@ -57,17 +57,17 @@ test.each(["not_called", "usage_unknown"] as const)(
   },
 );
 
-test("a swept app's run does not point at a reservation as its cost", () => {
+test("the note on an app's swept run does not present the reservation as what the run would have cost", () => {
   const run = { unmeteredCredits: "512", notes: ["exempt" as const, "swept" as const] };
   expect(pricingNoteWords(run, { credentialSource: "key" }).join(" ")).not.toContain("what it would have cost");
 });
 
-test("a cost that was not billed has no formula, because it would not add up", () => {
+test("a cost that was not billed has no credits formula, because the formula would not add up", () => {
   expect(creditsFormula({ ...pricing, billedCredits: "0" })).toBeNull();
   expect(creditsFormula({ ...pricing, billedCredits: "0", markup: "0" })).toContain("= 0 credits");
 });
 
-test("an item priced as another names only that item", () => {
+test("an item charged at another item's price names only that other item", () => {
   const line = {
     call: null,
     count: 1,
@@ -79,7 +79,7 @@ test("an item priced as another names only that item", () => {
   expect(unitPriceWords(line)).toBe("$8.00 per million (price of output)");
 });
 
-test("neither a run in progress nor a run with a hidden provider cost has a formula", () => {
+test("neither a run in progress nor a run with a hidden provider cost has a credits formula", () => {
   expect(creditsFormula({ ...pricing, notes: ["running"] })).toBeNull();
   expect(creditsFormula({ ...pricing, costUsd: null, markup: null })).toBeNull();
 });

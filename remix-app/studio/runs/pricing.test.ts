@@ -14,8 +14,8 @@ const decimal = (text: string) => formatDecimal(parseDecimal(text));
 const tier = { min_input_tokens: 0, input: "2", cached_input: "0.2", cache_write: "2.5", output: "8" };
 const demo = { position: 1, provider: "demo", model: "upstream", prices: [tier] };
 
-describe("the lines of a run", () => {
-  test("the lines of a run add up to its cost exactly, and each line is a count times a price, for any calls", () => {
+describe("the pricing lines of a run", () => {
+  test("for any calls, the pricing lines of a run add up to its cost exactly, and each line is a count times a price", () => {
     fc.assert(
       fc.property(randomRoutes, randomCalls, fc.constantFrom("1", "1.2", "1.234567"), (routes, calls, markup) => {
         const run = pricedRun({ routes, calls, markup });
@@ -36,7 +36,7 @@ describe("the lines of a run", () => {
     );
   });
 
-  test("the lines of a run add up if only the sum of the calls is known", () => {
+  test("the pricing lines of a run add up even if only the total of its calls is known", () => {
     fc.assert(
       fc.property(randomRoutes, randomCalls, (routes, calls) => {
         const run = pricedRun({ routes, calls });
@@ -47,7 +47,7 @@ describe("the lines of a run", () => {
     );
   });
 
-  test("the lines of a run include every class of tokens", () => {
+  test("the pricing lines of a run include every class of tokens", () => {
     const usage = {
       input_tokens: 1_500,
       cached_input_tokens: 200,
@@ -102,7 +102,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["several_calls"]);
   });
 
-  test("calls that reach a pricing tier only together are priced at the tier that was charged", () => {
+  test("calls that reach a pricing tier's threshold only in total are priced at the tier that was charged", () => {
     const prices = [tier, { ...tier, min_input_tokens: 200_000, input: "4" }];
     const call = { route: 1, usage: { input_tokens: 150_000, output_tokens: 10 } };
     const run = pricedRun({ routes: [{ ...demo, prices }], calls: [call, call] });
@@ -116,7 +116,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual([]);
   });
 
-  test("the lines of a run on a route without prices are counts and one amount, for one call or several", () => {
+  test("on a route without prices, the pricing lines of a run are counts and a single amount, for one call or several", () => {
     const call = { route: 1, usage: { input_tokens: 10 } };
     for (const calls of [[call], [call, call]]) {
       const run = pricedRun({ routes: [demo], calls });
@@ -127,7 +127,7 @@ describe("the lines of a run", () => {
     }
   });
 
-  test("the lines of a run that no price explains are counts and one amount", () => {
+  test("if no price explains a run's cost, its pricing lines are counts and a single amount", () => {
     const run = {
       ...pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 10 } }] }),
       costUsd: "0.5",
@@ -154,7 +154,7 @@ describe("the lines of a run", () => {
     expect(notes).toEqual(["stated_cost"]);
   });
 
-  test("the lines of a run end with the rounding to 12 decimals", () => {
+  test("the pricing lines of a run end with the rounding to 12 decimals", () => {
     const prices = [{ ...tier, input: "0.0000015" }];
     const { lines, notes } = pricingOf(
       pricedRun({ routes: [{ ...demo, prices }], calls: [{ route: 1, usage: { input_tokens: 1 } }] }),
@@ -167,7 +167,7 @@ describe("the lines of a run", () => {
   });
 });
 
-test("the lines of a run are only counts and credits if provider cost is hidden", () => {
+test("the pricing lines of a run are only counts and credits if provider cost is hidden", () => {
   const run = pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 1_000, output_tokens: 5 } }] });
   const { markup: _, creditsPerUsd: __, ...priced } = run.priced;
   const hidden = {
@@ -193,7 +193,7 @@ test("the lines of a run are only counts and credits if provider cost is hidden"
   });
 });
 
-describe("the notes of a run", () => {
+describe("the pricing notes of a run", () => {
   const usage = { input_tokens: 10, output_tokens: 5 };
   const run = (changes: object = {}, priced: object = {}) => {
     const base = pricedRun({ routes: [demo], calls: [{ route: 1, usage }] });
@@ -234,7 +234,7 @@ describe("the notes of a run", () => {
     ["an app's call", run({}, { exempt: true }), ["exempt"]],
     ["a swept run without usage", run(nothing, { swept: true, askedProvider: false }), ["swept"]],
     ["an idempotent call", run({}, { idempotent: true }), ["repeats_free"]],
-  ])("the notes of a run are right for %s", ([, given, notes]) => {
+  ])("the pricing notes of a run are right for %s", ([, given, notes]) => {
     expect(pricingOf(given as ReturnType<typeof pricedRun>).notes).toEqual(notes);
     for (const note of notes) expect(pricingNotes).toContain(note);
   });

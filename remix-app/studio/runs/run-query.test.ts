@@ -13,7 +13,7 @@ describe("readRunQuery", () => {
   const id = "0199c5b8-0000-7000-8000-000000000000";
 
   it.each(["model=m", "feature=f", "status=failed", `keyId=${id}`, `appId=${id}`])(
-    "a run query with %s defaults to the last 30 days, and to all time if that is chosen",
+    "a run query with %s covers the last 30 days by default, and all time if that is chosen",
     (asked) => {
       expect(read(`?${asked}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
       expect(read(`?${asked}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });

@@ -148,7 +148,7 @@ async function expectEqualFigures(): Promise<void> {
   }
 }
 
-test("a usage page, its file, the API and the runs have exactly the same figures, both live and rolled up, and after changes", async () => {
+test("a usage page, its file, the API and the runs have exactly the same figures before rollup, after rollup, and after later changes", async () => {
   await expectEqualFigures();
   await db.query("select ai.roll_up_usage(1000)");
   await expectEqualFigures();

@@ -100,7 +100,7 @@ describe("the overview of a workspace with requests", () => {
     );
   });
 
-  test("the overview's file of days equals the ledger exactly", async () => {
+  test("the overview's CSV file by day matches the ledger exactly", async () => {
     const today = (await linesOf("/usage.csv?range=7d"))[0];
     const [books] = await db.query(
       `select
@@ -119,7 +119,7 @@ describe("the overview of a workspace with requests", () => {
   });
 
   test.each(["model", "feature", "key", "app", "member", "label"])(
-    "the overview by %s has the same rows as its file",
+    "the overview grouped by %s has the same rows as its CSV file",
     async (by) => {
       const lines = await linesOf(`/usage.csv?by=${by}`);
       expect(lines).toHaveLength(1);
@@ -152,7 +152,7 @@ describe("the overview of a workspace with requests", () => {
     expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
   });
 
-  test("each usage file's name contains its days", async () => {
+  test("each usage file's name contains the days that it covers", async () => {
     const days = "from=2026-03-01&to=2026-03-31";
     const named = [
       [`/usage.csv?by=member&${days}`, "usage-by-member-2026-03-01-2026-03-31.csv"],

@@ -51,7 +51,7 @@ const lastDays = (days: number) => {
   return `from=${day(days - 1)}&to=${day(0)}`;
 };
 
-test.each(overviewDimensions)("the overview by %s stays under 100 KB", async (by) => {
+test.each(overviewDimensions)("the overview grouped by %s stays under 100 KB", async (by) => {
   for (const range of ["range=90d", lastDays(92), lastDays(93), "range=365d"]) {
     for (const show of ["spend", "tokens"]) {
       const { status, text } = await browser.get(`/workspaces/${tenant.workspaceId}/ai?${range}&by=${by}&show=${show}`);

@@ -9,7 +9,7 @@ describe("axisMarks", () => {
     [0.0042, [0, 0.002, 0.004, 0.006, 0.008]],
     [0, [0, 1, 2, 3, 4]],
     [1_234_567, [0, 500_000, 1_000_000, 1_500_000, 2_000_000]],
-  ])("axis marks go beyond %s in round steps", (largest, marks) => {
+  ])("axis marks reach at least %s in round steps", (largest, marks) => {
     expect(axisMarks(largest)).toEqual(marks);
   });
 

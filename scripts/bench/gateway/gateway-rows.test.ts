@@ -51,12 +51,12 @@ test("compares benchmark targets within the same round", () => {
   expect(rowOf("p99-64").verdict).toBe("missed");
 });
 
-test("an invalid load is left out of its own benchmark figures and does not affect other loads of the round", () => {
+test("excludes an invalid load from the benchmark figures that use it, and keeps the other loads of the same round", () => {
   expect(rowOf("rate-64")).toEqual({ goal: "≥ 1.40 ×", figure: "1.40 ×", verdict: "met" });
   expect(rowOf("cpu-64").figure).toBe("1.00 ×");
 });
 
-test("compares added latency after subtracting the upstream's own time", () => {
+test("compares the latencies that benchmark targets add to the upstream's own time", () => {
   expect(rowOf("added-p50")).toEqual({ goal: "≤ 3 ×", figure: "3.00 (2.00–3.50) ×", verdict: "met" });
   expect(rowOf("first-token")).toEqual({ goal: "≤ 0.33 ×", figure: "0.33 ×", verdict: "met" });
 });
@@ -66,7 +66,7 @@ test("excludes a benchmark round whose upstream was slower than the gateway", ()
   expect(rowOf("added-p50", slow).figure).toBe("2.00 (2.00–3.50) ×");
 });
 
-test("a benchmark goal that compares with a peer is unmeasured if the peer did not run", () => {
+test("a benchmark goal that compares with a peer gateway is unmeasured if that gateway did not run", () => {
   const alone = { ...measured, throughput: { 16: { gatehouse: [load(9, 9, [1, 1])] } }, streams: {} };
   for (const id of ["rate-16", "p99-16", "cpu-16", "litellm-16", "first-token", "identical"])
     expect(rowOf(id, alone).verdict).toBe("not measured");

@@ -17,7 +17,7 @@ afterAll(() => upstream.stop());
 
 const answered = async () => (await readUpstream(upstream)).answered;
 
-test("an open loop sends requests at its rate and counts only those after the warm-up", async () => {
+test("an open-loop load sends requests at the given rate and counts only requests sent after the warm-up", async () => {
   const before = await answered();
   const load = await runOpenLoop({ call, perSecond: 100, warmUpMs: 100, durationMs: 300 }, signal);
   expect((await answered()) - before).toBe(40);
@@ -33,7 +33,7 @@ test("an open loop reports refused requests as failures, not as answers", async 
   expect(load.firstFailure).toContain("404");
 });
 
-test("a closed loop counts no more requests than were answered", async () => {
+test("a closed-loop load counts no more requests than the upstream answered", async () => {
   const before = await answered();
   const load = await runClosedLoop({ call, connections: 2, warmUpMs: 100, durationMs: 300 }, signal);
   expect(load.failed).toBe(0);
@@ -42,7 +42,7 @@ test("a closed loop counts no more requests than were answered", async () => {
   expect(load.answeredInAll).toBeLessThanOrEqual((await answered()) - before);
 });
 
-test("a closed loop counts failures in its measured time only, with infinite latency", async () => {
+test("a closed-loop load counts failed requests in the measured time only, and gives them infinite latency", async () => {
   const wrong = { ...call, url: `${upstream.url}/elsewhere` };
   const load = await runClosedLoop({ call: wrong, connections: 1, warmUpMs: 200, durationMs: 200 }, signal);
   expect(load).toMatchObject({ answered: 0, answeredInAll: 0, perSecond: 0 });

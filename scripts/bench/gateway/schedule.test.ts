@@ -11,7 +11,7 @@ test("a benchmark schedule makes each request due exactly once, at its scheduled
   expect(takeDue(5)).toEqual([]);
 });
 
-test("a benchmark schedule sends requests delayed by a stall immediately and keeps their original due time", () => {
+test("after a stall, a benchmark schedule sends all overdue requests immediately and keeps their original due times", () => {
   const { dueMs, takeDue } = createSchedule({ perSecond: 200, durationMs: 1_000 });
   takeDue(0);
   const late = takeDue(50);

@@ -10,7 +10,7 @@ test("counts overlapping calls only once when measuring the time spent waiting",
   expect(busyMs([call(0, 10), call(2, 3), call(9, 11)])).toBe(11);
 });
 
-test("recognizes an identity backend call by its path, and a refresh by its grant type", () => {
+test("recognizes a call to the identity backend by its path, and a token refresh by its grant type", () => {
   expect([call(0, 1, "/auth/v1/user"), call(0, 1)].map(toIdentity)).toEqual([true, false]);
   expect(
     ["/auth/v1/token?grant_type=refresh_token", "/auth/v1/token?grant_type=password", "/rest/v1/token"].map((path) =>

@@ -24,7 +24,7 @@ const exchange = (auth_code: string, code_verifier: string) =>
   call("POST /token?grant_type=pkce", { body: { auth_code, code_verifier } });
 
 describe("a passkey challenge issued to someone else", () => {
-  test("a passkey challenge cannot register a passkey in another user's session, and stays valid in its own", async () => {
+  test("a passkey challenge cannot register a passkey in another user's session, and stays valid in its owner's session", async () => {
     const [owner, stranger] = [await newSession(), await newSession()];
     const { challenge_id, options } = await creationOptions(owner.accessToken);
     const credential = new Authenticator().create(options);
@@ -165,7 +165,7 @@ describe("mixed-up OAuth providers", () => {
   });
 });
 
-describe("a flow's auth code", () => {
+describe("the auth code of an OAuth flow", () => {
   /** Requests a password reset and follows the link in the email. */
   async function recovering() {
     const { id, email } = await newAccount();
@@ -175,7 +175,7 @@ describe("a flow's auth code", () => {
     return { id, verifier, code: new URL(location).searchParams.get("code") ?? "" };
   }
 
-  test("refuses a flow's auth code with another flow's verifier, and still accepts the correct verifier", async () => {
+  test("refuses an auth code with another flow's PKCE verifier, and still accepts the correct verifier", async () => {
     const [one, two] = [await recovering(), await recovering()];
     expectRefusal(await exchange(one.code, two.verifier), 400, "bad_code_verifier");
     expectRefusal(await exchange(two.code, one.verifier), 400, "bad_code_verifier");
@@ -262,7 +262,7 @@ describe("tokens sent along with a sign-in", () => {
 });
 
 describe("second factors across users and sessions", () => {
-  test("refuses to challenge, verify or delete another user's factor, or to use its challenge for one's own factor", async () => {
+  test("a user cannot challenge, verify or delete another user's factor, or use that factor's challenge for their own factor", async () => {
     const [owner, stranger] = [await newRaisedSession(), await newRaisedSession()];
     const { factorId, secret } = owner.factor;
     const challengeId = await challenge(owner.accessToken, factorId);

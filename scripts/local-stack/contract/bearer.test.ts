@@ -85,7 +85,7 @@ describe("a user's bearer token", () => {
     expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
   });
 
-  test("refuses a bearer token signed by HS256 with the public key as its secret with 403 bad_jwt", async () => {
+  test("refuses a bearer token that is signed by HS256 with the public key as the secret: 403 bad_jwt", async () => {
     const { id } = await newAccount();
     const { text } = await call("GET /.well-known/jwks.json");
     const bearer = await new SignJWT(userClaims(id))

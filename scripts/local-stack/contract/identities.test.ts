@@ -18,7 +18,7 @@ describe("sign-in with providers", () => {
       return finish(new URL(url).searchParams.get("state") ?? "", { code: await admit(person) });
     };
 
-    test("linking an identity returns 200 with the URL, and the callback adds the identity in a new session", async () => {
+    test("linking an identity returns 200 with the URL, and the callback adds the identity and creates a new session", async () => {
       const { account, id, accessToken } = await newSession();
       const person = newPerson();
       const { fragment } = await link(accessToken, person);
@@ -98,7 +98,7 @@ describe("sign-in with providers", () => {
       expectRefusal(await unlink(accessToken, "1"), 404, "validation_failed");
     });
 
-    test("unlinking the identity that has the account's email gives the account another identity's email", async () => {
+    test("unlinking the identity with the account's email changes the account's email to that of another identity", async () => {
       const { accessToken } = await newSession();
       const person = newPerson();
       await link(accessToken, person);

@@ -88,7 +88,7 @@ describeVariant("limits by address", addressLimits, (url) => {
     expectOk(await call("POST /recover", { url: url(), body, headers: { "X-Forwarded-For": address } }));
   });
 
-  test("rate limits use the first of several addresses in the header", async () => {
+  test("rate limits use the first of several IP addresses in the address header", async () => {
     const address = newAddress();
     const options = { body: { type: "signup", token_hash: "x" } };
     await burst("POST /verify", options, `${address}, 10.0.0.1`);

@@ -9,7 +9,7 @@ import { describeVariant } from "./support/variant.ts";
 describe("sign-in with providers", () => {
   const { signInAs, userOf } = oauthFlow();
 
-  describe("account that a provider sign-in chooses", () => {
+  describe("which account a provider sign-in uses", () => {
     test("a provider sign-in with a verified email is linked to the account that has the email", async () => {
       const { id, email } = await newAccount();
       const user = await userOf((await signInAs(newPerson({ email: email.toUpperCase() }))).fragment);
@@ -18,7 +18,7 @@ describe("sign-in with providers", () => {
       expectOk(await call("POST /token?grant_type=password", { body: { email, password } }));
     });
 
-    test("a provider sign-in with an unverified email sends an email and returns provider_email_needs_verification", async () => {
+    test("a provider sign-in with an unverified email sends a confirmation email and returns provider_email_needs_verification", async () => {
       const person = newPerson({ verified: false });
       const { query, fragment } = await signInAs(person);
       expect(query).toMatchObject({ error: "access_denied", error_code: "provider_email_needs_verification" });

@@ -20,7 +20,7 @@ describe("/authorize with an invitation", () => {
     expectRefusal(await get(half), 404, "user_not_found");
   });
 
-  test("an identity with the invited email, verified or not, accepts an invitation", async () => {
+  test("a provider sign-in with the invited email accepts the invitation, whether or not the email is verified", async () => {
     for (const verified of [true, false]) {
       const { id, email, invite_token } = await invite();
       const { fragment } = await signInAs(newPerson({ email, verified }), { invite_token });

@@ -176,7 +176,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       call("POST /callback", { rawBody: new URLSearchParams({ state, ...fields }) });
     const fragmentOf = (location: string) => Object.fromEntries(new URLSearchParams(new URL(location).hash.slice(1)));
 
-    test("/authorize with apple requests a form_post response and forwards no other parameters", async () => {
+    test("/authorize with apple requests a form_post response and ignores the client's scopes and other parameters", async () => {
       const { target } = await begin({ provider, scopes: "one,two", prompt: "login" });
       expect(target.origin + target.pathname).toBe("https://appleid.apple.com/auth/authorize");
       expect(Object.fromEntries(target.searchParams)).toEqual({

@@ -195,7 +195,7 @@ describe("sign-in with providers", () => {
       expect(query.error_code).toBe("flow_state_already_used");
     });
 
-    test("the OAuth callback refuses the flow of an emailed link with flow_state_already_used", async () => {
+    test("the OAuth callback returns flow_state_already_used if the state belongs to an emailed link", async () => {
       const { id, email } = await newAccount();
       const { code_challenge, code_challenge_method } = asked;
       expectOk(await call("POST /recover", { body: { email, code_challenge, code_challenge_method } }));

@@ -66,7 +66,7 @@ describe("POST /passkeys/registration/options", () => {
 });
 
 describe("POST /passkeys/registration/verify", () => {
-  test("a passkey registration returns the passkey's id, name and creation time, and names an unknown model Passkey", async () => {
+  test("a passkey registration returns an id, name and creation time, and an unknown authenticator's passkey is named Passkey", async () => {
     const { passkey } = await newPasskey();
     expect(passkey).toEqual({
       id: expect.any(String),
@@ -75,7 +75,7 @@ describe("POST /passkeys/registration/verify", () => {
     });
   });
 
-  test("passkey registration names the passkey after a known model", async () => {
+  test("passkey registration names the passkey after its authenticator if the authenticator's model is known", async () => {
     const { accessToken } = await newSession();
     const model = new Authenticator("bada5566-a7aa-401f-bd96-45619a55120d");
     expect((await register(accessToken, model)).passkey.friendly_name).toBe("1Password");

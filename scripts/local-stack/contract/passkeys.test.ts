@@ -37,7 +37,7 @@ describe("POST /passkeys/authentication", () => {
     expect(after.last_used_at).toEqual(expect.any(String));
   });
 
-  test("a passkey sign-in tolerates a counter that goes backwards", async () => {
+  test("a passkey sign-in tolerates a signature counter that goes backwards", async () => {
     const { authenticator } = await newPasskey();
     expectOk(await signInWith(authenticator, { counter: 9 }));
     expectOk(await signInWith(authenticator, { counter: 3 }));
@@ -102,7 +102,7 @@ describe("POST /passkeys/authentication", () => {
 });
 
 describe("passkeys of the current user", () => {
-  test("GET /passkeys returns a bare list, oldest first", async () => {
+  test("GET /passkeys returns a bare array, oldest passkey first", async () => {
     const { accessToken, passkey } = await newPasskey();
     const { passkey: second } = await register(accessToken);
     const list = expectOk(await call("GET /passkeys", { bearer: accessToken }));
@@ -110,7 +110,7 @@ describe("passkeys of the current user", () => {
     expect(Object.keys(list[0]).sort()).toEqual(["created_at", "friendly_name", "id"]);
   });
 
-  test("a passkey's name can be changed to one of 1 to 120 bytes", async () => {
+  test("a passkey can be renamed with a name of 1 to 120 bytes", async () => {
     const { accessToken, passkey } = await newPasskey();
     const rename = (friendly_name: string) =>
       call(`PATCH /passkeys/${passkey.id}`, { bearer: accessToken, body: { friendly_name } });

@@ -74,7 +74,7 @@ describe("POST /token?grant_type=pkce", () => {
     expectOk(await exchange(code, verifier));
   });
 
-  test("a code exchange fails with 422 flow_state_expired 300 seconds after the request", async () => {
+  test("a code exchange fails with 422 flow_state_expired 300 seconds after the recovery request", async () => {
     const { code, verifier, flowId } = await recovering();
     const age = (seconds: number) =>
       sql("update auth.flow_state set created_at = created_at - make_interval(secs => $2) where id = $1", [

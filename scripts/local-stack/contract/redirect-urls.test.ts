@@ -63,7 +63,7 @@ describe("an error in the redirect", () => {
     expect(fragment).toBe(`error=denied&error_description=${encoded.replaceAll("%", "%25")}&sb=`);
   });
 
-  test("an error in a redirect leaves an empty description out of the fragment", async () => {
+  test("a redirect with an error omits an empty error_description from the fragment", async () => {
     expect(await refusedTarget(site, "")).toBe(`${site}?error=denied&error_description=#error=denied&sb=`);
   });
 });

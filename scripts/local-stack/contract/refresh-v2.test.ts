@@ -52,20 +52,20 @@ describeVariant("refresh tokens of version 2", version2, (url) => {
     expect(row).toEqual({ counter: "2" });
   });
 
-  test("a version 2 refresh token one step behind returns the current token at any time", async () => {
+  test("a version 2 refresh token whose counter is one behind returns the current token at any time", async () => {
     const { id, refreshToken } = await start();
     const current = await next(refreshToken);
     await agedBy(id, 86_400);
     expect(await next(refreshToken)).toBe(current);
   });
 
-  test("a version 2 refresh token two steps behind returns the current token within the reuse interval", async () => {
+  test("a version 2 refresh token whose counter is two behind returns the current token within the reuse interval", async () => {
     const { refreshToken } = await start();
     const current = await next(await next(refreshToken));
     expect(await next(refreshToken)).toBe(current);
   });
 
-  test("a version 2 refresh token two steps behind gets 400 after the reuse interval and ends the session", async () => {
+  test("a version 2 refresh token whose counter is two behind gets 400 after the reuse interval and ends the session", async () => {
     const { id, refreshToken, accessToken } = await start();
     const current = await next(await next(refreshToken));
     await agedBy(id, 11);

@@ -45,7 +45,7 @@ describe("a reused refresh token", () => {
     expect(await tokenOf(child)).not.toBe(child);
   });
 
-  test("a reused refresh token older than the parent returns another working token within the reuse interval", async () => {
+  test("reuse of a refresh token older than the live token's parent returns another working token within the reuse interval", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -54,7 +54,7 @@ describe("a reused refresh token", () => {
     await tokenOf(other);
   });
 
-  test("after a late reuse revokes all tokens, the newest one still refreshes once within the reuse interval", async () => {
+  test("after a late reuse has revoked all of a session's tokens, the newest token can refresh once within the reuse interval", async () => {
     const { id, refreshToken } = await newSession();
     const grandchild = await tokenOf(await tokenOf(refreshToken));
     await age(id);
@@ -64,7 +64,7 @@ describe("a reused refresh token", () => {
     await tokenOf(grandchild);
   });
 
-  test("late reuse of a refresh token older than the parent gets 400 and revokes all tokens of the session", async () => {
+  test("reuse of a token older than the live one's parent after the reuse interval gets 400 and revokes the session's tokens", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -147,7 +147,7 @@ describe("concurrent refreshes", () => {
 });
 
 describeVariant("no reuse interval", autoconfirm, (url) => {
-  test("without a reuse interval, the parent returns the live token, and an older token is refused immediately", async () => {
+  test("without a reuse interval, reuse of the live token's parent returns the live token, and an older token is refused", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken, url());
     expect(await tokenOf(refreshToken, url())).toBe(child);

@@ -9,7 +9,7 @@ import { describeVariant } from "./support/variant.ts";
 const signUp = (body: Record<string, unknown>, url?: string) => call("POST /signup", { body, ...(url ? { url } : {}) });
 
 describe("POST /signup with a new email", () => {
-  test("POST /signup returns the unconfirmed user without a wrapper, and emails a code and a link token", async () => {
+  test("POST /signup returns the unconfirmed user as the whole response body, and emails a code and a link token", async () => {
     const email = newEmail();
     const user = expectOk(await signUp({ email, password }));
     expect(user).toMatchObject({
@@ -90,7 +90,7 @@ describe("POST /signup with a new email", () => {
 
 describe("POST /signup with invalid input", () => {
   test.each(["", "plain", "a@b@c", "a b@example.test", "@example.test", `${"a".repeat(250)}@example.test`])(
-    "sign-up refuses an invalid email with 400, and an empty email as an anonymous sign-up: %s",
+    "sign-up refuses an invalid email with 400, and an empty one as a disabled anonymous sign-up with 422: %s",
     async (email) => {
       const answer = await signUp({ email, password });
       if (email) expectRefusal(answer, 400, "validation_failed");

@@ -35,7 +35,7 @@ describe("POST /factors", () => {
     expect(new URL(totp.uri).searchParams.get("issuer")).toBe("localhost:3000");
   });
 
-  test("enrolling a TOTP factor adds an unverified factor to the user, without its secret", async () => {
+  test("enrolling a TOTP factor adds it to the user's factors as unverified, without the TOTP secret", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken, "phone");
     const answer = await call("GET /user", { bearer: accessToken });
@@ -129,7 +129,7 @@ describe("POST /factors/:id/challenge", () => {
 });
 
 describeVariant("enrollment off", featuresOff, (url) => {
-  test("with TOTP off, enrolling gets 422 mfa_totp_enroll_not_enabled, and challenging mfa_totp_verify_not_enabled", async () => {
+  test("with TOTP off, enrolling gets 422 mfa_totp_enroll_not_enabled, and challenging gets 422 mfa_totp_verify_not_enabled", async () => {
     const { accessToken } = await newSession();
     const { factorId } = await enroll(accessToken);
     const options = { bearer: accessToken, url: url() };

@@ -22,7 +22,7 @@ describe("POST /factors/:id/verify", () => {
     expect(row).toEqual({ aal: "aal2", factor_id: factor.factorId });
   });
 
-  test("verifying a TOTP code names neither user nor session in headers, unlike a sign-in", async () => {
+  test("the response to a verified TOTP code has no user or session id in its headers, unlike a sign-in's response", async () => {
     const { accessToken } = await newSession();
     const { factorId, secret } = await enroll(accessToken);
     const challengeId = await challenge(accessToken, factorId);
@@ -167,7 +167,7 @@ describe("DELETE /factors/:id", () => {
     expectRefusal(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }), 422, "insufficient_aal");
   });
 
-  test("deleting a factor drops raised sessions to aal1 at their next refresh, while access tokens keep aal2 until then", async () => {
+  test("after a factor is deleted, aal2 sessions drop to aal1 at their next refresh, and access tokens keep aal2 until then", async () => {
     const { id, accessToken, refreshToken, claims, factor } = await newRaisedSession();
     expectOk(await call(`DELETE /factors/${factor.factorId}`, { bearer: accessToken }));
     const [row] = await sql("select aal, factor_id from auth.sessions where id = $1", [id]);

@@ -61,7 +61,7 @@ describe("an unknown method or path below a path that requires a token", () => {
 });
 
 describe("OPTIONS", () => {
-  test("OPTIONS gets 204 for any path as a preflight", async () => {
+  test("a preflight OPTIONS request gets 204 for any path", async () => {
     const headers = { Origin: "https://app.example.test", "Access-Control-Request-Method": "PUT" };
     const answer = await call("OPTIONS /user", { headers });
     expect(answer.status).toBe(204);

@@ -170,7 +170,7 @@ describe("secure email change", () => {
     expect(session.user.email).toBe(email);
   });
 
-  test("confirming an email change from one mailbox twice does not count as both mailboxes", async () => {
+  test("confirming an email change twice from one mailbox does not replace confirmation from the other mailbox", async () => {
     const { toNew } = await begin();
     expectOk(await verify({ token_hash: toNew.tokenHash }));
     expectRefusal(await verify({ token_hash: toNew.tokenHash }), 403, "otp_expired");

@@ -21,7 +21,7 @@ async function follow(token: string, type: string, redirectTo?: string) {
 const challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
 describe("GET /verify in the implicit flow", () => {
-  test("GET /verify redirects with 303 to the site, with the tokens and an empty sb in the fragment", async () => {
+  test("GET /verify redirects with 303 to the site, with the tokens and an empty sb parameter in the fragment", async () => {
     const { tokenHash } = await recovering();
     const { answer, url, fragment } = await follow(tokenHash, "recovery");
     expect(answer.status).toBe(303);

@@ -140,7 +140,7 @@ describe("after the runner is killed", () => {
 });
 
 describe("stopping the runner", () => {
-  test("on SIGTERM, the runner ends all processes, exits with code 0 and leaves only data", async () => {
+  test("on SIGTERM, the runner ends all processes, exits with code 0 and deletes stack.json", async () => {
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGTERM");
     expect(await runner.ended()).toBe(0);

@@ -69,7 +69,7 @@ test("--json prints only JSON on standard output, and stack.json is readable onl
   expect(statSync(path.join(place.dataDir, "secrets.json")).mode & 0o777).toBe(0o600);
 });
 
-test("a second start or a reset on the same data is refused while the first start runs, with a message that names the first", async () => {
+test("while a start is running, a second start or a reset on the same data is refused with a message that names the first", async () => {
   const first = start({ args: [...auto, ...onlyMail] });
   const { base } = await first.ready();
   const second = start({ args: [...auto, ...onlyMail] });

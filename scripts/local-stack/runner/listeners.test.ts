@@ -59,7 +59,7 @@ test.each([
   expect(groupListens(group, [port])).toBe(true);
 });
 
-test("a process group does not count as listening on another process's port, or if it listens on only one of two ports", async () => {
+test("a process group counts as listening only if it listens on every given port itself", async () => {
   const { group, port } = await listenElsewhere(listening);
   const { port: foreign } = await listenElsewhere(listening);
   const free = await holdFreePort();

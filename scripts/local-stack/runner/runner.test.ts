@@ -61,7 +61,7 @@ test("the runner refuses steps that depend on each other in a cycle", async () =
   await expect(runInOrder([task("a", ["b"]), task("b", ["a"])], async () => {})).rejects.toThrow("a → b → a");
 });
 
-test("stops services before the services they depend on, even if tasks come in between", () => {
+test("stops a service before the services that it depends on directly or through a task", () => {
   const steps = [service("db"), task("migrations", ["db"]), service("api", ["migrations"]), service("mail")];
   expect(stopRounds(steps)).toEqual([["api"], ["db", "mail"]]);
 });
@@ -103,7 +103,7 @@ test("ends leftover processes, even if they ignore SIGTERM, but not another proc
   expect(isAlive(owned)).toBe(false);
 });
 
-test("a run whose data directory was deleted reports it and still stops everything", async () => {
+test("a run whose data directory was deleted reports the deletion and still stops all services", async () => {
   const dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-run-"));
   const errors: Error[] = [];
   const lasting = { ...service("lasting"), command: process.execPath, args: ["-e", "setInterval(() => {}, 1e6)"] };

@@ -10,13 +10,13 @@ test("an audit check fails if it has seen fewer facts than its minimum", () => {
   expect(judged(0)).toBe(false);
 });
 
-test("requires more facts from a longer run, unless the fact's count doesn't grow with time", () => {
+test("an audit check requires more facts from a longer run, unless the number of facts doesn't grow with time", () => {
   expect(judged(120, { trafficMs: 2 * leastOfMs })).toBe(true);
   expect(judged(119, { trafficMs: 2 * leastOfMs })).toBe(false);
   expect(judged(60, { trafficMs: 2 * leastOfMs, grows: false })).toBe(true);
 });
 
-test("requires at least one fact even from a run that is stopped immediately", () => {
+test("an audit check requires at least one fact even from a run that is stopped immediately", () => {
   expect(judged(0, { trafficMs: 1 })).toBe(false);
   expect(judged(1, { trafficMs: 1 })).toBe(true);
 });

@@ -91,7 +91,7 @@ describe("Slowness", () => {
   const judgedAll = (answers: Answered[], spans: Span[]) => judgeAnswers(answers, spans).ok;
   const many = (count: number) => Array.from({ length: count }, () => answer);
 
-  test("slowness excuses a limited number of 503s with an error code", () => {
+  test("a fault that only causes slowness excuses a limited number of 503s with an error code", () => {
     expect(judgedAll(many(mostOfSlowness), [slow])).toBe(true);
     expect(judgedAll(many(mostOfSlowness + 1), [slow])).toBe(false);
     expect(judgedAll(many(mostOfSlowness + 1), [slow, span])).toBe(true);
@@ -102,7 +102,7 @@ describe("Slowness", () => {
     ["a 502", { status: 502 }],
     ["a 504", { status: 504 }],
     ["a missing answer", { status: null }],
-  ])("slowness does not excuse %s", (_, change) => {
+  ])("a fault that only causes slowness does not excuse %s", (_, change) => {
     expect(judged(change, [slow])).toBe(false);
     expect(judged(change, [{ ...slow, kind: "network delay" }])).toBe(false);
     expect(judged(change, [slow, span])).toBe(true);

@@ -117,7 +117,7 @@ describe("Runs left open without a provider call", () => {
   const orphan = { ...run, ...swept, id: "run-2", requestId: "request-2", idempotencyKey: null };
   const ended: Span = { ...kill, kind: "postgres SIGKILL", part: "postgres" };
 
-  test("reports a run left open without a provider call, unless the functions were killed while opening it", () => {
+  test("reports a run left open without a provider call, unless the functions were killed while the run was being opened", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
     // The run was requested before the functions ended, and opened before they answered again.
@@ -125,7 +125,7 @@ describe("Runs left open without a provider call", () => {
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
 
-  test("excuses a run left open without a provider call only if Postgres stopped while opening it", () => {
+  test("a Postgres stop excuses a run left open without a provider call only if Postgres stopped while the run was being opened", () => {
     expect(failing({ runs: [run, orphan], spans: [ended] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 3_301 }], spans: [ended] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [{ ...ended, kind: "slow disk" }] })).toEqual(["no lost charge"]);

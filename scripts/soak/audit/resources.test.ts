@@ -25,7 +25,7 @@ describe("Memory", () => {
     expect(growing(-50)).toBe(true);
   });
 
-  test("rarely collected memory does not count as growth, wherever the sawtooth begins and ends", () => {
+  test("memory that is rarely garbage-collected does not count as growth, wherever its sawtooth curve begins and ends", () => {
     for (const phase of [0, 0.25, 0.5, 0.75]) {
       expect(judgeMemory(process((minute) => 100 + 80 * ((minute / 7 + phase) % 1))).ok).toBe(true);
     }

@@ -13,7 +13,7 @@ describe("Several servers", () => {
     ]);
   });
 
-  test("a switch that leads to another account fails the audit; an unanswered switch does not", () => {
+  test("an account switch that leads to the wrong account fails the audit; an unanswered account switch does not", () => {
     expect(judgeMoves([move, { ...move, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeMoves([move, { ...move, outcome: "lost" }]).ok).toBe(false);
   });
@@ -23,7 +23,7 @@ describe("Several servers", () => {
     [{ admitted: 9, refused: 21 }, false],
     [{ admitted: 11, refused: 19 }, false],
     [{ refused: 19, failed: 1 }, false],
-  ])("with the counts %j, the audit of a rate limit of 10 passes: %s", (change, isOk) => {
+  ])("with the changed counts %j, the audit of a rate limit of 10 passes: %s", (change, isOk) => {
     const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
     expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
   });
@@ -44,7 +44,7 @@ describe("Several servers", () => {
     expect(judged(600_000).failures).toEqual(["web was never killed"]);
   });
 
-  test("the balancer and external parties are never killed", () => {
+  test("the soak test never kills the load balancer or processes that simulate external services", () => {
     expect(killableOf(["balancer", "functions-3", "mail", "pgbouncer", "provider", "web"])).toEqual([
       "functions-3",
       "pgbouncer",

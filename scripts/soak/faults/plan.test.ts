@@ -11,7 +11,7 @@ test("plans the same faults for the same seed", () => {
   expect(plan(7)).not.toEqual(plan(8));
 });
 
-test("a 30-minute plan has every kind of fault, one at a time, and restarts no watched service in its middle half", () => {
+test("a 30-minute plan has every kind of fault, one at a time, and restarts no watched service in the middle half of the run", () => {
   for (const seed of [1, 2, 3]) {
     const faults = plan(seed);
     expect(new Set(faults.map(({ kind }) => kind)).size).toBe(15);
@@ -23,7 +23,7 @@ test("a 30-minute plan has every kind of fault, one at a time, and restarts no w
   }
 });
 
-test("the plan kills each of several servers within ten minutes", () => {
+test("the fault plan kills each of several servers within ten minutes", () => {
   for (let seed = 0; seed < 50; seed += 1) {
     const killed = plan(seed, { scale: true, trafficMs: 10 * 60_000 }).flatMap(
       ({ kind }) => /^(\S+) SIG/.exec(kind)?.[1] ?? [],
@@ -35,7 +35,7 @@ test("the plan kills each of several servers within ten minutes", () => {
 });
 
 test.each([false, true])(
-  "the plan kills no service more than three times a minute, the stack's limit for restarts (scale: %s)",
+  "the fault plan kills no service more than three times a minute, the stack's limit for restarts (scale: %s)",
   (scale) => {
     for (let seed = 0; seed < 50; seed += 1) {
       const deaths = plan(seed, { scale }).filter(({ kind }) => kind.includes("SIG"));

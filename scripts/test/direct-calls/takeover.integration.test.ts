@@ -78,7 +78,7 @@ async function openResetMail() {
   return { browser, location };
 }
 
-test("an owner who resets the password and confirms the access page locks out an attacker who linked an identity by a direct call", async () => {
+test("an owner who resets the password and submits the account access form locks out an attacker who linked an identity by a direct call", async () => {
   const attacker = await linkDirectly();
   expect(await opensAccount()).toBe(owner.id);
   await expect.poll(subjects).toContain(subjectOf("identity_linked"));
@@ -106,7 +106,7 @@ test("an owner who resets the password and confirms the access page locks out an
   }
 });
 
-test("after a password reset, an owner still reviews an identity that an attacker with the old password has confirmed", async () => {
+test("after a password reset, an owner must still review an identity even if an attacker with the old password has confirmed it", async () => {
   await linkDirectly();
   const theirs = await signInOnPage(owner);
   const { fields, boxes } = formOf((await theirs.get(accessPath)).text, accessPath);

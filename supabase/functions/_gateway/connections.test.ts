@@ -97,7 +97,7 @@ test.each([
   ["26000", 'prepared statement "select ai.begin_runs($1)::text" does not exist'],
   ["42P05", 'prepared statement "select ai.begin_runs($1)::text" already exists'],
 ])(
-  "if a pooler's server refuses a prepared statement with %s, resends it and all later statements unnamed",
+  "if the server behind a pooler refuses a prepared statement with %s, the gateway sends it and all later statements unnamed",
   async (code, text) => {
     const names: string[] = [];
     await listen((socket, { name }) => {

@@ -138,7 +138,7 @@ describe("Hostile request bodies", { timeout: 30_000 }, () => {
     ["a response", response, readResponses],
     ["a message", prompt, (body, bytes) => readMessages(body, bytes, new Headers())],
   ] as [string, object, (body: unknown, bytes: number) => Asked][])(
-    "reads any body of %s or refuses it with one of our errors",
+    "reads any request body for %s or refuses it with one of the gateway's own errors",
     ([, valid, read]) => {
       fc.assert(
         fc.property(mutated(valid), (body) => {

@@ -260,7 +260,7 @@ const plainHosts = [
 ] as const;
 
 describe.for(plainHosts)(
-  "functions on $deno in the loop $loop, with the setting $onLeave for abandoned calls",
+  "functions on $deno with the response loop $loop and the setting $onLeave for abandoned calls",
   (options) => {
     let host: Host;
     beforeAll(async () => {

@@ -15,7 +15,7 @@ const called = (id: string, name: string, text: string, more: object = {}) => ({
 });
 
 describe("a streamed message", () => {
-  test("joins the deltas of a streamed message in every member", () => {
+  test("joins the deltas of a streamed message, each field separately", () => {
     expect(
       merge(
         { role: "assistant", content: "" },

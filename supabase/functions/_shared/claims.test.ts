@@ -78,7 +78,7 @@ test("verifies the signature of a token only once", async () => {
   expect(verifications.mock.calls).toHaveLength(1);
 });
 
-test("refuses another payload under a known signature", async () => {
+test("refuses a token that combines a known signature with another payload", async () => {
   const token = await tokenOf();
   await statusOf(token);
   const [header, , signature] = token.split(".");
@@ -97,7 +97,7 @@ test("refuses a token from the second it expires, even if it was verified before
   expect(await statusOf(token)).toBe("refused");
 });
 
-test("refuses a token verified before after its key is withdrawn", async () => {
+test("refuses a token after its key is withdrawn, even if the token was verified before", async () => {
   const token = await tokenOf();
   expect(await statusOf(token)).toBe("valid");
   keys = [{ kid: "second", pair: await keyPair() }];
@@ -125,16 +125,19 @@ describe("a token signed by a new key while the key set is unavailable", () => {
     ["an error", { status: 503, body: "" }],
     ["not JSON", { status: 200, body: "<html>" }],
     ["no keys", { status: 200, body: "{}" }],
-  ])("checks a new key's token with the identity backend if the key set is unavailable: %s", async (_, fault) => {
-    keysFault = fault;
-    const token = await tokenOf();
-    expect(await verify(token, { identityHeaders })).toMatchObject({ status: "valid", claims: { sub } });
-    userStatus = 403;
-    expect(await statusOf(token)).toBe("refused");
-    userStatus = 500;
-    expect(await statusOf(token)).toBe("unavailable");
-    expect(users).toBe(3);
-  });
+  ])(
+    "if the key set is unavailable, asks the identity backend about a token signed by a new key: %s",
+    async (_, fault) => {
+      keysFault = fault;
+      const token = await tokenOf();
+      expect(await verify(token, { identityHeaders })).toMatchObject({ status: "valid", claims: { sub } });
+      userStatus = 403;
+      expect(await statusOf(token)).toBe("refused");
+      userStatus = 500;
+      expect(await statusOf(token)).toBe("unavailable");
+      expect(users).toBe(3);
+    },
+  );
 });
 
 test("refuses a token with a wrong signature without calling the identity backend", async () => {
@@ -142,7 +145,7 @@ test("refuses a token with a wrong signature without calling the identity backen
   expect([await statusOf(forged), users]).toEqual(["refused", 0]);
 });
 
-test(`verifies the first token again after more than ${maxRemembered} tokens, but not after one fewer`, async () => {
+test(`remembers ${maxRemembered} verified tokens; after one more, verifies the first token again`, async () => {
   const first = await tokenOf({ email: "first@example.test" });
   await statusOf(first);
   for (let index = 1; index < maxRemembered; index += 1) await statusOf(await tokenOf({ email: `${index}@a.test` }));

@@ -89,7 +89,7 @@ describe("the tariff", () => {
     expect(cost({ prices: [{ ...tier, ...more }] }, counts)).toBe(usd);
   });
 
-  test("charges the served tier its own prices, or a multiple of the default prices", () => {
+  test("charges the prices of the service tier that was used, or a multiple of the default prices", () => {
     const counts = { input_tokens: 1_000, output_tokens: 100, fee_requests: 1 };
     const flex = { ...tier, service_tier: "flex", input: "1", output: "4", request_fee: "0.01" };
     const tariff = { prices: [{ ...tier, request_fee: "0.01" }, flex], tier_multipliers: { priority: 1.75 } };
@@ -137,7 +137,7 @@ describe("a multiplier", () => {
 describe("decimals", () => {
   const decimals = fc.record({ units: fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), scale: fc.nat(20) });
 
-  test("reads a decimal that it has formatted back as the same amount", () => {
+  test("formatting a decimal and reading it back yields the same amount", () => {
     fc.assert(
       fc.property(decimals, (value) => {
         const again = parseDecimal(formatDecimal(value));

@@ -59,7 +59,7 @@ async function expectBooksAgree(): Promise<void> {
 }
 
 describe("a crash", () => {
-  test("a crash of the functions breaks off a running stream, and the server's schedule closes its run once", async () => {
+  test("if the functions crash, a running stream breaks off, and a scheduled job of the server closes its run only once", async () => {
     const requestId = newId();
     const key = { "idempotency-key": newId() };
     const stream = await startStream(requestId, 400, key);

@@ -92,7 +92,7 @@ describe("a client's chat", () => {
     expect(json.platform).not.toHaveProperty("ignored");
   });
 
-  test("serves a chat that follows OpenAI's schema, and names fields the provider did not receive", async () => {
+  test("serves a chat that follows OpenAI's schema, and lists the fields that were not sent to the provider", async () => {
     const { status, json } = await ask("/chat/completions", {
       messages: [hi],
       audio: { voice: "alloy", format: "wav" },
@@ -134,12 +134,12 @@ describe("a client's chat", () => {
   });
 });
 
-describe("a response", () => {
-  test("serves a response if LlamaIndex sends null", async () => {
+describe("a Responses API request", () => {
+  test("serves a Responses API request with a null field, as LlamaIndex sends it", async () => {
     expect((await ask("/responses", { input: "hi", user: null })).status).toBe(200);
   });
 
-  test("serves a response with every field of OpenAI's schema, and names fields the provider did not receive", async () => {
+  test("serves a Responses API request with every field of OpenAI's schema, and lists the fields that were not sent to the provider", async () => {
     const pdf = { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" };
     const { status, json } = await ask("/responses", {
       input: [{ role: "user", content: [{ type: "input_text", text: "hi" }, pdf] }],
@@ -164,7 +164,7 @@ describe("a response", () => {
     ]);
   });
 
-  test("a response may call a custom tool that an input item defines in a namespace, streamed or not", async () => {
+  test("a Responses API request may use a custom tool that an input item defines in a namespace, streamed or not", async () => {
     const run = { type: "custom" as const, name: "run", format: { type: "text" as const } };
     const input: OpenAI.Responses.ResponseInput = [
       {
@@ -190,7 +190,7 @@ describe("a response", () => {
     expect(after.output_text).toContain("total 0");
   });
 
-  test("refuses a response that refers to stored items, as the AI SDK does, and advises what to do instead", async () => {
+  test("refuses a Responses API request that refers to stored items, as the AI SDK does, and advises what to do instead", async () => {
     const { status, json } = await ask("/responses", {
       input: [
         { role: "user", content: [{ type: "input_text", text: "2+3?" }] },

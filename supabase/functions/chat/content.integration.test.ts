@@ -214,7 +214,7 @@ describe("a repeated call", () => {
     expect(await keeping.db.query(runs, [keeping.workspaceId, call.key])).toEqual([{ n: 1 }]);
   });
 
-  test("a repeated call gets 409 if the client left before the answer and the provider's call was cancelled", async () => {
+  test("a repeated call gets 409 if the client left the first call before its answer and that call was cancelled at the provider", async () => {
     const [key, requestId] = [newId(), newId()];
     const headers = { "idempotency-key": key, "x-request-id": requestId };
     const leaving = new AbortController();

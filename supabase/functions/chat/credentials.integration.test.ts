@@ -134,7 +134,7 @@ describe("credentials are read from the Authorization header only", () => {
 describe("credentials of other APIs are refused", () => {
   const { supabase } = readStack();
 
-  test("refuses satellite sessions, handoffs and refresh tokens, and the Supabase project's own keys", async () => {
+  test("refuses satellite sessions, handoff tokens, refresh tokens, and the Supabase project's own keys", async () => {
     const scopes = ["profile", "workspaces:read", "workspaces:write"];
     const satellite = await createApp({ scopes });
     const { appSession, centralSession } = await handOver(member, satellite);

@@ -106,7 +106,7 @@ describe("a provider that misbehaves", () => {
     [33, 32],
     [5_000, 32],
   ])(
-    "if a provider makes %i tool calls in one step, runs and traces only %i of them and answers all",
+    "if a provider makes %i tool calls in one step, runs and traces only %i of them, but returns a result for every call",
     async ([called = 0, traced = 0]) => {
       let results = 0;
       answer = ({ messages }, response) => {
@@ -301,14 +301,17 @@ describe("a provider that misbehaves", () => {
       ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
       ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
-    ])("answers 502 to a whole answer sent instead of a stream: one %s", async ([, fields, counted, source]) => {
-      answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
-      const { error, account } = await ask({ stream: true });
-      expect(error).toMatchObject({ status: 502, code: "provider_error" });
-      expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
-      expect(Number(account.charged) > 0).toBe(source === "provider");
-      expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
-    });
+    ])(
+      "if the provider sends a whole answer instead of a stream, the call gets 502: an answer %s",
+      async ([, fields, counted, source]) => {
+        answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
+        const { error, account } = await ask({ stream: true });
+        expect(error).toMatchObject({ status: 502, code: "provider_error" });
+        expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+        expect(Number(account.charged) > 0).toBe(source === "provider");
+        expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+      },
+    );
 
     test.for<[string, object, object, object, string]>([
       ["that states its usage is charged for it", {}, {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
@@ -358,7 +361,7 @@ describe("a provider that misbehaves", () => {
       ["an error event", 'data: {"error":{}}\n\n'],
       ["a comment", ": waiting\n\n"],
     ])(
-      "charges nothing for an answer of only %s if the client left, even though it is read to its end",
+      "if the client left, charges nothing for an answer of only %s, even though the gateway reads the answer to its end",
       async ([, text]) => {
         answer = (_, response) => {
           response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
@@ -399,7 +402,7 @@ describe("a provider that misbehaves", () => {
       { platform: { tools: ["calculator"] } },
     ],
     ["that states no usage is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])("answers 502 to a stream sent instead of a whole answer: one %s", async (row) => {
+  ])("if the provider sends a stream instead of a whole answer, the call gets 502: a stream %s", async (row) => {
     const [, fields, counted, source, asked] = row;
     const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
     answer = (_, response) =>

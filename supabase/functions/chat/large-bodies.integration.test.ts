@@ -50,15 +50,15 @@ const ask = ({ client }: GatewayTenant, padding = 0) =>
     metadata: Object.fromEntries(Array.from({ length: padding }, (_, n) => [`k${n}`, "x".repeat(500)])),
   });
 
-describe("large bodies that never end", () => {
-  test("endless bodies from unknown callers get 401 immediately and block no other caller", async () => {
+describe("endless request bodies", () => {
+  test("endless request bodies from unknown callers get 401 immediately and block no other caller", async () => {
     const { text: key } = await createAiKey();
     const stalled = await Promise.all(Array.from({ length: 6 }, () => stall(key)));
     for (const { answered } of stalled) expect(await answered).toContain(" 401 ");
     await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
   });
 
-  test("endless bodies from one tenant don't block other tenants", async () => {
+  test("endless request bodies from one tenant don't block other tenants", async () => {
     await Promise.all(Array.from({ length: 4 }, () => stall(tenant.key)));
     await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
     await expect(ask(other, 1_000)).resolves.toMatchObject({ object: "chat.completion" });

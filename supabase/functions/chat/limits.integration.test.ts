@@ -80,7 +80,7 @@ describe("200 concurrent calls when the budget is nearly used up", () => {
     await tenant.close();
   });
 
-  test("admits four of 200 concurrent calls if the app's budget lacks the last digit of the fifth call's cost", async () => {
+  test("admits four of 200 concurrent calls if the app's budget falls short of five calls by the last digit", async () => {
     const tenant = await createGatewayTenant();
     const app = await createApp({
       kind: "external",
@@ -128,7 +128,7 @@ describe("rate limits", () => {
   });
   afterAll(() => tenant.close());
 
-  test("states the rate limit with less left in every answer, and refuses the third call if two are allowed", async () => {
+  test("each answer states the rate limit and how much of it is left, and the third call is refused if two are allowed", async () => {
     await tenant.db.query("update ai.keys set requests_per_minute = 2, tokens_per_minute = 100000 where id = $1", [
       tenant.keyId,
     ]);
@@ -223,7 +223,7 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(10_000 - used);
   });
 
-  test("counts the tokens that streams, tool calls, failed calls and abandoned calls used against the token limit", async () => {
+  test("the token limit also counts the tokens used by streams, tool calls, failed calls and abandoned calls", async () => {
     await limitKey({ tokens: 10_000 });
     for await (const _ of await tenant.client.chat.completions.create({ ...answered, stream: true }));
     const prompt = [{ role: "user", content: 'call calculator with {"expression":"6*7"}' }];
@@ -242,7 +242,7 @@ describe("token limits", () => {
     expect(await remaining()).toBe(10_000 - (runs?.used ?? 0));
   });
 
-  test("refuses a call larger than the entire token limit with 400, and admits one that fills it", async () => {
+  test("refuses a call larger than the entire token limit with 400, and admits a call of exactly that size", async () => {
     await limitKey({ tokens: 2_000 });
     const refused = await call({ max_completion_tokens: 3_000 }).catch((error) => error);
     expect(refused).toBeInstanceOf(OpenAI.BadRequestError);

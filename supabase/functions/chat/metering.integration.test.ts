@@ -129,7 +129,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
     },
   );
 
-  test("charges a stream whose client leaves near its end by the provider's usage or an estimate", async () => {
+  test("if a client leaves near the end of a stream, charges the provider's usage or an estimate", async () => {
     const metered = await leaveAt(paced, last);
     const { status, usage_source } = metered.run;
     // If the client leaves after the usage has arrived but before the stream ends, the run is cancelled but metered
@@ -154,7 +154,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
   });
 });
 
-test("charges an abandoned stream with growing usage by the last count", async () => {
+test("if a client leaves a stream whose stated usage grows, charges the last stated usage", async () => {
   const prompt = "[[words=100 pace=80]]";
   const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
   const { run, truth, charged } = await leaveAt(asked, "word3");
@@ -167,7 +167,7 @@ test("charges an abandoned stream with growing usage by the last count", async (
   expect(charged).toBe(run.billed_credits);
 });
 
-describe("a client that leaves when the provider bills the whole answer", () => {
+describe("a client that leaves a call for which the provider bills the whole answer", () => {
   test.for([
     [true, "[[words=12 pace=100]]"],
     [true, "[[first=1500]]"],

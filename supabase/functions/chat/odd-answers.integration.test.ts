@@ -90,7 +90,7 @@ describe("two streamed tool calls at index 0", () => {
     ["in one chunk", [calls]],
   ] as const;
 
-  test.for(inChunks)("runs two streamed tool calls at index 0, %s, as server tools", async ([, chunks]) => {
+  test.for(inChunks)("runs the server tools of two streamed tool calls at index 0, %s", async ([, chunks]) => {
     let results: unknown[] = [];
     answer = (response, { messages }) => {
       results = messages

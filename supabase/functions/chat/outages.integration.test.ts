@@ -69,7 +69,7 @@ describe("an outage of Postgres", () => {
     expect(await tenant.db.query("select id from ai.runs where request_id = $1", [requestId])).toEqual([]);
   });
 
-  test("an outage during admission causes a 503, and the reservation and idempotency key are released afterwards", async () => {
+  test("an outage while a call is being admitted causes a 503, and the reservation and idempotency key are released afterwards", async () => {
     const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
     gateway.line.cutAt("begin_run", "before its answer");
     await expect(client.chat.completions.create(chat(), { headers })).rejects.toMatchObject({ status: 503 });

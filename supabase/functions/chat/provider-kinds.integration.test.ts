@@ -205,7 +205,7 @@ test("a model lists its endpoints; calls to other endpoints are refused before a
   expect([own?.taken.length, own?.refused]).toEqual([before, []]);
 });
 
-test("an endpoint that the provider's server lacks is answered with a 502 that clients do not retry", async () => {
+test("if the provider's server does not have the requested endpoint, the call gets a 502 that clients do not retry", async () => {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId }).withOptions({ maxRetries: 2 });
   const vllm = servers.get("VLLM");

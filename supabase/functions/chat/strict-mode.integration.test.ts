@@ -63,26 +63,26 @@ describe("a key in strict mode", () => {
     expect([provider.calls, account.charged, reserved, balance]).toEqual([0, "0.00000000", "0.00000000", before]);
   });
 
-  test("strict mode refuses a member that only the second route would drop", async () => {
+  test("strict mode refuses a request field that only the second route would drop", async () => {
     const retention = { prompt_cache_retention: "24h" as const };
     expect((await ask(retention)).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask(retention, mixed)).outcome).toMatchObject({ status: 400, param: "prompt_cache_retention" });
   });
 
-  test("strict mode refuses a hint that only the second route would drop", async () => {
+  test("strict mode refuses an optional field such as `user` if only the second route would drop it", async () => {
     expect((await ask({ user: "u", store: false })).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask({ user: "u", store: false }, mixed)).outcome).toMatchObject({ status: 400, param: "user" });
     expect((await ask({ store: false }, mixed)).outcome).toMatchObject({ object: "chat.completion" });
   });
 
-  test("strict mode serves a call whose non-null members all reach the provider", async () => {
+  test("strict mode serves a call if every request field that isn't null reaches the provider", async () => {
     const { outcome } = await ask({ acme_mode: null, temperature: 0.5 });
     expect(outcome).toMatchObject({ object: "chat.completion" });
     expect(outcome).not.toHaveProperty("platform.ignored");
   });
 
   // Codex always sends client_metadata: codex-rs/core/src/client.rs in github.com/openai/codex.
-  test("strict mode accepts client_metadata without passing it on", async () => {
+  test("strict mode accepts client_metadata but doesn't pass it on to the provider", async () => {
     const body = { model, input: "hello", client_metadata: { session: "s" } };
     await gateway
       .clientOf(tenant.key)
@@ -106,7 +106,7 @@ describe("a key in strict mode", () => {
   });
 });
 
-test("without strict mode, unsupported members are left out and listed in the answer", async () => {
+test("without strict mode, unsupported request fields are left out and listed in the answer", async () => {
   await setStrict(false);
   const { outcome } = await ask({ ...webSearch, acme_mode: "x" });
   expect(outcome).toMatchObject({ platform: { ignored: ["web_search", "acme_mode"] } });

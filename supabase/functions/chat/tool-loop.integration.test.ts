@@ -122,7 +122,7 @@ describe("a chat with server tools", () => {
   });
 
   test.for([false, true])(
-    "a tool loop ends at max_steps, even if the model wants more: streamed %s",
+    "a tool loop ends at max_steps, even if the model wants to call more tools: streamed %s",
     async (streamed) => {
       const limited = (model: string) => body("continue", { model, tools: ["calculator"], max_steps: 3 });
       const ask = async (model: string) => {
@@ -198,23 +198,20 @@ describe("a later step of a tool loop", () => {
     await poor.close();
   });
 
-  test.for([false, true])(
-    "a later step that fails leaves the completed steps charged: streamed %s",
-    async (streamed) => {
-      const requestId = newId();
-      const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
-      const call = tenant.client.chat.completions.create(ask, named(requestId));
-      await expect(call.then(drained)).rejects.toMatchObject({ code: "provider_error" });
-      const { run, truth, steps } = await tenant.accountOf(requestId);
-      expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", error_code: "provider_error" });
-      expect(truth.map(({ status }) => status)).toEqual([200, 500]);
-      expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
-      const name = "demo-error-later";
-      expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
-    },
-  );
+  test.for([false, true])("if a later step fails, the completed steps stay charged: streamed %s", async (streamed) => {
+    const requestId = newId();
+    const ask = body("call calculator", { model: "demo-error-later", stream: streamed });
+    const call = tenant.client.chat.completions.create(ask, named(requestId));
+    await expect(call.then(drained)).rejects.toMatchObject({ code: "provider_error" });
+    const { run, truth, steps } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: "provider_partial", error_code: "provider_error" });
+    expect(truth.map(({ status }) => status)).toEqual([200, 500]);
+    expect([run.input_tokens, run.output_tokens]).toEqual([truth[0]?.usage.input, truth[0]?.usage.output]);
+    const name = "demo-error-later";
+    expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
+  });
 
-  test("a failure after charged steps tells clients not to retry, and its idempotency key is refused", async () => {
+  test("an error after charged steps tells clients not to retry, and a repeated call with the same idempotency key is refused", async () => {
     const requestId = newId();
     const ask = () =>
       fetch(`${tenant.client.baseURL}/chat/completions`, {

@@ -219,7 +219,7 @@ describe("a stream that ends without [DONE]", () => {
   });
 });
 
-test("an answer in several steps costs the usage of all steps, which it states under OpenAI's names", async () => {
+test("an answer made in several steps states the usage of all steps under OpenAI's field names, and is charged for it", async () => {
   const usage = {
     ...{ prompt_tokens: 400, completion_tokens: 25, total_tokens: 12425 },
     ...{ cache_read_input_tokens: 2000, cache_creation_input_tokens: 10000, service_tier: "standard" },
@@ -238,7 +238,7 @@ test("an answer in several steps costs the usage of all steps, which it states u
   });
 });
 
-test("a streamed answer in several steps without [DONE] is charged for the usage in each finishing choice", async () => {
+test("if a stream without [DONE] states each step's usage in the choice that finishes the step, the usage of all steps is charged", async () => {
   const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
   const called = { name: "calculator", arguments: '{"expression":"1+1"}' };
   const call = { tool_calls: [{ index: 0, id: "t", type: "function", function: called }] };

@@ -57,7 +57,7 @@ async function streamed(requestId: string, params: Params): Promise<Anthropic.Me
 describe.for([
   ["whole", whole],
   ["streamed", streamed],
-] as const)("a message that is answered %s", ([how, ask]) => {
+] as const)("a Messages API call that is answered %s", ([how, ask]) => {
   test.for<[string, () => Partial<Params> & { content?: string }]>([
     ["of plain text", () => ({})],
     ["with thinking", () => ({ thinking: { type: "enabled", budget_tokens: 1_024 }, max_tokens: 2_000 })],
@@ -66,7 +66,7 @@ describe.for([
     ["that writes a cache for an hour", () => ({ system: cached("1h") })],
     ["with two searches", () => ({ content: "search 2", tools: [search] })],
     ["that is cut off at its limit", () => ({ max_tokens: 5 })],
-  ])("charges what the provider bills for a message %s", async ([, fields]) => {
+  ])("charges what the provider bills for a Messages API call %s", async ([, fields]) => {
     const requestId = newId();
     const { content = "hello there", ...params } = fields();
     const answer = await ask(requestId, body(content, params));
@@ -84,7 +84,7 @@ describe.for([
     expect(Number(account.run.cost_usd)).toBeLessThanOrEqual(Number(account.run.reserved_usd));
   });
 
-  test("a message reads the cache that an earlier message wrote", async () => {
+  test("a Messages API call reads the prompt cache that an earlier call wrote", async () => {
     const system = cached("5m");
     await ask(newId(), body("first", { system }));
     const requestId = newId();
@@ -93,7 +93,7 @@ describe.for([
     expectBilled(await tenant.accountOf(requestId));
   });
 
-  test("a message calls a tool and accepts its result", async () => {
+  test("a Messages API call uses a tool and accepts the tool's result", async () => {
     const question = body('call weather with {"city":"Rome"}', { tools: [weather] });
     const called = await ask(newId(), question);
     expect(called.stop_reason).toBe("tool_use");
@@ -120,7 +120,7 @@ describe.for([
   });
 });
 
-describe("a streamed message", () => {
+describe("a streamed Messages API call", () => {
   async function collect(requestId: string, params: Params, leaveAfter = Number.POSITIVE_INFINITY) {
     const stream = await tenant.anthropic.messages.create({ ...params, stream: true }, named(requestId));
     let events = 0;
@@ -134,7 +134,7 @@ describe("a streamed message", () => {
   }
 
   test.for(["demo-error-midway", "demo-cut"])(
-    "a message streamed from %s ends in one error, and its output is charged",
+    "a Messages API call streamed from %s ends in one error, and its output is charged",
     async (provider) => {
       const requestId = newId();
       const model = await tenant.addModel(provider);
@@ -149,7 +149,7 @@ describe("a streamed message", () => {
     },
   );
 
-  test("when a client disconnects, its streamed message is cancelled at the provider and charged for what arrived", async () => {
+  test("when a client disconnects, its streamed Messages API call is cancelled at the provider and charged for what arrived", async () => {
     const requestId = newId();
     const model = await tenant.addModel("demo-stall");
     const content = "[[words=40]]";
@@ -191,7 +191,7 @@ describe("a request to count tokens", () => {
   });
 });
 
-describe("the credential of a message", () => {
+describe("the credential of a Messages API call", () => {
   const send = (headers: Record<string, string>, path = "/messages") =>
     fetch(`${tenant.client.baseURL}${path}`, {
       method: path === "/messages" ? "POST" : "GET",
@@ -199,14 +199,14 @@ describe("the credential of a message", () => {
       ...(path === "/messages" ? { body: JSON.stringify(body("hello")) } : {}),
     });
 
-  test("accepts a message's credential in either header, or the same one in both", async () => {
+  test("accepts a Messages API call's credential in either header, or the same credential in both", async () => {
     const bearer = { authorization: `Bearer ${tenant.key}` };
     for (const headers of [bearer, { "x-api-key": tenant.key }, { ...bearer, "x-api-key": tenant.key }]) {
       expect((await send(headers)).status).toBe(200);
     }
   });
 
-  test("refuses a message with 401 if its credential headers differ", async () => {
+  test("refuses a Messages API call with 401 if its two credential headers differ", async () => {
     for (const headers of [
       { authorization: `Bearer ${tenant.key}`, "x-api-key": "other" },
       { authorization: "Bearer other", "x-api-key": tenant.key },
@@ -313,20 +313,20 @@ test("a repeated idempotency key replays the answer, whole and as a stream", asy
   expect(replayed).toEqual(first);
 });
 
-describe("the session of an agent", () => {
+describe("the session id that a coding agent sends", () => {
   const session = "5f0f9f4e-9d3c-4b0e-8a55-6a1f6f7c2f11";
 
   test.for<[string, Partial<Params>, Record<string, string>]>([
     ["a header", {}, { "x-claude-code-session-id": session }],
     ["the user id", { metadata: { user_id: `user_${"a".repeat(64)}_account__session_${session}` } }, {}],
     ["the user id as JSON", { metadata: { user_id: JSON.stringify({ device_id: "d", session_id: session }) } }, {}],
-  ])("an agent's session in %s labels the run", async ([, fields, headers]) => {
+  ])("a coding agent's session id in %s becomes the run's label", async ([, fields, headers]) => {
     const requestId = newId();
     await tenant.anthropic.messages.create(body("hello", fields), named(requestId, headers));
     expect((await tenant.accountOf(requestId)).run.entity_id).toBe(`claude-code:${session}`);
   });
 
-  test("ignores an agent's session if the call has its own label", async () => {
+  test("ignores a coding agent's session id if the call has its own label", async () => {
     const requestId = newId();
     const headers = { "x-claude-code-session-id": session, "X-Platform-Entity-Id": "customer-1" };
     await tenant.anthropic.messages.create(body("hello"), named(requestId, headers));
@@ -360,7 +360,7 @@ describe("models", () => {
   });
 });
 
-test("refuses a search as unsupported_parameter if the model has no price for searches", async () => {
+test("refuses the web search tool as unsupported_parameter if the model has no price for searches", async () => {
   const model = await tenant.addModel("demo-messages");
   await tenant.db.query("update ai.model_prices set valid = tstzrange(lower(valid), now()) where model_id = $1", [
     model,

@@ -177,7 +177,7 @@ describe("POST /v1/provider-costs", () => {
     expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", param]);
   });
 
-  test("accepts a cost of 8,192 bytes and refuses 8,193, even if the request states no length", async () => {
+  test("accepts a cost record of 8,192 bytes and refuses one of 8,193 bytes, even if the request states no length", async () => {
     expect((await post(costOfBytes(8_192))).status).toBe(200);
     const tooLarge = await post(costOfBytes(8_193));
     expect([tooLarge.status, tooLarge.body.error.code]).toEqual([413, "payload_too_large"]);
@@ -232,7 +232,7 @@ describe("POST /v1/provider-costs", () => {
     await unbound.close();
   });
 
-  test("refuses a bound key whose app is no longer linked, and a revoked key", async () => {
+  test("refuses a key bound to an app that is no longer linked, and a revoked key", async () => {
     const own = await createAppTenant();
     await own.db.query("delete from private.app_workspaces where app_id = $1", [own.appId]);
     const unlinked = await own.send("/provider-costs", { body: costOf() });

@@ -56,7 +56,7 @@ describe("a non-streamed response", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("a response parses into a schema, calls functions, and accepts their output and its own earlier items", async () => {
+  test("the Responses API parses structured output, calls functions, and accepts their output and its own earlier items as input", async () => {
     const parsed = await tenant.client.responses.parse({
       model: "demo-chat",
       input: "hello",
@@ -80,7 +80,7 @@ describe("a non-streamed response", () => {
     expect(again.status).toBe("completed");
   });
 
-  test("a response accepts images", async () => {
+  test("the Responses API accepts images", async () => {
     const image_url = `data:image/png;base64,${Buffer.alloc(60_000).toString("base64")}`;
     const content = [
       { type: "input_text" as const, text: "what is this?" },

@@ -55,8 +55,8 @@ function expectSum({ run, charged, truth }: Account, modelCalls: number): void {
 describe.for([
   ["whole", whole],
   ["streamed", stream],
-] as const)("a response with server tools, %s", ([, ask]) => {
-  test("a response calls server tools and answers with their results", async () => {
+] as const)("a Responses API call with server tools, %s", ([, ask]) => {
+  test("a Responses API call runs server tools and answers with their results", async () => {
     const requestId = newId();
     const { answer, platform } = await ask(requestId, body(multiply));
     expect(answer.status).toBe("completed");
@@ -77,7 +77,7 @@ describe.for([
     expect(platform.billed_credits).toBe(Number(account.run.billed_credits));
   });
 
-  test("a response accepts server tools in the platform field, and earlier items in the input", async () => {
+  test("a Responses API call accepts server tools in the request's `platform` field, and earlier items in the input", async () => {
     const input = [
       { role: "user", content: "hello" },
       { role: "assistant", content: "yes?" },
@@ -88,7 +88,7 @@ describe.for([
     expect(JSON.stringify(answer.output)).toContain(String.raw`\"utc\":\"${new Date().toISOString().slice(0, 11)}`);
   });
 
-  test("a response ends at max_steps, even if the model wants more", async () => {
+  test("a Responses API call ends at max_steps, even if the model wants to call more tools", async () => {
     const many = body(`[[calls=9]] ${multiply}`, { max_steps: 1 });
     expect(bare((await ask(newId(), many)).platform.steps)).toEqual([model()]);
     const requestId = newId();
@@ -100,7 +100,7 @@ describe.for([
     expect(stubborn.answer.output.map(({ type }) => type)).toEqual(["function_call"]);
   });
 
-  test.for([0, 9])("refuses a response with max_steps %i", async (max_steps) => {
+  test.for([0, 9])("refuses a Responses API call with max_steps %i", async (max_steps) => {
     await expect(ask(newId(), body("hello", { max_steps }))).rejects.toMatchObject({
       status: 400,
       code: "invalid_request",
@@ -114,7 +114,7 @@ describe.for([
     expect(answer.status).toBe("completed");
   });
 
-  test("refuses a response's later step that exceeds the balance, and charges the steps before it", async () => {
+  test("refuses a later step of a Responses API call that exceeds the balance, and charges the steps before it", async () => {
     const poor = await createGatewayTenant({ credits: "1.5" });
     const requestId = newId();
     const streamed = ask === stream;
@@ -132,7 +132,7 @@ describe.for([
     await poor.close();
   });
 
-  test("a response that fails at a later step leaves the completed steps charged", async () => {
+  test("if a later step of a Responses API call fails, the completed steps stay charged", async () => {
     const requestId = newId();
     const asked = body("call calculator", { model: "demo-error-later" });
     await expect(ask(requestId, asked)).rejects.toMatchObject({ code: "provider_error" });
@@ -143,7 +143,7 @@ describe.for([
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("a response whose client disconnects is charged an estimate in addition to its known usage", async () => {
+  test("if a client disconnects during a later step of a Responses API call, an estimate is charged in addition to the known usage", async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });

@@ -128,7 +128,7 @@ test("an import accepts at most 20,000 combinations of account and day", () => {
   });
 });
 
-test("an import selects everything at first, and again after another of the file's providers is chosen", () => {
+test("an import form selects everything at first, and again when a different provider in the file is chosen", () => {
   const form = new FormData();
   const everything = { source: 0, provider: "aws", account: "default", services: null, clear: false };
   expect(readChoices(form, file)).toMatchObject(everything);
@@ -164,7 +164,7 @@ test("an import accepts accounts and amounts up to the readers' maximum length, 
   expect(carried("a", `-${"9".repeat(37)}.${"9".repeat(42)}`)).toBe(false);
 });
 
-test("an import sets days that its file lacks to 0 only if that is chosen", () => {
+test("an import sets days that are missing from its file to 0 only if the person chooses that option", () => {
   const clearOf = (clear: boolean) => {
     const read = documentOf(file, { ...chosen, clear });
     return "document" in read && read.document.clear;

@@ -121,7 +121,7 @@ describe("importing a cost file", () => {
     expect(await stored("acct-2")).toMatchObject([{ amount: "3" }]);
   });
 
-  test("a later cost file can set the costs of days to 0 that an earlier file assigned to the wrong account", async () => {
+  test("a later cost file can reset to 0 the days that an earlier file assigned to the wrong account", async () => {
     const line = (account: string) => focus([["2026-07-01", "Tokens", "4", "USD", account]]);
     const wrong = await member.post(page, upload(line("acct-wrong")));
     expect(wrong.words).not.toContain("other day");
@@ -178,7 +178,7 @@ describe("importing a cost file", () => {
     expect([none.status, none.words.includes("Choose at least one service")]).toEqual([400, true]);
   });
 
-  test("an unreadable cost file is rejected next to its field, with advice", async () => {
+  test("an unreadable cost file is rejected with advice next to the file's field", async () => {
     const wrong = await member.post(page, upload("name,amount\nx,1\n", "wrong.csv"));
     expect([wrong.status, wrong.text.includes('id="upload-error"')]).toEqual([400, true]);
     const empty = await member.post(page, upload("", "empty.csv"));

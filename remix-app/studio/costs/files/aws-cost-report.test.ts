@@ -42,7 +42,7 @@ test("all AWS line types add up: savings plans, reservations, credits, refunds, 
   expect(file.skipped).toEqual([]);
 });
 
-test("an AWS line outside the billing period counts on its nearest day, and a line of several days counts on its first day", async () => {
+test("an AWS line outside the billing period is assigned to the period's nearest day, and a line of several days to its first day", async () => {
   const file = await readCostText([
     legacy,
     row({ start: "2026-09-15T00:00:00Z", end: "2026-09-15T01:00:00Z", type: "Refund", cost: "-1" }),

@@ -13,7 +13,7 @@ const sample = [
   'NULL,0.01200000000,"20209880","USD","2024-10-01 00:00:00","2024-09-01 00:00:00","Usage",NULL,"2024-09-21 18:00:00","2024-09-21 17:00:00",0,"Oracle","COMPUTE","ocid6.tenancy.oc6..aaaa",NULL',
 ];
 
-test("the FOCUS specification's sample data is read, with a correction of an earlier month on the bill's first day", async () => {
+test("the FOCUS specification's sample data is read, and a correction of an earlier month is assigned to the bill's first day", async () => {
   const file = await readCostText(sample);
   expect([file.formatName, file.rows]).toEqual(["a FOCUS export", 5]);
   expect(costLines(file)).toEqual([
@@ -49,7 +49,7 @@ test.each(["ProviderName", "ServiceProviderName", "provider_name", "PROVIDERNAME
 
 // Google's FOCUS view splits its billing export into UTC hours, but its months are in Pacific time.
 // https://cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/focus
-test("hourly FOCUS lines from Google are assigned to Pacific days, and whole UTC days stay unchanged", async () => {
+test("hourly FOCUS lines from Google are assigned to Pacific days, and lines for whole UTC days keep their day", async () => {
   const line = (start: string, end: string) => `1,USD,${october},Usage,${start},${end},Google Cloud,my-project`;
   const file = await readCostText([
     `${header},ProviderName,SubAccountId`,
@@ -69,7 +69,7 @@ test("hourly FOCUS lines from Google are assigned to Pacific days, and whole UTC
 });
 
 // Azure's exports write times without seconds.
-test("FOCUS times may omit seconds, and lines that span a month count on the first day", async () => {
+test("FOCUS times may omit seconds, and lines that span a month are assigned to its first day", async () => {
   const file = await readCostText([
     `${header},ProviderName,SubAccountId`,
     "-3,USD,2026-10-01T00:00Z,2026-11-01T00:00Z,Tax,2026-10-01T00:00Z,2026-11-01T00:00Z,Microsoft,sub",

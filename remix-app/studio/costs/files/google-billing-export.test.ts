@@ -37,7 +37,7 @@ test("Google's billing table saved as CSV is read with its credits, by Pacific d
   ]);
 });
 
-test("late Google costs of the previous month count within the invoice's month", async () => {
+test("late Google costs from the previous month are assigned to the first day of the invoice's month", async () => {
   const file = await readCostText([header, row({ start: "2026-09-30 07:00:00 UTC", end: "2026-09-30 08:00:00 UTC" })]);
   expect(costLines(file)).toEqual(["gcp 2026-10-01 my-project: 1 EUR, Vertex AI"]);
 });

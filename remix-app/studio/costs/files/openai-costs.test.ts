@@ -45,7 +45,7 @@ test("a page of OpenAI costs is read by project and line item, with exact amount
   ]);
 });
 
-test("an OpenAI result without a project belongs to its organization, or to no account if it names none", async () => {
+test("an OpenAI result without a project is assigned to its organization, or to no account if it has no organization either", async () => {
   const data = [bucket(first, [{ ...usd(1), organization_id: "org-1" }]), bucket(second, [usd(2)])];
   expect(await costs(page(data))).toEqual([
     "openai 2024-11-01 org-1: 1 USD, null",

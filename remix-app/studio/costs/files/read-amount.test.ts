@@ -63,7 +63,7 @@ test.each([
   ["1.234E-7", "0.0000001234"],
   ["1.234", null],
   ["1,234.56", null],
-])("reads the amount %s with a decimal comma as %s", (text, amount) => {
+])("in a file with decimal commas, reads the amount %s as %s", (text, amount) => {
   expect(read(text, true)).toBe(amount);
 });
 

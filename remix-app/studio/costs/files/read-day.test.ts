@@ -15,7 +15,7 @@ test.each([
   ["10/01/2026", undefined],
   ["2026-1-1", undefined],
   ["yesterday", undefined],
-])("%s is on the UTC day %s", (text, day) => {
+])("reads %s as the UTC day %s", (text, day) => {
   expect(readMoment(text)?.day).toBe(day);
 });
 
@@ -29,7 +29,7 @@ test.each([
   ["21/09/2023", null],
   ["02/30/2023", null],
   ["09-21-2023", null],
-])("Azure's date %s is the day %s", (text, day) => {
+])("reads Azure's date %s as the day %s", (text, day) => {
   expect(readUsDay(text)).toBe(day);
 });
 

@@ -20,14 +20,14 @@ async function signInWith(authenticator: Authenticator) {
   return sessionOf(expectOk(await call("POST /passkeys/authentication/verify", { body })));
 }
 
-test("a passkey sign-in is aal1 with passkey as its only method", async () => {
+test("a passkey sign-in creates a session at aal1 with passkey as its only method", async () => {
   const { authenticator } = await newPasskey();
   const { claims } = await signInWith(authenticator);
   expect(claims.aal).toBe("aal1");
   expect(claims.amr).toEqual([{ method: "passkey", timestamp: expect.any(Number) }]);
 });
 
-test("a passkey sign-in is aal1 even if the user has a second factor, and a TOTP code raises it to aal2", async () => {
+test("a passkey sign-in creates a session at aal1 even if the user has a second factor, and a TOTP code raises it to aal2", async () => {
   const { authenticator, accessToken } = await newPasskey();
   const factor = await enroll(accessToken);
   await raise(accessToken, factor);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { forgeToken, inAnHour, newEmail, newSession } from "../support/accounts.ts";
 import { admin, call, expectOk, expectRefusal } from "../support/http.ts";
 
-test("aud is a string in tokens and users", async () => {
+test("aud is a string in both access tokens and user objects", async () => {
   const { claims, user } = await newSession();
   expect(claims.aud).toBe("authenticated");
   expect(user.aud).toBe("authenticated");

@@ -49,7 +49,7 @@ afterAll(async () => {
 });
 
 describe("the Data API", () => {
-  test("the Data API finds tables that migrations create after its start, and changes no privileges", async () => {
+  test("the Data API finds tables that migrations create after its start, without changing privileges", async () => {
     expect(await ask(service, "/notes")).toMatchObject({ status: 404, body: { code: "PGRST205" } });
     await database.applySchema();
     const before = await database.query(grants);
@@ -253,7 +253,7 @@ describe("the Data API", () => {
     expect((await call(anon, "kind_of", { value })).body).toBe(kind);
   });
 
-  test("the Data API finds a table that a later migration creates, and its changes after a reload", async () => {
+  test("the Data API finds a table that a later migration creates, and a change to that table after a schema reload", async () => {
     await database.query("create table public.later (id int); insert into public.later values (1)");
     await expect.poll(async () => (await ask(service, "/later")).status, { timeout: 5_000 }).toBe(200);
     await database.query("alter table public.later add added int default 2; notify pgrst, 'reload schema'");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { exactJson, exactNumber, isoTimestamp } from "./wire-types.ts";
 
-describe("Numbers", () => {
+describe("numbers in Data API responses", () => {
   test.each([
     ["12.50000000", "12.5"],
     ["100", "100"],
@@ -21,7 +21,7 @@ describe("Numbers", () => {
   });
 });
 
-describe("Timestamps", () => {
+describe("timestamps in Data API responses", () => {
   test.each([
     ["2026-11-21 04:54:38.450578+00", "2026-11-21T04:54:38.450578+00:00"],
     ["2026-11-21 04:54:38+05:30", "2026-11-21T04:54:38+05:30"],

@@ -120,7 +120,7 @@ async function writeFunctions(folder: string, functions: Record<string, string>)
 }
 
 describe.each(runtimes)(
-  "Functions host on $deno, loop $loop",
+  "Functions host with the Deno package $deno and the response loop $loop",
   (runtime) => {
     let folder: string;
     let host: Host;
@@ -244,7 +244,7 @@ describe("Functions host with Node's server", () => {
     }
   });
 
-  test("with RELOAD, serves a changed function, and names a broken function until it is fixed", async () => {
+  test("with RELOAD set, serves a changed function, and responds with the file name of a broken function until it is fixed", async () => {
     const changing = await mkdtemp(path.join(tmpdir(), "functions-"));
     const greet = (text: string) => ({ greet: `Deno.serve(() => new Response(${JSON.stringify(text)}));` });
     await writeFunctions(changing, greet("one"));

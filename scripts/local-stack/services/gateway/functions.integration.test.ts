@@ -63,7 +63,7 @@ describe("Functions behind the gateway", () => {
     expect((arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0)).toBeGreaterThan(250);
   });
 
-  test(`cancels the provider's call each time a client disconnects, ${departures} times of ${departures}`, async () => {
+  test(`when clients disconnect, cancels the provider's call in ${departures} of ${departures} cases`, async () => {
     const calls = await Promise.all(
       Array.from({ length: departures }, async () => {
         const requestId = `leaves-${crypto.randomUUID()}`;

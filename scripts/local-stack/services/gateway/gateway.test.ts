@@ -162,7 +162,7 @@ describe("Auth", () => {
     expect(headers).not.toHaveProperty("apikey");
   });
 
-  test("trusts a client address in the request only with the secret key", async () => {
+  test("trusts a client address stated in a request only if the request has the secret key", async () => {
     const visitor = { "sb-forwarded-for": "203.0.113.7" };
     expect((await ask("/auth/v1/token", { headers: { ...visitor, apikey: secret } })).headers).toMatchObject(visitor);
     for (const headers of [{ ...visitor, apikey: publishable }, visitor]) {
@@ -204,7 +204,7 @@ describe("Auth", () => {
 });
 
 describe("Functions", () => {
-  test("a function receives its path, body and every header except a claimed client address, without an API key", async () => {
+  test("without an API key, a function receives its path, its body and every header except one that claims a client address", async () => {
     const headers = { authorization: "Bearer ttr_ai_key", "x-request-id": "r1", "sb-forwarded-for": "203.0.113.7" };
     const reached = await ask("/functions/v1/chat/completions?x=a%20b", { method: "POST", headers, body: "raw" });
     expect(reached).toMatchObject({ method: "POST", url: "/chat/completions?x=a%20b", body: "raw" });

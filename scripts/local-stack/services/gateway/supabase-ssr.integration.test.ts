@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => admin.auth.admin.deleteUser(userId));
 
-test("a session lives in cookies across requests until it is signed out", async () => {
+test("a session is kept in cookies across requests until the user signs out", async () => {
   expect((await serverClient().auth.getUser()).data.user).toBeNull();
   const { error } = await serverClient().auth.signInWithPassword({ email, password });
   expect(error).toBeNull();

@@ -62,7 +62,7 @@ async function userOf(code: string, verifier: string): Promise<User> {
 
 const newEmail = () => `${randomUUID()}@stand-ins.example.test`;
 
-describe.each(played)("Signing in with %s on the stack", (provider) => {
+describe.each(played)("Signing in with %s on the local stack", (provider) => {
   test("a sign-in with a verified email creates an account with an identity of the provider", async () => {
     const email = newEmail();
     const { target, query, verifier } = await signIn(provider, { email, verified: "on" });

@@ -120,7 +120,7 @@ describe.each(["google", "apple", "azure"] as const)("ID tokens of %s", (name) =
   });
 });
 
-test("the simulated Microsoft has one tenant, names it in its URLs and its issuer, and answers 404 for any other", async () => {
+test("the simulated Microsoft has a single tenant, which its URLs and its issuer name, and answers 404 for any other tenant", async () => {
   expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
   expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
   const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);

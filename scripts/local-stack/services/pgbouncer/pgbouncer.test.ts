@@ -19,7 +19,7 @@ test("looks for PgBouncer in the PATH before the usual folders", () => {
   expect(findPgBouncer(`/nowhere::${folder}`)).toBe(program);
 });
 
-test("PgBouncer pools by transaction, and its passwords are in a separate, private file", () => {
+test("PgBouncer uses transaction pooling and reads passwords from a separate, private file", () => {
   const { args } = configurePgBouncer({
     port: 6543,
     postgresPort: 5432,

@@ -109,7 +109,7 @@ describe("Chat", () => {
     for await (const chunk of stream) expect(chunk).not.toHaveProperty("usage");
   });
 
-  test("a chat ends with stop if its response just fits the limit, and with length if it is one token too long", async () => {
+  test("a chat has the finish reason `stop` if its response just fits the output limit, and `length` if the response is one token too long", async () => {
     const { usage } = await chat("demo-chat");
     const fits = usage?.completion_tokens ?? 0;
     expect((await chat("demo-chat", { max_completion_tokens: fits })).choices[0]?.finish_reason).toBe("stop");
@@ -278,7 +278,7 @@ describe("Simulated failures", () => {
     },
   );
 
-  test("the truth log contains the actual usage even if the client receives zero usage, two reports or none", async () => {
+  test("the truth log contains the actual usage even if the client receives a usage of zero, two usage reports or no report", async () => {
     expect((await streamed("demo-no-usage")).usage).toBeUndefined();
     expect((await streamed("demo-zero-usage")).usage).toMatchObject({ total_tokens: 0 });
     expect((await streamed("demo-usage-twice")).chunks.filter(({ usage }) => usage)).toHaveLength(2);
@@ -355,22 +355,25 @@ describe("Simulated outages", () => {
   test.each([
     [{ failure: 500 }, { status: 500 }],
     [{ failure: "reset" }, { name: "Error" }],
-  ])("an outage of %j affects every call until the outage ends, and appears in the truth log", async (how, error) => {
-    expect((await outage({ method: "PUT", body: JSON.stringify(how) })).status).toBe(204);
-    await expect(chat("demo-chat")).rejects.toMatchObject(error);
-    await outage({ method: "DELETE" });
-    expect((await chat("demo-chat")).choices).toHaveLength(1);
-    const [during, after] = await truth();
-    expect([during?.usage.output, after?.status]).toEqual([0, 200]);
-  });
+  ])(
+    "the simulated outage %j affects every call until the outage ends, and appears in the truth log",
+    async (how, error) => {
+      expect((await outage({ method: "PUT", body: JSON.stringify(how) })).status).toBe(204);
+      await expect(chat("demo-chat")).rejects.toMatchObject(error);
+      await outage({ method: "DELETE" });
+      expect((await chat("demo-chat")).choices).toHaveLength(1);
+      const [during, after] = await truth();
+      expect([during?.usage.output, after?.status]).toEqual([0, 200]);
+    },
+  );
 
-  test("an outage cuts streams that have already begun", async () => {
+  test("a simulated outage can cut streams that have already begun", async () => {
     await outage({ method: "PUT", body: JSON.stringify({ midway: "cut" }) });
     await expect(streamed("demo-chat")).rejects.toThrow();
     await outage({ method: "DELETE" });
   });
 
-  test("refuses an outage of an unknown kind", async () => {
+  test("refuses a simulated outage of an unknown kind", async () => {
     expect((await outage({ method: "PUT", body: '{"failure":"fire"}' })).status).toBe(400);
   });
 });

@@ -58,7 +58,7 @@ describe("Runs whose begin request was not answered", () => {
     { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
     { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
   ])(
-    "looks an undecided run up at $times ms if $undecidedLooks lookups leave it undecided",
+    "looks up an undecided run at $times ms if its first $undecidedLooks lookups bring no decision",
     async ({ undecidedLooks, times }) => {
       const { begin, looks } = open({ undecidedLooks });
       await begin();

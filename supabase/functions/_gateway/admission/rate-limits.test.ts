@@ -32,7 +32,7 @@ describe("Remaining calls of a rate limit", () => {
     { key: [10, 6], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 4 } },
     { key: [10, 5], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 5 } },
   ])(
-    "reports the smaller remainder of key and workspace, and the key's if they are equal: %o",
+    "reports the smaller of the key's and the workspace's remaining calls, and the key's if they are equal: %o",
     ({ key, workspace, requests }) => {
       expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
     },
@@ -92,7 +92,7 @@ describe("Rate limit headers of an answer", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("rate limit headers count the used tokens instead of the reserved ones, for the key or workspace with less remaining", () => {
+  test("once the usage is known, rate limit headers count the used instead of the reserved tokens, for the key or the workspace that has fewer left", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");
@@ -114,7 +114,7 @@ test.for([
   { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
   { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
 ])(
-  "with the counts $counts, a token limit has room for fewer than 50 more such calls: $near",
+  "with the counts $counts, a token limit leaves room for fewer than 50 more calls of the same size: $near",
   ({ counts, reserved_tokens, near }) => {
     expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
   },

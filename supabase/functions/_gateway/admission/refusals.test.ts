@@ -5,7 +5,7 @@ describe("Calls larger than an entire token limit", () => {
   const refused = (token_limit: object) => ({ refused: "invalid_request", token_limit });
   const stated = { input: "messages", output: "max_completion_tokens" };
 
-  test("a call that exceeds a token limit is advised to lower its output limit, never to wait", () => {
+  test("the error for a call larger than an entire token limit advises lowering the output limit, and never advises waiting", () => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input: 12, counted: 3_012 }), stated);
     expect(error).toMatchObject({ code: "invalid_request", status: 400 });
     expect(error.message).toBe(
@@ -19,13 +19,16 @@ describe("Calls larger than an entire token limit", () => {
   test.for([
     [2_000, "max_completion_tokens", "Lower max_completion_tokens"],
     [2_001, "messages", "Shorten messages"],
-  ] as const)("a call with %i input tokens is advised to change %s", ([input, param, advice]) => {
-    const error = refusalError(refused({ scope: "key", limit: 2_000, input, counted: 4_000 }), stated);
-    expect(error.options.param).toBe(param);
-    expect(error.message).toContain(`${advice} or raise the limit.`);
-  });
+  ] as const)(
+    "the error for a call with %i input tokens that exceeds a token limit advises changing %s",
+    ([input, param, advice]) => {
+      const error = refusalError(refused({ scope: "key", limit: 2_000, input, counted: 4_000 }), stated);
+      expect(error.options.param).toBe(param);
+      expect(error.message).toContain(`${advice} or raise the limit.`);
+    },
+  );
 
-  test("a call that exceeds a token limit and states no output limit is advised to shorten its input", () => {
+  test("the error for a call that exceeds a token limit and states no output limit advises shortening the input", () => {
     const error = refusalError(refused({ scope: "workspace", limit: 10, input: 11, counted: 11 }), { input: "prompt" });
     expect(error.message).toBe(
       "This call counts 11 tokens, more than the workspace's limit of 10 tokens per minute. Shorten prompt or raise the limit.",
@@ -51,7 +54,7 @@ describe("Calls that must wait for a limit", () => {
     );
   });
 
-  test("names the tokens left, and advises to wait or to lower max_completion_tokens", () => {
+  test("names the tokens left, and advises waiting or lowering max_completion_tokens", () => {
     const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
     expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",

@@ -26,7 +26,7 @@ describe("Sessions of coding agents", () => {
     expect(sessionLabel(new Headers(headers), "claude-code:x")).toBe("claude-code:x");
   });
 
-  test("reads the session from a user id that contains one, and drops the rest", () => {
+  test("reads an agent's session id from a user id that contains one, and drops the rest of the user id", () => {
     expect(sessionOfUser(`user_${"a".repeat(64)}_account_${id}_session_${id}`)).toBe(`claude-code:${id}`);
     expect(sessionOfUser(JSON.stringify({ device_id: "d", account_uuid: "", session_id: id }))).toBe(
       `claude-code:${id}`,

@@ -40,7 +40,7 @@ describe("A failed call may be retried only if nothing was charged", () => {
     ["a defect before the provider is called", defect, { dispatched: false }, 500, "true", true],
     ["a defect after the provider is called", defect, { dispatched: true }, 500, "false", false],
   ])(
-    "the status, the retry header and the reuse of the idempotency key are correct: %s",
+    "after a failed call, the status, the retry header and the reuse of the idempotency key are correct: %s",
     ([, error, call, status, again, keyUnused]) => {
       expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
     },

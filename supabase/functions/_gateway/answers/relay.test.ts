@@ -373,7 +373,7 @@ describe("Relayed streams", () => {
   });
 
   test.for(["reading", "not reading"])(
-    "a stream whose client disconnects while %s is still read to its end if the provider charges for the whole answer",
+    "if the provider charges for the whole answer, a stream is read to its end even after its client has disconnected while %s",
     async (how) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -397,7 +397,7 @@ describe("Relayed streams", () => {
     },
   );
 
-  test("a stream that is drained after its client left ends at its total time limit", async () => {
+  test("a stream that is read on after its client has disconnected ends at its total time limit", async () => {
     const leaving = new AbortController();
     const write = (response: ServerResponse) => void setInterval(() => response.write(content("a")), 20).unref();
     const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains: true });

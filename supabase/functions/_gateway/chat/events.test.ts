@@ -260,7 +260,7 @@ describe("Tool calls", () => {
     expect(scan([encoder.encode(events)]).text).toBe(events);
   });
 
-  test("tool calls that share an index get one index each, early or late in the stream", () => {
+  test("tool calls that arrive with the same index get different indexes, early or late in the stream", () => {
     expect(scan([encoder.encode(call("a", 0) + call("b", 0))]).text).toBe(call("a", 0) + call("b", 1));
     const events = [content("x"), call("a", 0), call("b", 0)];
     expect(scan([encoder.encode(events.join(""))]).text).toBe(content("x") + call("a", 0) + call("b", 1));

@@ -306,7 +306,7 @@ describe("Custom tools", () => {
   });
 });
 
-test("passes a file in the request to the provider and counts it by its bytes", () => {
+test("passes a chat's file on to the provider and counts the file by its size in bytes", () => {
   const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
   const messages = [{ role: "user", content: [{ type: "file", file: { filename: "a.pdf", file_data } }] }];
   const chat = readChat({ ...hello, messages }, 5_000);

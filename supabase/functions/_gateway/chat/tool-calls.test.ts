@@ -68,22 +68,22 @@ describe("Two tool calls", () => {
   const two = [add('{"a":1}'), add('{"a":2}')];
 
   // https://github.com/ollama/ollama/issues/15457
-  test("two calls at index 0 with different ids get one index each", () => {
+  test("two calls that both arrive with index 0 and have different ids get different indexes", () => {
     const { indexes, changed, calls } = number(call("a", "add", '{"a":1}', 0), call("b", "add", '{"a":2}', 0));
     expect([indexes, changed, calls]).toEqual([[0, 1], [false, true], two]);
   });
 
-  test("two calls at index 0 without arguments get one index each", () => {
+  test("two calls that both arrive with index 0 and have no arguments get different indexes", () => {
     expect(number(call("a", "add", "", 0), call("b", "add", "", 0)).indexes).toEqual([0, 1]);
   });
 
-  test("two calls at index 0 in one chunk get one index each", () => {
+  test("two calls that both arrive with index 0 in one chunk get different indexes", () => {
     const tool_calls = [call("a", "add", "{}", 0), call("b", "add", "{}", 0)];
     expect(createToolCallNumbering()([{ delta: { tool_calls } }])).toBe(true);
     expect(tool_calls.map(({ index }) => index)).toEqual([0, 1]);
   });
 
-  test("two calls at index 0 whose arguments come in pieces get one index each", () => {
+  test("two calls that both arrive with index 0 and send their arguments in pieces get different indexes", () => {
     const { calls } = number(
       call("a", "add", "", 0),
       call(undefined, undefined, '{"a":1}', 0),
@@ -94,13 +94,16 @@ describe("Two tool calls", () => {
   });
 
   // https://github.com/NousResearch/hermes-agent/issues/62940
-  test.for([undefined, ""])("two calls at index 0 with complete arguments and the id %j get one index each", (id) => {
-    const { indexes, calls } = number(call(id, "add", '{"a":1}', 0), call(id, "add", '{"a":2}', 0));
-    expect([indexes, calls]).toEqual([[0, 1], two]);
-  });
+  test.for([undefined, ""])(
+    "two calls that both arrive with index 0, complete arguments and the id %j get different indexes",
+    (id) => {
+      const { indexes, calls } = number(call(id, "add", '{"a":1}', 0), call(id, "add", '{"a":2}', 0));
+      expect([indexes, calls]).toEqual([[0, 1], two]);
+    },
+  );
 
   // https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
-  test.for([undefined, null])("two calls at the index %j get one index each", (index) => {
+  test.for([undefined, null])("two calls that both arrive with index %j get different indexes", (index) => {
     expect(number(call("a", "add", '{"a":1}', index), call("b", "add", '{"a":2}', index)).calls).toEqual(two);
     expect(number(call("", "add", '{"a":1}', index), call("", "add", '{"a":2}', index)).calls).toEqual(two);
     const pieces = [call("a", "add", '{"a"', index), call(undefined, undefined, ":1}", index)];
@@ -120,12 +123,12 @@ describe("Two tool calls", () => {
     expect(calls).toEqual(two.toReversed());
   });
 
-  test("two calls with one id at two indexes stay separate", () => {
+  test("two calls with the same id at different indexes stay separate", () => {
     const { changed, calls } = number(call("a", "add", '{"a":1}', 0), call("a", "add", '{"a":2}', 1));
     expect([changed, calls]).toEqual([[false, false], two]);
   });
 
-  test("two calls stay separate to the end if one takes the other's index", () => {
+  test("if a call is moved to index 1, a later call that arrives with index 1 stays separate from it", () => {
     const { indexes } = number(
       call("a", "add", "{}", 0),
       call("b", "add", "{}", 0),
@@ -174,7 +177,7 @@ describe("A single tool call", () => {
   });
 
   // https://github.com/ggml-org/llama.cpp/issues/20198
-  test("a call's arguments become text if they are an object", () => {
+  test("a call's arguments are converted to JSON text if they arrive as an object", () => {
     const { entries, changed } = number(call("a", "add", { a: 1 }, 0));
     expect([entries[0]?.function, changed]).toEqual([{ name: "add", arguments: '{"a":1}' }, [true]]);
   });

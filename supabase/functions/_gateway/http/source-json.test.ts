@@ -30,7 +30,7 @@ test.for(['{"a":1,"b":[true,null,0.5,"x\\u0001"],"c":{}}', '{"a":"1.0, 2.50: 922
   },
 );
 
-test("values parsed with their source text have the same members and types as without", () => {
+test("values parsed with their source text have the same members and types as values parsed without it", () => {
   const { list, object } = parseWithSource('{"list":[1.0,2],"object":{"2":9223372036854775807}}') as {
     list: number[];
     object: object;
@@ -55,7 +55,7 @@ test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])(
   },
 );
 
-describe("A copy of a value that a schema makes", () => {
+describe("Values copied during schema validation", () => {
   const text = '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null}}';
   const copyOf = () => JSON.parse(text);
 

@@ -27,7 +27,7 @@ function scan(...pieces: (string | Uint8Array)[]) {
 }
 const countsOf = (...pieces: string[]) => scan(...pieces).facts.usage?.counts;
 
-describe("Message streams", () => {
+describe("Streams of the Messages API", () => {
   const body = [
     start({ input_tokens: 10, output_tokens: 1 }),
     event("ping"),
@@ -38,7 +38,7 @@ describe("Message streams", () => {
     end({ output_tokens: 7 }),
   ];
 
-  test("a message's stream passes every byte except its last event, wherever it is split", () => {
+  test("a Messages API stream passes on every byte except its last event, wherever it is split", () => {
     const bytes = encoder.encode([...body, stop, text("never")].join(""));
     for (let at = 0; at <= bytes.length; at++) {
       const { text: passed, facts } = scan(bytes.slice(0, at), bytes.slice(at));
@@ -48,13 +48,13 @@ describe("Message streams", () => {
     }
   });
 
-  test("a message's stream ends with the provider's last event, with our metadata added", () => {
+  test("a Messages API stream ends with the provider's last event, with our metadata added", () => {
     const { reader } = scan(...body, event("message_stop", { extra: 1 }));
     const platform = { run_id: "x", usage: {} };
     expect(reader.completion(platform)).toBe(event("message_stop", { extra: 1, platform }));
   });
 
-  test("a message's stream without its last event is complete, and the gateway adds the event", () => {
+  test("a Messages API stream that lacks only its last event is complete, and the gateway adds the event", () => {
     const { reader } = scan(...body);
     expect(reader.facts).toMatchObject({ done: true, failed: false });
     expect(reader.completion({ usage: {} })).toBe(event("message_stop", { platform: { usage: {} } }));
@@ -64,18 +64,18 @@ describe("Message streams", () => {
     ["an error event", event("error", { error: { type: "overloaded_error", message: "Overloaded" } })],
     ["an unnamed error event", 'data: {"type":"error","error":{"type":"api_error","message":"x"}}\n\n'],
     ["garbage", 'data: {"type": [oops\n\n'],
-  ])("a message's stream fails on %s, and keeps the stated input count", ([, failure]) => {
+  ])("a Messages API stream fails on %s, and keeps the stated input count", ([, failure]) => {
     const { facts } = scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("some text"), failure);
     expect(facts).toMatchObject({ failed: true, done: false, guessedOutputTokens: 3 });
     expect(facts.usage?.counts).toEqual({ input_tokens: 10, output_tokens: 0 });
   });
 
-  test("a message's stream fails if it is cut before a stop reason", () => {
+  test("a Messages API stream fails if it is cut before a stop reason", () => {
     expect(scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("a")).facts).toMatchObject({ done: false });
   });
 });
 
-describe("Usage of a message's stream", () => {
+describe("Usage of a Messages API stream", () => {
   test("combines the usage reported by the first and the last event", () => {
     const cache_creation = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 30 };
     const begun = {

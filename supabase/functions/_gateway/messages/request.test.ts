@@ -33,8 +33,8 @@ const fetched = (source: object) => ({
 });
 const png = { type: "base64", media_type: "image/png", data: "A".repeat(4_000) };
 
-describe("Body of a message", () => {
-  test("a message's body is passed on unchanged except for the model and platform", () => {
+describe("Body of a Messages API request", () => {
+  test("the body of a Messages API request is passed on unchanged except for the model and platform", () => {
     const body = {
       ...hello,
       system: [{ type: "text", text: "s", cache_control: { type: "ephemeral", ttl: "1h" } }],
@@ -68,7 +68,7 @@ describe("Body of a message", () => {
     expect(sent({ ...body, platform: {} })).toEqual({ ...body, model: "upstream" });
   });
 
-  test("keeps numbers and names of a message as the client wrote them", () => {
+  test("keeps the numbers and names in a Messages API request as the client wrote them", () => {
     const text = `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"2":9223372036854775807,"1":1.0}}]}]}`;
     const { body } = messagesProviderRequest(read(parseWithSource(text) as object), { route });
     expect(body).toContain('{"2":9223372036854775807,"1":1.0}');
@@ -116,9 +116,12 @@ describe("Body of a message", () => {
       },
     ],
     ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
-  ])("refuses a message with %s, which has no price or keeps state, as unsupported_parameter", ([param, fields]) => {
-    expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
-  });
+  ])(
+    "refuses a Messages API request with %s, which has no price or keeps state, as unsupported_parameter",
+    ([param, fields]) => {
+      expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
+    },
+  );
 
   test.for<[string, object]>([
     ["max_tokens", { max_tokens: undefined }],
@@ -135,7 +138,7 @@ describe("Body of a message", () => {
       "messages.0.content.0.source.url",
       { messages: [user([{ type: "image", source: { type: "url", url: "http://a.test" } }])] },
     ],
-  ])("refuses a message with an invalid %s as invalid_request", ([param, fields]) => {
+  ])("refuses a Messages API request with an invalid %s as invalid_request", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
   });
 
@@ -144,8 +147,8 @@ describe("Body of a message", () => {
   });
 });
 
-describe("Reservation of a message", () => {
-  test("a message reserves its text, four images for each image, and the output limit", () => {
+describe("Reservation for a Messages API request", () => {
+  test("the reservation for a Messages API request counts its text, each image as four images, and the output limit", () => {
     const image = { type: "image", source: png };
     const messages = [
       user([
@@ -161,7 +164,7 @@ describe("Reservation of a message", () => {
     expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
   });
 
-  test("a message reserves a fee for each search, and its input for each time that the model may read it", () => {
+  test("the reservation for a Messages API request covers a fee for each search, and the input once for each time that the model may read it", () => {
     expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
       feeRequests: 2,
       inputReads: 3,
@@ -198,7 +201,7 @@ describe("Headers that a provider gets", () => {
     [200_001, "context-1m-2025-08-07", { "anthropic-beta": "context-1m-2025-08-07" }],
     [200_000, "context-management-2025-06-27", { "anthropic-beta": "context-management-2025-06-27" }],
   ])(
-    "with a catalogue window of %s tokens, forwards only beta headers that fit the window: %s",
+    "with a context window of %s tokens in the catalogue, forwards only beta headers that fit the window: %s",
     ([contextWindow, betas, expected]) => {
       const call = read(hello, 100, new Headers({ "anthropic-beta": betas }));
       expect(messagesProviderRequest(call, { route, contextWindow }).headers).toEqual(expected);

@@ -97,7 +97,7 @@ async function callInTurn({ url }: { url: string }, calls: number): Promise<numb
   return latencies;
 }
 
-test("one call per process waits for a hanging route, and one per process detects its recovery", async () => {
+test("in each process, one call waits for a hanging route, and later one call detects that the route has recovered", async () => {
   const startedAt = performance.now();
   const latencies = await Promise.all(servers.map((server) => callInTurn(server, callsEach)));
   expect(hanging.calls).toBe(processes);

@@ -62,7 +62,7 @@ describe("When a route is set aside", () => {
     [300, 300_000],
     [301, 300_000],
   ] as const)(
-    "sets a route aside for as long as the route states: %i s, up to 5 minutes",
+    "sets a route aside for as long as the route's answer states: %i s, up to 5 minutes",
     ([retryAfterSeconds, ms]) => {
       expect(fail("rate_limited", { retryAfterSeconds })).toBe(ms);
       clock += ms - 1;

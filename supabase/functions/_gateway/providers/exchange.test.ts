@@ -167,7 +167,7 @@ describe.each<[string, DenoPackage]>([
     await gone;
   });
 
-  test("reports an address where no connection can be established as unconnected", async () => {
+  test("reports an address as unconnected if no connection can be established", async () => {
     const refusing = await provider(() => {});
     closers.pop()?.();
     const plain = await provider((socket) => socket.end("HTTP/1.1 400 X\r\n\r\n"));

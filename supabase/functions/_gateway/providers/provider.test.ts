@@ -83,7 +83,7 @@ async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string>
   return body;
 }
 
-test("an answer has no getter of its own, because it would keep its call in memory until a full garbage collection", async () => {
+test("an answer has no getter, because a getter would keep the call in memory until a full garbage collection", async () => {
   const { baseUrl } = await provider(text("{}"));
   const answer = await callProvider(callOf([baseUrl]), accept);
   const getters = Object.entries(Object.getOwnPropertyDescriptors(answer)).filter(([, { get }]) => get);
@@ -99,7 +99,7 @@ describe("Calls of a provider", () => {
     expect(tried).toEqual([]);
   });
 
-  test("a provider call reports each dispatch, and that earlier routes charged nothing", async () => {
+  test("a provider call reports each time that it is sent to a route, and reports that a failed earlier route charged nothing", async () => {
     const [busy, next] = [await provider(text("no", 429)), await provider(text("yes"))];
     const told: string[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(`dispatch ${position}`);
@@ -304,7 +304,7 @@ describe("Time limit before the first byte", () => {
   const streamed = { limits: timeouts };
   const timeout = { code: "provider_timeout", mayHaveCharged: true };
 
-  test("the first byte's limit is 60 s for a stream, and 100 s for a whole answer, or 140 s at the last route", () => {
+  test("the time limit for the first byte is 60 s for a stream, and for a whole answer 100 s, or 140 s at the last route", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const of = (stream: boolean, isLast: boolean) =>
       limitsFor(defaults, { stream, isLast, provider: {}, route: {} }).firstByteMs;
@@ -313,13 +313,13 @@ describe("Time limit before the first byte", () => {
     ]);
   });
 
-  test("the first byte's limit for a whole answer leaves half of a short total time to the next route", () => {
+  test("the time limit for the first byte of a whole answer leaves half of a short total time to the next route", () => {
     const short = { ...defaultTimeLimits, totalMs: 70_000 };
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([35_000, 70_000]);
   });
 
-  test("the first byte's limit is the route's own, or else the provider's, but never exceeds the total time", () => {
+  test("the time limit for the first byte is set by the route or else by the provider, but never exceeds the total time", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
     const of = (stream: boolean, route = {}) => limitsFor(defaults, { stream, isLast: true, provider, route });
@@ -336,7 +336,7 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
   });
 
-  test("the first byte's limit also applies to an answer that has begun but has no acceptable output yet", async () => {
+  test("the time limit for the first byte also applies to an answer that has begun but has no acceptable output yet", async () => {
     const idle = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write(":\n"), 50);
@@ -352,7 +352,7 @@ describe("Time limit before the first byte", () => {
     await idle.left;
   });
 
-  test("the first byte's limit does not apply to an answer once it is accepted", async () => {
+  test("the time limit for the first byte no longer applies to an answer once it is accepted", async () => {
     const slow = await provider((_, response) => {
       response.writeHead(200).write("a");
       setTimeout(() => response.write("b"), 250);
@@ -374,7 +374,7 @@ describe("Time limit before the first byte", () => {
     await expect(readAll(by(400))).rejects.toMatchObject(timeout);
   });
 
-  test("a non-streamed answer's time passes to the next route if earlier routes fail immediately", async () => {
+  test("if earlier routes fail immediately, the next route gets their unused time for a non-streamed answer", async () => {
     const [busy, failing, slow] = [
       await provider(text("no", 429)),
       await provider(text("no", 500)),
@@ -401,7 +401,7 @@ describe("Attempts", () => {
     return call.open.attempts.map(({ latency_ms: _, ...attempt }) => attempt as Attempt);
   };
 
-  test("attempts name the failed route, its status, the reason, and the provider's request id", async () => {
+  test("the recorded attempts name the failed route, its status, the reason, and the provider's request id", async () => {
     const [first, second] = [await provider(refuse(401, { "x-request-id": "req_up" })), await provider(text("yes"))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     const answer = await callProvider(
@@ -429,13 +429,13 @@ describe("Attempts", () => {
     ["x-request-id", "r", undefined],
     ["x-request-id", "with space", undefined],
     ["x-request-id", "x".repeat(129), undefined],
-  ] as const)("attempts record the provider's request id from %s: %s", async ([name, value, id]) => {
+  ] as const)("the recorded attempts contain the provider's request id from %s: %s", async ([name, value, id]) => {
     const { baseUrl } = await provider(refuse(500, { [name]: value }));
     const [attempt] = await attemptsOf(callOf([baseUrl]));
     expect(attempt?.upstream_request_id).toBe(id);
   });
 
-  test("attempts distinguish a failed connection, a lost connection, and a timeout", async () => {
+  test("the recorded attempts distinguish a failed connection, a lost connection, and a timeout", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     const silent = await provider(() => {});
     expect(await attemptsOf(callOf(["http://127.0.0.1:9/v1", reset.baseUrl, silent.baseUrl]))).toMatchObject([
@@ -464,7 +464,7 @@ describe("Routes that keep failing", () => {
     [422, "Input: 'the model was not found'"],
     [413, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 7000"],
     [429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 36278."],
-  ])("a route is not set aside after a %i that a request may cause: %s", async ([status, message]) => {
+  ])("a route is not set aside after a %i that the request may have caused: %s", async ([status, message]) => {
     const first = await provider(text(JSON.stringify({ error: { message } }), status));
     const second = await provider(text("yes"));
     const call = callOf([first.baseUrl, second.baseUrl]);
@@ -508,7 +508,7 @@ describe("Routes that keep failing", () => {
     [200, 3],
     [50, 5],
   ])(
-    "a hanging route is set aside after three clients waited half of its time limit: %i ms of 300",
+    "a hanging route is set aside after three clients only if each waited at least half of its time limit: %i ms of 300",
     async ([ms, times]) => {
       const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
       const call = callOf([silent.baseUrl, good.baseUrl]);

@@ -295,7 +295,7 @@ test.for<[number, string]>([
   expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
 });
 
-test("blames the request for an item that OpenAI did not store: github.com/can1357/oh-my-pi/issues/41", () => {
+test("classifies OpenAI's 404 for an item that it did not store as an invalid request: github.com/can1357/oh-my-pi/issues/41", () => {
   const message =
     "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.";
   const error = { message, type: "invalid_request_error", param: "input", code: null };

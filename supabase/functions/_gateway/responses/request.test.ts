@@ -30,7 +30,7 @@ describe("Maximum cost of a response", () => {
     expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ outputLimit, outputLimitAssumed: true });
   });
 
-  test("accepts the output limit under each of its names, but not under two at once", () => {
+  test("accepts the output limit under each of its names, but not under two names in the same request", () => {
     expect(readResponses(hello, 100)).toMatchObject({ choices: 1, images: 0, inputBytes: 100 });
     for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
       expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);

@@ -57,7 +57,7 @@ describe("Settlements", () => {
     expect(batches).toEqual([["a", "b", "c"]]);
   });
 
-  test(`sends settlements immediately when there are ${batchSize}, and not with one fewer`, async () => {
+  test(`sends settlements immediately when ${batchSize} are waiting, but not when there is one fewer`, async () => {
     const { settlements, batches, kept } = collect();
     for (let n = 1; n < batchSize; n++) settlements.add(outcome(`id-${n}`));
     await Promise.resolve();
@@ -125,7 +125,7 @@ describe("Settlements", () => {
     expect(batches.flat()).toHaveLength(2 * batchSize + 1);
   });
 
-  test("settlements are retried until the database is back, at last every ten seconds, and the outage is reported only once", async () => {
+  test("settlements are retried at intervals of up to ten seconds until the database is back, and the outage is reported only once", async () => {
     vi.useFakeTimers();
     try {
       const times: number[] = [];

@@ -61,7 +61,7 @@ test("decodes escapes within the audio", () => {
   for (const size of [1, 2, 3, 100]) expect(split(cut(escaped, [size])).audio).toEqual(Buffer.from(audio));
 });
 
-test("accepts audio up to its size limit and not a byte more, and refuses a text of that size", () => {
+test("accepts audio up to its size limit and not a byte more, and refuses a JSON answer with too much text", () => {
   const answer = (bytes: number) => [encoder.encode(JSON.stringify({ data: Buffer.alloc(bytes).toString("base64") }))];
   expect(split(answer(999), 999).audioBytes).toBe(999);
   expect(() => split(answer(1_000), 999)).toThrow(RangeError);

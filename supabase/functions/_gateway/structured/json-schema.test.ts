@@ -129,7 +129,7 @@ test.for<[string, unknown]>([
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ name: "UnsupportedSchema" }));
 });
 
-describe("Checks stay fast", { timeout: 20_000 }, () => {
+describe("Schema checks stay fast", { timeout: 20_000 }, () => {
   /**
    * Time limit for each check. Without the limits in the code, the checks would take minutes or never end. A busy
    * machine may need several seconds.
@@ -142,7 +142,7 @@ describe("Checks stay fast", { timeout: 20_000 }, () => {
     return result;
   };
 
-  test("a check stays fast for a pattern that backtracks", () => {
+  test("a schema check stays fast for a pattern that backtracks", () => {
     const check = compileSchema({ pattern: "^(a+)+$" });
     expect(within(() => check(`${"a".repeat(50_000)}!`))).toBe(false);
   });
@@ -162,13 +162,13 @@ describe("Checks stay fast", { timeout: 20_000 }, () => {
     within(() => expect(() => compileSchema(schema)).toThrow(/regular expression/));
   });
 
-  test("a check stays fast for 500 uses of the same pattern", () => {
+  test("a schema check stays fast for 500 uses of the same pattern", () => {
     const uuid = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
     const check = compileSchema({ items: { anyOf: Array.from({ length: 500 }, () => ({ pattern: uuid })) } });
     expect(within(() => check(["01a1ffdb-9437-7182-a50d-ced7edb238e2"]))).toBe(true);
   });
 
-  test("a check stays fast for alternatives that double at each level", () => {
+  test("a schema check stays fast for alternatives that double in number at each level", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 60 }, (_, at) => [
         `d${at}`,
@@ -179,12 +179,12 @@ describe("Checks stay fast", { timeout: 20_000 }, () => {
     expect(within(() => check(1))).toBeUndefined();
   });
 
-  test("a check stays fast for a schema that refers to itself", () => {
+  test("a schema check stays fast for a schema that refers to itself", () => {
     expect(within(() => compileSchema({ $ref: "#" })(1))).toBeUndefined();
     expect(within(() => compileSchema({ anyOf: [{ $ref: "#" }, { not: { $ref: "#" } }] })(1))).toBeUndefined();
   });
 
-  test("a check stays fast for many keys checked against many alternatives", () => {
+  test("a schema check stays fast for a value with many keys and a schema with many alternatives", () => {
     const check = compileSchema({
       anyOf: Array.from({ length: 5_000 }, () => ({ properties: { none: {} }, required: ["x"] })),
     });
@@ -192,13 +192,13 @@ describe("Checks stay fast", { timeout: 20_000 }, () => {
     expect(within(() => check(wide))).toBeUndefined();
   });
 
-  test("a check stays fast for a very deeply nested answer", () => {
+  test("a schema check stays fast for a very deeply nested answer", () => {
     const deep = JSON.parse(`${"[".repeat(5_000)}${"]".repeat(5_000)}`);
     expect(within(() => compileSchema({ items: { $ref: "#" } })(deep))).toBeUndefined();
     expect(within(() => compileSchema({ const: 1 })(deep))).not.toBe(true);
   });
 
-  test("a check stays fast for a chain of ten thousand references", () => {
+  test("a schema check stays fast for a chain of ten thousand references", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 10_000 }, (_, at) => [`d${at}`, { $ref: `#/$defs/d${at + 1}` }]),
     );

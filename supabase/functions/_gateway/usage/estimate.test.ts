@@ -20,7 +20,7 @@ describe("estimateInput", () => {
   });
 });
 
-describe("A chat's estimated input", () => {
+describe("The estimated input of a chat completion request", () => {
   const estimate = (...messages: object[]) => readChat({ model: "m", messages }, 1_000_000).inputEstimate.input_tokens;
   const text = "What is said in this recording?";
 
@@ -38,7 +38,7 @@ describe("A chat's estimated input", () => {
   });
 
   // 150 KiB at 16 kHz are 4.8 s. Gemini counts 32 tokens per second: https://ai.google.dev/gemini-api/docs/audio
-  test("estimates a recording's tokens within a factor of two, and reserves its seconds instead of its bytes", () => {
+  test("estimates a recording's tokens within a factor of two, and reserves by its duration instead of its size in bytes", () => {
     const header = Buffer.from(wavHeader(153_556));
     header.writeUInt32LE(16_000, 24);
     header.writeUInt32LE(32_000, 28);
@@ -55,7 +55,7 @@ describe("A chat's estimated input", () => {
   });
 });
 
-test("estimates a response's input from its text and images", () => {
+test("estimates the input of a Responses API request from its text and images", () => {
   const image = { type: "input_image", image_url: "https://example.com/a.png", detail: "low" };
   const input = [{ role: "user", content: [{ type: "input_text", text: "x".repeat(40) }, image] }];
   expect(readResponses({ model: "m", instructions: "abcd", input }, 500).inputEstimate).toEqual({
@@ -83,7 +83,7 @@ describe("createOutputCounter", () => {
   });
 });
 
-test("markOverrun marks an estimate of more than twice the output limits of all choices together", () => {
+test("markOverrun marks an estimate that is more than twice the combined output limits of all choices", () => {
   const limits = { outputLimit: 10, choices: 2 };
   expect(markOverrun({}, 40, limits)).toEqual({});
   expect(markOverrun({}, 41, limits)).toEqual({ marks: ["above_output_limit"] });

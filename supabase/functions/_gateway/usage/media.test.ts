@@ -8,7 +8,7 @@ describe("audioSeconds", () => {
   const wav = (...parts: Uint8Array[]) => audioSeconds({ format: "wav", data: base64(...parts) });
   const mp3 = (...parts: Uint8Array[]) => audioSeconds({ format: "mp3", data: base64(...parts) });
 
-  test("divides a WAV file's bytes by the byte rate in its header", () => {
+  test("computes a WAV file's duration from the byte rate in its header", () => {
     expect(wav(wavHeader(240_000), Buffer.alloc(240_000))).toBeCloseTo(5, 2);
     const list = Buffer.concat([Buffer.from("LIST"), Buffer.from([4, 0, 0, 0]), Buffer.alloc(4)]);
     const header = Buffer.from(wavHeader(240_000));
@@ -26,7 +26,7 @@ describe("audioSeconds", () => {
     expect(wav()).toBe(0);
   });
 
-  test("audioSeconds accepts the lowest and the highest allowed rate", () => {
+  test("audioSeconds accepts a WAV header with the lowest or the highest allowed byte rate", () => {
     for (const rate of [1_000, 400_000]) {
       const header = Buffer.from(wavHeader(0));
       header.writeUInt32LE(rate, 28);
@@ -34,7 +34,7 @@ describe("audioSeconds", () => {
     }
   });
 
-  test("divides an MP3 file's bytes by the bit rate of its first frame", () => {
+  test("computes an MP3 file's duration from the bit rate of its first frame", () => {
     // 64 kbit/s of MPEG 1 layer III, then 32 kbit/s of MPEG 2 layer III:
     // http://www.mp3-tech.org/programmer/frame_header.html
     expect(mp3(Buffer.from([0xff, 0xfb, 0x50, 0xc4]), Buffer.alloc(39_996))).toBe(5);

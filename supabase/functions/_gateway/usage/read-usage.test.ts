@@ -115,7 +115,7 @@ describe("readCompletionUsage", () => {
     ['"cost": 1e400', undefined],
     ['"cost": []', undefined],
     ['"cost": null', undefined],
-  ])("reads the cost that the provider states exactly: %s", ([member, cost]) => {
+  ])("reads a cost that the provider states, without rounding it: %s", ([member, cost]) => {
     const answer = `{"prompt_tokens": 5, "completion_tokens": 5, ${member}}`;
     const usage = readCompletionUsage(parseAnswer(answer), limits);
     expect(usage?.statedCostUsd).toBe(cost);

@@ -54,7 +54,7 @@ describe("toTokenCounts", () => {
     },
   );
 
-  test("adds a part to the count that should contain it if the part is larger", () => {
+  test("if a part is larger than the count that should contain it, adds the part to the count", () => {
     const separate = (details: object, outputDetails: object = {}) =>
       usage(undefined, { prompt_tokens_details: details, completion_tokens_details: outputDetails });
     expect(separate({ cached_tokens: 1000 })).toMatchObject({ input_tokens: 1000, cached_input_tokens: 1000 });
@@ -79,7 +79,7 @@ describe("toTokenCounts", () => {
     });
   });
 
-  test("counts reasoning that is stated as zero if the total includes it", () => {
+  test("if the provider states zero reasoning tokens but the total includes some, counts them", () => {
     // Some proxies fill in zeros: https://github.com/QuantumNous/new-api/blob/main/dto/openai_response.go
     expect(usage(1500, { reasoning_tokens: 0 })).toMatchObject({ output_tokens: 500, reasoning_tokens: 400 });
     expect(usage(1100, { reasoning_tokens: 0 })).toEqual({ input_tokens: 1000, output_tokens: 100 });

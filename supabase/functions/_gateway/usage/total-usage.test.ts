@@ -12,7 +12,7 @@ test("leaves out the usage of all steps if the last step states none", () => {
   for (const stated of [undefined, null, [], "none"]) expect(addUsage(stated, earlier, chatUsageNames)).toBe(stated);
 });
 
-test("sums the usage of several steps by OpenAI's names and keeps members that are not counts", () => {
+test("sums the usage of several steps under OpenAI's field names and keeps fields that are not counts", () => {
   const stated = {
     ...{ prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, prompt_cache_hit_tokens: 4 },
     ...{ completion_tokens_details: { reasoning_tokens: 2, audio_tokens: 0 }, cost: 0.1 },

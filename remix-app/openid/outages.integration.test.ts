@@ -14,7 +14,7 @@ let client: TestClient;
 
 beforeAll(async () => {
   [web, person, client] = await Promise.all([
-    // Uses the issuer of the stack, because this server also sends logout notices.
+    // The watched server has the stack's issuer, because it may also send the stack's logout notices.
     startWatchedWeb(supabase, { ...appSettings(), BASE_URL: base }),
     createPerson(),
     createOpenidClient(),

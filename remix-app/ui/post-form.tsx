@@ -19,7 +19,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   const [unanswered, setUnanswered] = useState(false);
   useEffect(() => {
     if (element.current) setUnanswered(fillUnanswered(element.current));
-    // Deferred, because a failed response that replaces this form is reported at the same time.
+    // Deferred: if a failed response replaces this form, reporting the failure still needs the remembered answer.
     return () => void setTimeout(forgetAnswered);
   }, []);
   const answered = useRef(answer);

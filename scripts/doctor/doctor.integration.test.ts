@@ -50,7 +50,7 @@ const findingsOf = (said: string) => (JSON.parse(said) as { findings: Finding[] 
 const failuresOf = (findings: Finding[]) =>
   findings.filter(({ level, about }) => level === "fail" && about !== "models");
 
-test("the doctor finds a running local stack and its model providers healthy", async () => {
+test("the doctor reports a running local stack and its model providers as healthy", async () => {
   const { said, complained } = await doctor(["--json"]);
   expect(complained).toBe("");
   const findings = findingsOf(said);

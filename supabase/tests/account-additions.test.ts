@@ -284,7 +284,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     const accounts = (await accountsOf(db, { ...device, secret: last.secret ?? "" })) ?? [];
     expect(accounts).toHaveLength(10);
     expect(await atOnce(() => take(db, device, kept))).toEqual(Array(callers).fill(last));
-    // Each added account has the session that joined and the session it was created with.
+    // Each added account has two sessions: the one from its creation, and the one that was added to this browser.
     const sessions = await db.query("select from auth.sessions where user_id = any ($1)", [accounts]);
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);

@@ -451,7 +451,7 @@ describe("a cost document", () => {
 });
 
 describe("the operator's command", () => {
-  test("the operator's command imports for a workspace without naming a person, and logs imports for the platform in the audit log", async ({
+  test("a cost file imported by the operator's command names no person in a workspace, and is in the audit log for the platform", async ({
     db,
   }) => {
     const book = await createBook(db);

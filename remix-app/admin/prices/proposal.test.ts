@@ -200,7 +200,7 @@ test("compares an empty amount as the price that settlement would charge", () =>
   expect(currentUsd(null, "inputUsd")).toBeNull();
 });
 
-test("names the price that applies to an empty amount", () => {
+test("if an amount is left empty, names the price that applies instead", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2" };
   expect(fallbackText(current, "inputUsd")).toBeNull();
   expect(fallbackText(current, "cachedInputUsd")).toBe("input price applies");

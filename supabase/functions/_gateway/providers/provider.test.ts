@@ -528,7 +528,7 @@ describe("Routes that keep failing", () => {
     expect(await readAll(call)).toBe("yes");
   });
 
-  test("a hanging route is not called as a last resort if another route fails", async () => {
+  test("a route that hung is not retried as a last resort after another route fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);
     for (let n = 0; n < 3; n++) await readAll({ ...call, deadline: performance.now() + 2_000 }).catch(() => {});

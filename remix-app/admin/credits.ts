@@ -153,7 +153,7 @@ export function creditEffects(step: CreditStep, { name, plan, account }: CreditA
     return [
       `Once you confirm, the credits are removed from ${name}’s balance. You can withdraw up to the available balance.`,
       held,
-      "Requests in progress keep their reservations.",
+      "Credits reserved for requests in progress can’t be withdrawn.",
     ];
   }
   return [

@@ -85,7 +85,7 @@ export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
       caption="Runs"
       rows={runs}
       rowKey={({ id }) => id}
-      empty="No run matches. Enter a full run ID, or the full request ID of a run of the last 31 days."
+      empty="No run matches. Enter a full run ID, or the full request ID of a run from the last 31 days."
       columns={[
         {
           label: "Run",

@@ -242,7 +242,7 @@ describe("removing an authenticator app", () => {
     expect((await signIn(person)).location).toBe("/");
   });
 
-  test("refuses to remove the last app of an account that requires one", async () => {
+  test("refuses to remove the last authenticator app of an account that must have one", async () => {
     const { browser, phone } = await enrolled();
     await requireMfa(person);
     const page = await browser.get(`/mfa/remove?factorId=${phone.factorId}`);

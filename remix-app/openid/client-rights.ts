@@ -19,7 +19,7 @@ export function rightsOfScopes(scopes: readonly string[], product: string): stri
     right && scope !== "profile" && scopes.includes(scope) ? [right] : [],
   );
   const renewal = scopes.includes("offline_access")
-    ? [`Stay connected for up to 30 days, or until you sign out of ${product} or disconnect the app`]
+    ? [`Stay connected for up to 30 days, unless you sign out of ${product} or disconnect the app first`]
     : [];
   return [person, ...others, ...renewal];
 }

@@ -116,7 +116,7 @@ export const appOperations: readonly Operation<ProblemCode>[] = [
     method: "POST",
     path: "/api/auth/verify-app-token",
     tag,
-    summary: "Finish a handoff on the satellite",
+    summary: "Finish a handoff in the app (served by the app)",
     description: "Each satellite serves this at its own origin; the platform does not. Sets the app's session cookies.",
     credentials: [],
     body: { schema: verifyRequest, example: { token } },

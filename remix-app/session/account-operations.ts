@@ -89,7 +89,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "PATCH",
     path: "/api/v1/auth/accounts/current",
     tag,
-    summary: "Save the active account's current page",
+    summary: "Save the page to open when switching back to this account",
     description: "The next switch to this account opens that page. Sign-in and sign-out pages are refused.",
     credentials: ["session"],
     body: { schema: currentRouteRequest, example: { route: "/workspaces" } },

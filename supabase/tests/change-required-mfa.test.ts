@@ -176,7 +176,7 @@ describe("requiring MFA", () => {
 });
 
 describe("a reset of authenticators", () => {
-  test("a reset of authenticators blocks the account and ends its sessions, and unblocks it when no authenticator is left", async ({
+  test("a reset of authenticators ends the account's sessions, and blocks the account until the last authenticator is removed", async ({
     db,
   }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");

@@ -35,10 +35,10 @@ export default function ConsoleAppsPage() {
     !new URLSearchParams(search).has("cursor") &&
     term === "";
   return (
-    <ConsolePage title="Apps" lead="First-party and third-party apps.">
+    <ConsolePage title="Apps" lead="Internal and external apps, and OpenID clients.">
       <Card
         title="Registered apps"
-        lead="Apps sign people in with their accounts here and act within their scopes."
+        lead="These apps let people sign in with their accounts here. Each app can do only what its scopes allow."
         action={
           <ButtonLink href="/admin/apps/new" variant="primary">
             Register app

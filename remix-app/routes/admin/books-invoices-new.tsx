@@ -48,7 +48,7 @@ export default function ConsoleNewInvoicePage() {
       lead={
         entry.at === "review"
           ? `Check the details, then record the ${kindNames[entry.draft.kind ?? blankInvoice.kind].toLowerCase()}.`
-          : "A provider’s invoice or credit note to the platform. You can review it before it’s recorded."
+          : "Enter an invoice or credit note that a provider issued to the platform. You can review it before it’s recorded."
       }
     >
       {entry.at === "review" ? <InvoiceReview entry={entry} base={base} /> : null}

@@ -90,7 +90,7 @@ export default function ConsoleCreditsChangePage() {
             <Field
               {...fieldOf("reference", reference)}
               label="Reference"
-              hint="Such as an invoice number. Each reference can be used once per account."
+              hint="Such as an invoice number. Each reference can be used only once in this ledger."
               maxLength={120}
               spellCheck={false}
               required

@@ -67,7 +67,7 @@ export default function KeysPage() {
     <StudioPage
       workspace={workspace}
       title="API keys"
-      lead={`Use these to call the gateway. Each key is shown once, when you create it.${keys.length > 0 ? " “Spent this month” (UTC) includes spend of keys that this key replaced." : ""}`}
+      lead={`Use these to call the gateway. Each key is shown once, when you create it.${keys.length > 0 ? " “Spent this month” (UTC) includes what a key’s replaced versions spent." : ""}`}
       actions={
         <>
           {keys.length > 0 ? (

@@ -74,7 +74,7 @@ export function OtherInvoicesNotice({
   if (kind === "credit_note" || !comparison || comparison.otherInvoices === 0) return null;
   return (
     <Notice tone="warn">
-      This account already has an invoice or credit note for the period. If this invoice corrects an earlier one, choose
+      This provider account already has an invoice or credit note for the period. If this invoice corrects an earlier one, choose
       Edit and enter the earlier one’s reference under “Replaces”. Otherwise, both are counted.
     </Notice>
   );

@@ -90,7 +90,7 @@ describe("Lost charges", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("reports a lost charge if a run was swept although the functions had not been killed", () => {
+  test("reports a lost charge if a run was swept after the functions were only asked to stop, not killed", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
   test("reports a lost charge if a swept run began after the functions were killed", () => {

@@ -197,7 +197,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "GET",
     path: "/v1/key",
     tag: "Models and credentials",
-    summary: "Get the calling credential",
+    summary: "Get the limits and spending of the calling credential",
     credentials: anyCredential,
     headers: readHeaders,
     answers: [

@@ -26,8 +26,8 @@ export default defineConfig({
   timeout: 60_000,
   expect: { timeout: 10_000 },
   reporter: [["list"]],
-  // Playwright runs tests that need another kind of worker last, when the other workers would be idle. A separate
-  // project runs them first.
+  // By default, Playwright would leave tests that need a different kind of worker to the end, when the other workers
+  // are idle. A separate project runs them first.
   projects: [
     { name: "bot challenge", testMatch: ownStack },
     { name: "browser", testIgnore: [ownStack, freshApps] },

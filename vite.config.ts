@@ -14,9 +14,10 @@ export default defineConfig(({ command }) => ({
   // Vite finds dependencies in these files before the first visit. A dependency found during a visit would reload the
   // page with two copies of React.
   optimizeDeps: { entries: ["remix-app/entry.client.tsx", "remix-app/root.tsx", "remix-app/routes/**/*.tsx"] },
-  // Keeps the hashed files of earlier builds, because open pages, and a server that still runs on one, request them.
+  // Keeps the hashed files of earlier builds, because open pages, and a server that still runs an earlier build,
+  // request them.
   build: { target: "es2022", assetsInlineLimit: 0, emptyOutDir: false },
-  // Bundles only the icons that we use. The CommonJS form is one file of all icons and takes a quarter of the server's
-  // start.
+  // Bundles only the icons that we use. The CommonJS form is one file of all icons, and loading it takes a quarter of
+  // the server's startup time.
   ssr: { noExternal: command === "build" ? ["lucide-react"] : [] },
 }));

@@ -8,7 +8,10 @@ const fault = "**/*.fault.test.ts";
 const fuzz = "**/*.fuzz.test.ts";
 const globalSetup = ["scripts/test/global-setup.ts"];
 
-/** One project per tier. All but `unit` and `fault` need a stack, which the global setup starts if none is given. */
+/**
+ * One project per tier of tests. All but `unit` and `fault` need a stack, which the global setup starts if none is
+ * given.
+ */
 export default defineConfig({
   test: {
     projects: [

@@ -75,7 +75,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto("/settings/profile");
       await (await openMenu(page)).getByRole("button", { name: switchTo(colleague) }).click();
       await expectActive(page, colleague);
-      // Each account reopens at the page it was left on.
+      // A switch to an account reopens the page that the account was last on.
       await (await openMenu(page)).getByRole("button", { name: switchTo(member) }).click();
       await expect(page).toHaveURL("/settings/profile");
       await expectActive(page, member);

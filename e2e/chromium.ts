@@ -11,7 +11,9 @@ export interface ChromiumLaunch {
   env: Record<string, string>;
 }
 
-/** Disables features that need a desktop or the network. The sandbox does not start as root or in most containers. */
+/**
+ * Disables features that need a desktop or the network. Chromium's sandbox cannot start as root or in most containers.
+ */
 const args = [
   "--no-sandbox",
   "--disable-gpu",

@@ -13,7 +13,7 @@ async function continueToNotes(page: Page, { email }: Person): Promise<void> {
   await page.getByRole("button", { name: `Continue as ${email}` }).click();
 }
 
-/** Connects an app that uses AI in the person's own workspace. */
+/** Creates an app that may use AI, and connects it to the person's personal workspace. */
 async function connectScribe(person: Person): Promise<void> {
   const [workspace] = await query<{ id: string }>(
     "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",

@@ -9,7 +9,7 @@ import { expect, expectAccessible, expectFitsSmallScreens, test } from "./test.t
 
 const stack = readStack();
 const auth = `${stack.supabase.url}/auth/v1`;
-/** A page of the web server that ignores the callback parameters. */
+/** One of the web server's pages, which ignores the callback parameters. */
 const returnTo = `${stack.base}/healthz?kept=1`;
 
 /** Begins a sign-in with PKCE (RFC 7636) and waits for the provider's page. @returns the verifier */

@@ -5,7 +5,7 @@ import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test }
 
 const { oidc, base } = readStack();
 
-/** Returns the providers' button labels, except those that the stack cannot simulate for a real Supabase Auth. */
+/** Returns the labels of the buttons on the sign-in page that lead to a provider, without "Continue with". */
 async function providersOf(page: Page): Promise<string[]> {
   await page.goto("/login");
   const names = await page.getByRole("button", { name: /^Continue with/ }).allInnerTexts();

@@ -56,7 +56,7 @@ test("the openid-client app from the guide signs a person in and out", async ({ 
   await expect(page).toHaveURL(`${charts.origin}/`);
   await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
 
-  // No consent is requested, because it is remembered.
+  // The consent page is skipped, because the platform remembers the earlier consent.
   await page.goto(`${charts.origin}/sign-in`);
   await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
 

@@ -25,8 +25,8 @@ async function signOut(page: Page): Promise<void> {
 }
 
 /**
- * Disables autofill and leaves only the button, because an authenticator that responds immediately would answer
- * autofill as well.
+ * Disables passkey autofill, so that only the button asks for a passkey. Otherwise, an authenticator that responds
+ * immediately would answer the autofill as well.
  */
 async function withoutAutofill(page: Page): Promise<void> {
   await page.addInitScript(() => {

@@ -38,7 +38,10 @@ async function linkOn(page: Page): Promise<string> {
 const sessionOf = async (page: Page): Promise<{ sessionId: string; aal: string; mfa: { satisfied: boolean } }> =>
   (await page.request.get("/api/v1/auth/session")).json();
 
-/** Enrolls an authenticator app and signs the phone in with its code, which ends sessions without a second factor. */
+/**
+ * Enrolls an authenticator app, which ends sessions without a second factor, and signs the phone in with the app's
+ * code.
+ */
 async function proveOn(phone: CommandLinePhone, member: Person): Promise<void> {
   const [app] = await enrollApps(supabase, { ...member, names: ["Authenticator"] });
   if (!app) throw new Error("no app");

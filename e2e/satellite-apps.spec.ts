@@ -83,7 +83,7 @@ for (const app of chosenApps.filter(({ isOpenidClient }) => !isOpenidClient)) {
       await signInFor(page, member);
       await expect(page).toHaveURL(`${origin}/private?from=mail`);
       const menu = page.locator("account-menu summary");
-      // The menu shows the part of the email before the @ for an account without a name.
+      // For an account without a name, the menu shows the part of the email before the @.
       await expect(menu).toHaveText(member.email.split("@")[0] ?? "");
       await page.goto(origin);
       await expect(page.getByText(`Hello ${member.email}!`)).toBeVisible();

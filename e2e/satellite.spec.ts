@@ -161,7 +161,7 @@ test("before a sign-in to a satellite, the platform and the satellite name the a
 });
 
 test("a satellite on an unregistered origin cannot sign visitors in", async ({ page, member }) => {
-  // Uses its own host name, because another test may have registered the same port on 127.0.0.1.
+  // Gives this satellite its own host name, because another test may have registered the same port on 127.0.0.1.
   const stranger = await startSatellite({
     app: await createApp({ scopes: ["profile"] }),
     centralUrl: base,

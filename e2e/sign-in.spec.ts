@@ -11,7 +11,7 @@ test("the sign-in page works with the keyboard only", async ({ page, member }) =
   await expect(page.getByLabel("Email")).toBeFocused();
   await page.keyboard.type(member.email);
   await page.keyboard.press("Tab");
-  // The tab order may reach the "Forgot password?" link before the field.
+  // The Tab key may reach the "Forgot password?" link before the password field.
   if (!(await page.getByLabel("Password").evaluate((field) => field === document.activeElement))) {
     await page.keyboard.press("Tab");
   }

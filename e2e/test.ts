@@ -25,7 +25,7 @@ interface Fixtures {
 const stack = readStack();
 /** Read as source, because the axe package would send more than twice as much to each page. */
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-/** The axe rules that a color scheme can break, because schemes differ only in colors. */
+/** The axe rules to check again in the dark scheme, because the schemes differ only in colors. */
 const rulesOfColors = ["color-contrast", "link-in-text-block"];
 const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
   auth: { persistSession: false, autoRefreshToken: false },
@@ -50,7 +50,7 @@ async function withAccount(use: (person: Person) => Promise<void>): Promise<void
   const person = makePerson();
   const { data, error } = await admin.createUser({ ...person, email_confirm: true });
   if (error) throw error;
-  // Confirmed earlier, because the backend takes a sign-in link for the confirmation link if it is used in the same
+  // Backdates the confirmation. The backend mistakes a sign-in link for the confirmation link if it is used in the same
   // second as the confirmation.
   await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [data.user.id]);
   await use(person);

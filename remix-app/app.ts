@@ -48,7 +48,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
   app.use(async (c, next) => {
     const started = performance.now();
-    // Hono aborts only a signal that was read before the client left.
+    // Reads the signal first, because Hono aborts only a signal that was read before the client disconnected.
     const { signal } = c.req.raw;
     const state = openRequest(c.req.raw, {
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
@@ -216,7 +216,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
-    // Only signed-in people may send a large body, so the session is opened first.
+    // Only signed-in people may send a large body, so the session is opened before the body is read.
     const opened =
       verdict.maxBodyBytes && isOurs && !isSafe(request.method) && authorization === null
         ? await openContext(state, { authorization, jar: state.jar })

@@ -26,7 +26,7 @@ function readArrows(document: string): Arrows {
 const areaOf = (file: string): string | undefined => /^remix-app\/([^/]+)\//.exec(file)?.[1];
 const isTest = (file: string) => /\.(test|spec)\.tsx?$|^remix-app\/testing\//.test(file);
 
-/** Returns the imports that no arrow allows. */
+/** Returns the imports that are missing from the table of allowed imports. */
 function violations(imports: readonly Import[], arrows: Arrows): string[] {
   const wrong = imports.filter(({ from, to }) => {
     const [source, target] = [areaOf(from), areaOf(to)];

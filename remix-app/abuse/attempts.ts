@@ -55,7 +55,7 @@ export interface AttemptOptions {
    */
   botChallenge?: FormDataEntryValue | null;
   /**
-   * Returns whether a recovery override lifts the email's own limits; the address's limits still apply. Called only
+   * Returns whether a recovery override lifts the email's own limits; the IP address's limits still apply. Called only
    * after the user agent and bot challenge checks have passed.
    */
   isOverridden?: () => Promise<boolean>;
@@ -189,7 +189,7 @@ const suspiciousProgram =
   "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 
 /**
- * Attack tools, by their default user agents. This only keeps such tools from using up attempts in their default
+ * Attack tools, by their default user agents. Blocking them saves attempts only while a tool keeps its default
  * configuration. It is not a defense, because a tool can change its user agent.
  */
 const attackTools = [

@@ -6,7 +6,7 @@ interface EventKind {
    * product's name.
    */
   notice?: { subject: string; what: string };
-  /** Whether an administrator did it. If so, the owner doesn't see the place and the device. */
+  /** Whether an administrator caused the event. If so, the owner doesn't see the administrator's place or device. */
   byAdmin?: boolean;
 }
 

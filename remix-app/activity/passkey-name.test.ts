@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { passkeyName } from "./passkey-name.ts";
 
-// The AAGUIDs of 1Password, and of authenticators that name none (WebAuthn level 3, section 5.1.3, attestation "none").
+// The AAGUID of 1Password, and the one that authenticators send to stay anonymous (WebAuthn level 3, section 5.1.3,
+// attestation "none").
 const onePassword = "bada5566-a7aa-401f-bd96-45619a55120d";
 const none = "00000000-0000-0000-0000-000000000000";
 

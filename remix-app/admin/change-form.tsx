@@ -5,7 +5,10 @@ import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 
-/** The text to type, and what it is: "the account's email". For something new, the whole label. */
+/**
+ * The text to type, and what it is: "the account's email". For something new, which has no text to show yet, the
+ * field's complete label.
+ */
 type Confirmation = { text: string; what: string } | { label: string };
 
 /** Returns the label and the hint of the field that confirms a change. */
@@ -46,7 +49,7 @@ export function ChangeForm({
   hidden?: Record<string, string | number>;
   /** What the fields change, for forms with a preview. Null until the preview is requested. */
   preview?: readonly string[] | null;
-  /** Label of the button back to the previous step, for forms that confirm one. */
+  /** Label of the button that returns to the previous step, for forms that confirm what was entered there. */
   edit?: string;
 }) {
   const { reason, confirmation, ...others } = failed?.fields ?? {};

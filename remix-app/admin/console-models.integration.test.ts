@@ -10,7 +10,7 @@ let person: Person;
 
 beforeAll(async () => {
   [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
-  // In a single statement, because the doctor may check the stack at any time.
+  // Adds the model, its route and its price in a single statement, because the doctor may check the stack at any time.
   await query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')

@@ -176,8 +176,8 @@ describe("a price file", () => {
   });
 
   test("only the price comparison page accepts forms above the usual size limit, and only from signed-in people", async () => {
-    // Only a few bytes over the limit. If the server closes while the client is still sending, the client never sees
-    // the answer.
+    // Exceeds the limit by only a few bytes. If the server closes while the client is still sending, the client never
+    // sees the answer.
     const large = files(Buffer.alloc(64 * 1024));
     const { base } = readStack();
     expect((await openBrowser(base).post(address, large)).status).toBe(413);

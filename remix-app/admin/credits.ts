@@ -27,7 +27,7 @@ const accountSchema = z.object({
       balance: z.string(),
       reserved: z.string(),
       available: z.string(),
-      /** When a call was refused for lack of credits; null if none was since the last top-up. */
+      /** When a call was refused for lack of credits; null if no call was refused since the last top-up. */
       refusedAt: z.string().nullable(),
     })
     .nullable(),

@@ -224,7 +224,9 @@ export const modelSteps = {
 };
 export type ModelStep = keyof typeof modelSteps;
 
-/** Returns the prices of a model at a provider that begin at a number of input tokens, for all service tiers. */
+/**
+ * Returns a model's prices at a provider for the context tier that begins at `minInputTokens`, in all service tiers.
+ */
 export function tierPrices(
   { prices }: Pick<ConsoleModel, "prices">,
   { providerId, minInputTokens }: { providerId: string; minInputTokens: number },

@@ -2,7 +2,7 @@ import { DataTable } from "../ui/data-table.tsx";
 import { type CatalogueModel, type ModelPrice, modelFaults } from "./models.ts";
 import { usd } from "./words.ts";
 
-/** Returns the price at the first provider that has a price, which usually serves the call. */
+/** Returns the price at the first provider that has one, because that provider usually serves the call. */
 function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {
   const current = prices.filter((price) => price.current);
   const first = providers.find((id) => current.some(({ providerId }) => providerId === id));

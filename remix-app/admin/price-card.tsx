@@ -78,7 +78,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
 
 const pastPricesShown = 50;
 
-/** Returns the current and future prices and the newest past ones, in order. */
+/** Returns the current and future prices and the newest past ones, in the given order. */
 export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
   const endOf = ({ until }: ModelPrice) => (until === null ? Number.POSITIVE_INFINITY : Date.parse(until));
   const past = prices.filter((price) => endOf(price) <= now);

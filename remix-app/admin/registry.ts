@@ -20,7 +20,7 @@ export const appName = z
 
 export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "Enter at most 80 characters");
 
-/** The URL that notifies an app of ended logins; empty for none. */
+/** The URL that receives notifications of an app's ended logins; empty for none. */
 export const logoutUrl = z
   .string()
   .trim()

@@ -8,11 +8,11 @@ import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;
 
 /**
- * Returns the infrastructure admin of this request, based on their current row. The console always requires the
- * backend's own second factor in this session, at most ten minutes old. Neither a phone approval nor an account without
- * an authenticator is enough.
+ * Returns the infrastructure admin who makes this request, based on their current database row. The console always
+ * requires the backend's own second factor in this session, at most ten minutes old. Neither a phone approval nor an
+ * account without an authenticator is enough.
  * @throws Response 403 FORBIDDEN for anyone else
- * @throws Response a redirect to the step that is due, and from there back; for APIs and bearer callers 403
+ * @throws Response a redirect to the step that is due, which leads back afterwards; for APIs and bearer callers 403
  * MFA_REQUIRED or STEP_UP_REQUIRED
  */
 export async function requireInfrastructureAdmin(

@@ -74,7 +74,10 @@ export function counterSentence(counter: {
   return `${used} of ${counter.attempts} ${what} ${per}, ${consequences[whenEmpty] ?? whenEmpty}`;
 }
 
-/** The only action of an account's owner in this log. Deleting the account also deletes the owner's identity. */
+/**
+ * The only action in this log that an account's owner takes. Its actor has no email, because deleting the account also
+ * deletes the owner's identity.
+ */
 const deletedByOwner = "account.deleted";
 
 /** Labels of the log's actions. */

@@ -96,7 +96,7 @@ const byName: Record<string, unknown> = {
   totalTokens: 384,
   trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
   usage: { prompt_tokens: 128, completion_tokens: 256, total_tokens: 384 },
-  /** The usage of an OpenAI response, which has `output` next to it. */
+  /** Used as `usage` in objects that also have `output`, such as an OpenAI response. */
   outputUsage: { input_tokens: 128, output_tokens: 256, total_tokens: 384 },
   userAgent: "Mozilla/5.0",
   userCode: "WDJB-MJHT",

@@ -8,8 +8,8 @@ const longest = 400 * 24 * hour;
 export interface CookieDefinition {
   name: string;
   /**
-   * Used on https only, because plain http refuses it. A sibling host cannot plant a cookie with a prefix (RFC 6265bis
-   * §4.1.3).
+   * Used on https only, because browsers refuse it on plain http. A sibling host cannot plant a cookie with a prefix
+   * (RFC 6265bis §4.1.3).
    */
   prefix?: "__Host-" | "__Secure-";
   path: string;

@@ -68,7 +68,7 @@ export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefin
   return (
     jar
       .getAll()
-      // Other cookies aren't ours, and a name that can't be written must not fail the request.
+      // Skips cookies that aren't ours. A name that can't be written must not fail the request.
       .filter(({ name }) => name.startsWith(start) && nameSuffix.test(name.slice(start.length)))
       .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }))
   );

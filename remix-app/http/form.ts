@@ -52,7 +52,8 @@ export async function readForm(
 
 /**
  * Requires that a form comes from the signed-in account's page. Call it before refusing access to the signed-in user,
- * because a form from another account's page has a different problem. The form can still be read afterwards.
+ * because a form from another account's page must be refused for that reason instead. The form can still be read
+ * afterwards.
  * @throws Response 409 like {@link readForm}
  */
 export async function requireFormAccount(context: PageContext, request: Request): Promise<void> {

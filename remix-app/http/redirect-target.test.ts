@@ -8,7 +8,7 @@ const context = { origin, isPage: () => true };
 const sanitise = (input: unknown) => redirectTarget(input, { context, fallback });
 
 const cases = 20_000;
-/** Enough for this many runs on a busy machine. */
+/** Long enough for each test's many runs on a busy machine. */
 const timeout = 30_000;
 /** Uses only a few pieces, so that dot segments, slashes and hosts often meet. */
 const structure = fc

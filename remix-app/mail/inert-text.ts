@@ -11,7 +11,10 @@ const hairSpace = "\u200A";
  * dots.
  */
 const joints = /[.:@\\\u2024\u3002\uFE52\uFF0E\uFF61](?=\S)|\/(?=\/)/gu;
-/** Matches an IPv6 address without a zone or an embedded IPv4 address, which link detectors could take for a domain. */
+/**
+ * Matches IPv6 addresses, except those with a zone or an embedded IPv4 address, which link detectors could take for a
+ * domain.
+ */
 const isBareIPv6 = (word: string) => isIPv6(word) && !/[%.]/.test(word);
 /** Matches text that occurs in links, but not in amounts, times and other numbers. */
 const linkLike = /[\p{L}@\\]|\/\/|\.\p{N}+\.\p{N}/u;

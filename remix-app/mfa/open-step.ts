@@ -3,7 +3,7 @@ import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { demandedSince } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
-/** A page that people pass through, with its user and their destination. */
+/** A page between a visitor and their destination, such as the second factor's, with its user and that destination. */
 export interface Step {
   user: User;
   /** A path on our origin, from `returnUrl` in the query. */
@@ -27,8 +27,8 @@ export async function openStep(
 }
 
 /**
- * Opens a page for users who have to confirm their identity. Users who have not yet passed their authenticator go to
- * the challenge.
+ * Opens a page for users who have to confirm their identity. Users who still have to enter their authenticator's code
+ * go to the challenge.
  * @throws Response a redirect to what is due first, or to the destination if the last proof is recent enough
  */
 export async function openStepUp(context: AppLoadContext, request: Request): Promise<Step> {
@@ -49,7 +49,8 @@ function isProven(context: AppLoadContext, { user, destination }: Step): boolean
 
 /**
  * Opens the enrollment page for users without an authenticator, even if another proof is due, and for users who have
- * passed theirs. Both need a recent proof, so that an open session can't be used to enroll someone else's app.
+ * already passed their second factor. Both need a recent proof, so that an open session can't be used to enroll someone
+ * else's app.
  * @throws Response a redirect to what is due first, and from there back to this page
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {

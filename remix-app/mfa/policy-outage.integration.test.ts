@@ -8,7 +8,10 @@ import type { WebProcess } from "../testing/web-process.ts";
 /** Enough for one lookup of two seconds, but not for a second one. */
 const boundMs = 3_500;
 const atOnce = 40;
-/** Used to repeat requests that took too long, because a busy machine can delay some of many concurrent requests. */
+/**
+ * Concurrency for repeating requests that took too long, because a busy machine can delay some of many concurrent
+ * requests.
+ */
 const fewAtOnce = 8;
 let backend: IdentityBackend;
 let web: WebProcess;

@@ -20,7 +20,7 @@ const people: Person[] = [];
 const toChallenge = /^\/mfa(\?returnUrl=|$)/;
 const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
 
-// All routes share one session per kind of account, because the session isn't allowed to change anything.
+// The tests of all routes share one session per kind of account, because no route may change anything for that session.
 async function arrive({
   required,
   sign = enter,

@@ -19,7 +19,7 @@ const ended = "Your session has ended. Sign in again.";
 /**
  * Verifies a code for the session of this request. If the code is right, the answer's cookie holds the session at AAL2,
  * and the user's other sessions at AAL1 end. Challenge and verification share one call, because the backend binds both
- * to one address. A code counts only once, regardless of who sends it.
+ * to one IP address. A code counts only once, regardless of who sends it.
  */
 export async function verifyCode(
   context: AppLoadContext,

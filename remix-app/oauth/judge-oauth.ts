@@ -10,7 +10,7 @@ export interface Judged {
   visitor: { id: string; sessionId: string } | null;
   /** Whether the signed-in user has agreed that another account replaces theirs here. */
   agreed: boolean;
-  /** The required issuer of Microsoft accounts; null if it could not be determined. */
+  /** The issuer that a Microsoft account must have; null if it could not be determined. */
   tenantIssuer: string | null;
 }
 
@@ -24,8 +24,8 @@ export type Judgement =
   | { verdict: "refuse"; failure: OAuthFailure };
 
 /**
- * Judges a visit before its code is exchanged: by what we signed, by the backend's result, and by the account that is
- * signed in here.
+ * Decides what to do with a visit to a provider before its code is exchanged. Considers the signed state, the backend's
+ * result, and the account that is signed in here.
  */
 export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: Judged): Judgement {
   if (!flow) return refuse("expired");

@@ -53,7 +53,10 @@ const noticeOf = async (browser: Browser) =>
     (await browser.get("/settings/security")).text,
   )?.[1];
 
-/** Takes all steps of a link except the last one. @returns the URL that the browser is sent back to */
+/**
+ * Starts linking an account and visits the provider, but does not return from it.
+ * @returns the URL that the browser is sent back to
+ */
 async function wayBack(browser: Browser, email: string) {
   return journey.comeBack(await journey.setOut(browser, link), { email });
 }
@@ -213,7 +216,7 @@ describe("a link started by a phone", () => {
   };
   const complete = (headers: Record<string, string>, json: object) =>
     call(`${path()}/complete`, { method: "POST", headers, json });
-  /** Returns the code that reaches the app's own URL. */
+  /** Visits the provider. @returns the code in the redirect to the app's own URL */
   const codeFor = async (url: string, email: string) => {
     const back = new URL(await visitProvider(url, { ourOrigin: appOrigin, email }));
     expect([back.pathname, back.searchParams.has("state")]).toEqual(["/linked", false]);
@@ -269,7 +272,7 @@ describe("a link started by a phone", () => {
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
     const own = await begin(others, { returnTo: `${appOrigin}/linked` });
-    // The victim's app has its own link open when the attacker's code reaches it.
+    // The victim's app has started a link of its own when it receives the attacker's code.
     const email = journey.newEmail();
     const code = await codeFor(lured.url, email);
     expect(await complete(others, { state: own.state, code })).toMatchObject({ status: 410, code: "GONE" });
@@ -277,7 +280,7 @@ describe("a link started by a phone", () => {
     expect(
       await call(`${path()}/complete`, { method: "POST", browser: mine.browser, json: { state: lured.state, code } }),
     ).toMatchObject({ status: 403, code: "FORBIDDEN" });
-    // Another account's attempt to finish the link undoes it for the account that started it.
+    // When another account tries to complete the link, the account that started it can no longer complete it either.
     expect(await complete(others, { state: lured.state, code })).toMatchObject({ status: 410, code: "GONE" });
     expect(await journey.providersOf(mine.email)).toEqual(["email"]);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);

@@ -14,8 +14,8 @@ const common = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(
 const bound = { ...common, userId: z.uuid(), sessionId: z.uuid() };
 
 /**
- * The data kept during a visit to a provider. A sign-in is bound only to this browser. A link and a fresh proof by a
- * signed-in user are also bound to the account and its session.
+ * The data kept during a visit to a provider. For a sign-in, it is bound only to this browser. For a link or a
+ * reauthentication, it is also bound to the signed-in account and its session.
  */
 const oauthState = z.discriminatedUnion("purpose", [
   z.strictObject({ purpose: z.literal("sign_in"), ...common }),

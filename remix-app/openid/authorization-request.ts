@@ -58,7 +58,9 @@ const parameters = [
   "registration",
 ] as const;
 
-/** Marks the URL of a request that people return to from our own pages, such as the sign-in page. */
+/**
+ * The query parameter of an authorization request to which people return from our own pages, such as the sign-in page.
+ */
 const resumedParameter = "resumed";
 
 /** Returns the path of an authorization request, with only the parameters that we support. */
@@ -94,7 +96,7 @@ const requestSchema = z.object({
   id_token_hint: z.string().min(1).nullable(),
 });
 
-/** Reads the other parameters of a request. Errors in them are returned to the client. */
+/** Reads all parameters except the client id and redirect URI. Errors in them are returned to the client. */
 export function readAuthorizationRequest(query: URLSearchParams): AuthorizationRequest | AuthorizationError {
   const repeated = parameters.find((name) => query.getAll(name).length > 1);
   if (repeated) return invalid(`${repeated} must not be repeated`);
@@ -145,7 +147,10 @@ function words(query: URLSearchParams, name: (typeof parameters)[number]): strin
   return (one(query, name) ?? "").split(" ").filter(Boolean);
 }
 
-/** Returns the URL that answers a client with a code. @param issuer ours, against mix-up attacks (RFC 9207) */
+/**
+ * Returns the URL that answers a client with a code.
+ * @param issuer our issuer, which protects the client against mix-up attacks (RFC 9207)
+ */
 export function codeAddress(target: AnswerTarget, { code, issuer }: { code: string; issuer: string }): string {
   return answerAddress(target, { code, iss: issuer });
 }

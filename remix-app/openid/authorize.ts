@@ -92,14 +92,14 @@ export async function openAuthorization(
 export interface Decision {
   user: User;
   asked: AuthorizationRequest;
-  /** The earliest second at which the user may have signed in; null if any sign-in will do. */
+  /** A sign-in must be at or after this time, in seconds since 1970; null if any sign-in will do. */
   since: number | null;
   /** Whether to ask the user for consent. */
   asks: boolean;
 }
 
 /**
- * Completes the steps that the request and the person's account require before they decide.
+ * Checks what the request and the person's account require before the person can decide.
  * @returns the URL of the answer if there is nothing to decide
  * @throws Response a redirect to the sign-in page, the second step, the step-up or the accounts, each of which leads
  * back
@@ -142,8 +142,8 @@ export async function prepareDecision(
 
 type SignInDemand =
   /**
-   * `isOpen` means that the person has not signed in since. `isNew` means that this browser has not recorded the demand
-   * yet.
+   * `isOpen`: the person has not signed in at or after `since`. `isNew`: this browser has not recorded the required
+   * sign-in yet.
    */
   { since: number; isOpen: boolean; isNew: boolean } | { since: number | null; isOpen: false; isNew: false };
 

@@ -239,7 +239,7 @@ describe("the prompt parameter", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)?.auth_time).toBeGreaterThan(claims?.auth_time ?? Number.NaN);
-    // The requirement was met, so opening the same URL starts a new requirement.
+    // The code above fulfilled the requirement, so opening the same URL again requires another step-up.
     expect((await browser.get(returnUrl)).location).toMatch(/^\/step-up\?/);
   });
 

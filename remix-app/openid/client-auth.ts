@@ -18,7 +18,7 @@ export interface OpenidClient {
 
 export interface ClientRequest {
   client: OpenidClient;
-  /** The other parameters. A parameter without a value is absent (RFC 6749 section 3.2). */
+  /** The form's parameters except `client_secret`. A parameter without a value is absent (RFC 6749 section 3.2). */
   form: ReadonlyMap<string, string>;
 }
 

@@ -33,8 +33,8 @@ const rings = new WeakMap<Env, Promise<KeyRing>>();
 const maxReads = 3;
 
 /**
- * Reads the signing keys. Creates the first key, and replaces a key that no secret opens, so that OpenID clients can
- * still sign people in.
+ * Reads the signing keys. Creates the first key, and replaces a key that no configured secret can decrypt, so that
+ * OpenID clients can still sign people in.
  * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
  */
 export async function readStoredKeys(context: SigningContext): Promise<StoredKeys> {
@@ -61,8 +61,8 @@ export async function readStoredKeys(context: SigningContext): Promise<StoredKey
 }
 
 /**
- * Publishes the next key when it is due, seals keys of an earlier secret with the current one, and deletes retired keys.
- * Safe to run on several servers at the same time.
+ * Publishes the next key when it is due, re-encrypts keys of an earlier secret with the current secret, and deletes
+ * retired keys. Safe to run on several servers at the same time.
  * @throws Response as {@link readStoredKeys}
  */
 export async function rotateStoredKeys(context: SigningContext): Promise<void> {

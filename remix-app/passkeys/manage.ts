@@ -27,7 +27,7 @@ export async function startRegistration(context: AppLoadContext) {
 }
 
 /**
- * Has the new passkey verified and stored, and notifies its owner.
+ * Verifies and stores a new passkey through the identity backend, and notifies its owner.
  * @throws Response a problem, see {@link passkeyProblem}
  */
 export async function finishRegistration(
@@ -69,8 +69,8 @@ export async function renamePasskey(context: AppLoadContext, change: Renaming): 
 /**
  * Deletes an account's passkey, unless it is the last way to sign in, and notifies the owner.
  * @returns false if it is the last usable way to sign in
- * @throws Response 403 MFA_REQUIRED if the session has yet to prove the account's authenticator, 404 NOT_FOUND, 503
- * UNAVAILABLE
+ * @throws Response 403 MFA_REQUIRED if the session has not yet been confirmed with the account's authenticator, 404
+ * NOT_FOUND, 503 UNAVAILABLE
  */
 export async function deletePasskey(
   context: AppLoadContext,

@@ -23,7 +23,8 @@ export async function startSignIn(context: AppLoadContext, { captchaToken }: { c
 }
 
 /**
- * Has the browser's answer to a challenge verified, and stores the new session in the request's cookies.
+ * Verifies the browser's answer to a challenge through the identity backend, and stores the new session in the
+ * request's cookies.
  * @throws Response a problem, see {@link passkeyProblem}, with `unknownPasskey: true` if no account has the passkey
  */
 export async function finishSignIn(

@@ -87,10 +87,10 @@ export type Consumption =
   | { status: z.infer<typeof seen>; session: null };
 
 /**
- * Consumes an approved challenge for only one of any number of concurrent callers. Claims the challenge, mints a
- * session, gives it the approver's sign-in time, and returns it for the caller to put into the browser. Checks the
- * account's requirements for creator and approver at the claim and again at the end. If no session was minted, the next
- * poll can consume the challenge. If that is unknown, the challenge cannot be used any more.
+ * Consumes an approved challenge. Of any number of concurrent callers, only one succeeds: it claims the challenge,
+ * mints a session, gives it the approver's sign-in time, and returns it for the caller to put into the browser. Checks
+ * the account's requirements for creator and approver at the claim and again at the end. If no session was minted, the
+ * next poll can consume the challenge. If it is unknown whether one was minted, the challenge cannot be used any more.
  * @param options.claims of the requesting session, which is active
  * @throws Response 403 MFA_REQUIRED, 404, 409 CONFLICT for an account without an email, 503
  */

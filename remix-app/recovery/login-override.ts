@@ -64,8 +64,8 @@ export async function signInUnderOverride(
 }
 
 /**
- * Records a sign-in for which an override lifted the limits. An emailed sign-in code proves the mailbox but does not
- * lift a ban. Only a recovery email does.
+ * Records a sign-in for which an override lifted the limits. An emailed sign-in code proves access to the mailbox but
+ * does not lift a ban. Only a recovery email does.
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,
@@ -91,8 +91,8 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email, after the credential has been proven. If the person proved the mailbox, the
- * password of an unconfirmed account may be an attacker's, so the same call replaces it with a random one.
+ * Lifts a ban and confirms the email, after the credential has been proven. If the person proved access to the mailbox,
+ * the password of an unconfirmed account may be an attacker's, so the same call replaces it with a random one.
  * @returns whether no block remains; a failure is recorded
  */
 export async function liftBlocks(

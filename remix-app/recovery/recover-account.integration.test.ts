@@ -135,8 +135,8 @@ describe("a recovery link", () => {
     }
   });
 
-  // supabase/tests/recovery-credentials.test.ts tests sixty concurrent uses. Here each use makes several calls that
-  // queue.
+  // Only ten uses, because each makes several calls that queue. supabase/tests/recovery-credentials.test.ts tests sixty
+  // concurrent uses.
   test("a recovery link posted ten times concurrently signs in only once", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));

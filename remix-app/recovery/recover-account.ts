@@ -31,7 +31,7 @@ const consumed = z.object({
   userId: z.uuid().nullable(),
   banned: z.boolean(),
   confirmed: z.boolean(),
-  /** Set if an earlier use, whose response was lost, replaced the password. */
+  /** Whether an earlier use, whose response was lost, replaced the password. */
   replacedPassword: z.boolean(),
   waitMs: z.number(),
 });

@@ -19,7 +19,9 @@ export const revokedTokens = z.object({ revoked: z.number().int() });
 
 export const validateRequest = z.strictObject({
   token: z.string().max(8192),
-  /** Only returns the person that the token would sign in, for "Continue as …". Redeems nothing. */
+  /**
+   * If true, the call returns only the person that the token would sign in, for "Continue as …", and redeems nothing.
+   */
   preview: z.boolean().default(false),
 });
 

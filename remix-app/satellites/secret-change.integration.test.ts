@@ -25,7 +25,10 @@ const secrets = Array.from({ length: 3 }, () => randomBytes(32).toString("base64
 const [first = "", second = "", third = ""] = secrets;
 let person: Person;
 let workspaceId: string;
-/** The platform before and after its secret is changed, and without the earlier secret. */
+/**
+ * Three servers: one with the first secret, one with a new secret that also accepts the first, and one with only the
+ * new secret.
+ */
 let before: WebProcess;
 let after: WebProcess;
 let without: WebProcess;

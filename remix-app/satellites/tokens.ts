@@ -26,8 +26,8 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
 
 /**
  * Refreshes with the successor derived from the current key, then with the successors from earlier secrets if the first
- * is rejected. An earlier secret never creates a new successor: the database knows it only if the token was refreshed
- * before the secret was changed, and within that refresh's grace period.
+ * is rejected. An earlier secret never creates a new successor: the database accepts such a successor only if the token
+ * was refreshed before the secret was changed, and only within that refresh's grace period.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
   { current, earlier }: KeyRing,

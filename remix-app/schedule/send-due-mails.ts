@@ -18,7 +18,7 @@ const claimedMails = z.array(
     recipient: z.string(),
     subject: z.string().nullable(),
     body: z.string().nullable(),
-    /** The event that the email is about, if it has no text yet. */
+    /** The event that the email is about. Set only if the email has no text yet. */
     event: z
       .object({
         kind: z.string(),

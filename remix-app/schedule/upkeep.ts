@@ -44,9 +44,15 @@ export const upkeepFunctions = {
    * call, to keep each call short.
    */
   "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: minute },
-  /** Ends sessions that have been idle in browsers' vaults, and deletes expired additions, entries and devices. */
+  /**
+   * Ends sessions that have been idle for 30 days in a browser's vault, and deletes expired devices, vault entries and
+   * records of added accounts.
+   */
   "sweep-account-devices": { schema: "private", name: "sweep_account_devices", intervalMs: hour },
-  /** Deletes expired recovery credentials, outdated guesses of codes, and expired leases for minting sessions. */
+  /**
+   * Deletes expired recovery credentials, records of wrong codes that no longer count, and expired leases for minting
+   * sessions.
+   */
   "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hour },
 } as const satisfies Record<string, DatabaseFunction>;
 
@@ -75,7 +81,7 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
   };
 }
 
-/** The maximum delay of a warning, before its emails are queued. */
+/** How long a warning may wait before its emails are queued. */
 const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 

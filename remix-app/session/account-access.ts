@@ -76,7 +76,7 @@ export async function listAccess(
 const accessState = z.object({ confirmedAt: utcText.nullable(), unconfirmed: z.array(z.uuid()) });
 
 /**
- * Returns when the owner last confirmed the list, and the ids of additions that were made without a confirmed identity.
+ * Returns when the owner last confirmed the list, and the ids of items on it that were added without a step-up.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function readAccessState(
@@ -106,7 +106,8 @@ export function preselected(
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // A password that this session set is the owner's choice, and one that is needed to sign in can be changed instead.
+    // Keeps a password that this session set, because the owner chose it. Keeps a password that is needed to sign in,
+    // because the owner can change it instead.
     (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
@@ -132,7 +133,7 @@ export type AccessConfirmation =
 /** The owner's decision about the list that they saw. */
 export interface AccessDecision {
   listedAt: string;
-  /** Keys of the unconfirmed additions that were on the list. */
+  /** Keys of the items on the list that were added without a step-up. */
   listed: string[];
   /** Keys of the items to remove. */
   remove: string[];
@@ -141,8 +142,8 @@ export interface AccessDecision {
 }
 
 /**
- * Returns whether a session may decide about authenticators that it cannot prove: all of the account's authenticators
- * were added by direct calls, and the session began with a recent password reset or recovery.
+ * Returns whether a session may review authenticators although it has not been confirmed with one of them: all of the
+ * account's authenticators were added by direct calls, and the session began with a recent password reset or recovery.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function mayReviewAuthenticators(
@@ -165,8 +166,8 @@ export async function requireAccessOwner(context: AppLoadContext, request: Reque
 
 /**
  * Removes what the owner selected, ends the sessions that depend on it, and confirms the rest, all in one transaction.
- * @throws Response 401 REAUTH_REQUIRED if the session has ended; 403 MFA_REQUIRED if it has yet to prove the account's
- * authenticator; 503 UNAVAILABLE
+ * @throws Response 401 REAUTH_REQUIRED if the session has ended; 403 MFA_REQUIRED if it has not yet been confirmed with
+ * the account's authenticator; 503 UNAVAILABLE
  */
 export async function confirmAccess(
   context: AppLoadContext,

@@ -239,7 +239,7 @@ describe("an unreadable vault entry", () => {
       [ada.id],
     );
     expect((await switchTo(browser, ada)).status).toBe(401);
-    // The active account's row is read only after the browser has lost its cookie.
+    // Sends only the device cookie, because the vault entry is not read while the session cookie is valid.
     const device = /gh_device=[^;]+/.exec(other.cookie())?.[0] ?? "";
     const bare = openBrowser(base, { cookie: device });
     expect(await whoIs(bare)).toBeNull();
@@ -415,7 +415,7 @@ test("a bearer token sees only its own account and cannot switch", async () => {
   expect((await fetch(new URL(`${api}/switch`, base), { method: "POST", headers, body })).status).toBe(401);
   expect((await fetch(new URL(`${api}/logout`, base), { method: "POST", headers })).status).toBe(200);
   expect(await sessionsOf(ada)).toEqual([]);
-  // The session has ended, but its token is still valid, so there is nothing left to end.
+  // The session has ended, but its token has not expired yet. Signing out again succeeds and changes nothing.
   for (const again of ["logout", "logout-all"]) {
     expect((await fetch(new URL(`${api}/${again}`, base), { method: "POST", headers })).status, again).toBe(200);
   }

@@ -49,8 +49,7 @@ test("after an added account is merged into the device, its cookie works only wi
   for (const later of [taken, arrived]) {
     expect(readAdditions(open(headerOf(later)), next)).toEqual([]);
     expect(readAdditions(open(headerOf(later)), device)).toEqual([one.secret]);
-    // An earlier device cookie came back, so the addition's cookie still names the device secret that the addition led
-    // to.
+    // The browser sends its earlier device cookie again. The addition's cookie still names the new device secret.
     const back = settle(later, { shown: device.secret, taken: [one.secret] });
     expect(readAdditions(open(headerOf(back)), next)).toEqual([]);
   }

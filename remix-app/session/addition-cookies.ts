@@ -4,11 +4,11 @@ import type { KeyRing } from "../keys/derived-key.ts";
 import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
 
 /**
- * The cookies of sign-ins that have yet to join the browser's accounts. Each sign-in has its own cookie, so that
- * responses to tabs that add accounts concurrently don't overwrite each other. The value has the format of a device
- * cookie, with the addition's secret. After the merge, the cookie names the resulting device secret, and remains until
- * a minute after the browser has sent that secret. If a late response restores an earlier device cookie, the browser
- * can still find the current one.
+ * The cookies of additions: sign-ins that have yet to join the browser's accounts. Each addition has its own cookie, so
+ * that responses to tabs that add accounts concurrently don't overwrite each other. The value has the format of a
+ * device cookie, with the addition's secret. After the merge, the cookie names the resulting device secret, and remains
+ * until a minute after the browser has sent that secret. If a late response restores an earlier device cookie, the
+ * browser can still find the current one.
  */
 
 type Context = CookieContext & { cookie: KeyRing };
@@ -23,7 +23,8 @@ function markOf(device: Device): string {
 }
 
 /**
- * Returns the secrets of this device's additions in the browser's cookies, except those that led to its current secret.
+ * Returns the secrets in this device's addition cookies, except additions that are already merged into the device's
+ * current secret.
  */
 export function readAdditions(context: Context, device: Device): string[] {
   const secrets = cookiesNamed(context, cookies.addition).flatMap((cookie) => {
@@ -36,14 +37,15 @@ export function readAdditions(context: Context, device: Device): string[] {
   return [...new Set(secrets)];
 }
 
-/** Stores an addition in the browser until the browser sends it back. */
+/** Stores the cookie of an addition, until the browser sends it back. */
 export function writeAddition(context: Context, addition: Device): void {
   const name = cookies.addition.name + markOf(addition);
   writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });
 }
 
 /**
- * Marks the additions that led to a device's secret, and removes all other additions from the browser.
+ * Marks the cookies of additions that are merged into the device with its current secret, and removes all other
+ * addition cookies.
  * @param options.shown the secret in the browser's own device cookie
  */
 export function settleAdditions(

@@ -111,7 +111,7 @@ test("submitting a form that was loaded before other accounts were added loses n
     await accountsOf(browser);
   }
   await add(tab, bob);
-  // A new device's cookie would replace the browser's.
+  // The response sets no new device cookie, because it would replace the browser's.
   expect(cookiesOf(tab, "gh_device=")).toBe(before);
   const both = withCookies(browser.cookie(), cookiesOf(tab, "gh_added_"));
   expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
@@ -145,7 +145,7 @@ describe("access to an added account", () => {
     const thief = copyOf(browser);
     await add(browser, bob);
     await add(thief, cid);
-    // The owner's next request comes first.
+    // The owner's browser sends its next request before the thief's copy does.
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
     expect(await accountsOf(copyOf(thief))).toEqual([]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
@@ -183,7 +183,8 @@ describe("access to an added account", () => {
     const victim = withCookies(...planted);
     const held = [withCookies(...planted), mallory, own];
     await victim.post("/login", { email: bob.email, password: bob.password });
-    // Another of Mallory's own additions, planted between the response and the next request.
+    // Mallory plants the cookie of another account that they added, after the response and before the victim's next
+    // request.
     const again = copyOf(own);
     await add(again, ada);
     const shown = withCookies(victim.cookie(), cookiesOf(again, "gh_added_"));

@@ -53,7 +53,7 @@ export const approvalDecision = z.discriminatedUnion("decision", [
 ]);
 const approvalDecided = z.object({ status: z.enum(["approved", "rejected"]) });
 
-/** `validUntil` is when a bound approval expires. */
+/** `validUntil` is when an approval that is bound to a session expires. */
 const approvalProgress = z.object({
   status: z.enum(["created", "approved", "bound", "rejected", "locked", "expired"]),
   validUntil: z.iso.datetime().optional(),

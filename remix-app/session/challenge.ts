@@ -57,7 +57,7 @@ export function secretHashOf(secret: string): string {
 }
 
 /**
- * Reads a challenge for the session that began it or that it minted. Changes nothing.
+ * Reads a challenge, for the session that began it or for the session that it created. Changes nothing.
  * @returns the refusal if the id or secret is unknown, or if the challenge belongs to another session
  * @throws Response 503 UNAVAILABLE
  */
@@ -114,7 +114,7 @@ export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoad
 
 const part = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Stores the challenge that a page's browser waits for, with the other data that the page shows. */
+/** Stores the challenge that a page waits for in a cookie, with the other data that the page shows. */
 export function keepChallenge(
   context: CookieContext,
   cookie: CookieDefinition,

@@ -97,7 +97,7 @@ export async function changePassword(
   return { status: "refused", httpStatus: 400, fieldErrors: { [field]: [message] }, ask };
 }
 
-/** Has the backend email a code. A recently sent code remains valid. */
+/** Requests an emailed code from the identity backend. A recently sent code remains valid. */
 async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
   const { error } = await context.session.authClient().auth.reauthenticate();
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;

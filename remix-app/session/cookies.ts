@@ -150,8 +150,8 @@ export function newSecret(): string {
 }
 
 /**
- * Derives the secret that replaces this one at the next switch. Only our servers can compute it, and all of them derive
- * the same secret, so a repeated or late request leaves the browser with the valid secret.
+ * Derives the secret that replaces a device's secret at the next account switch. Only our servers can compute it, and
+ * all of them derive the same secret, so a repeated or late request leaves the browser with the valid secret.
  */
 export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
   return { id, secret: hmac(successor.current.key, `${id} ${secret}`).toString("base64url") };
@@ -198,7 +198,10 @@ function sign({ id, secret }: Device, key: Uint8Array): Buffer {
 
 export type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
 
-/** The validity of a request's cookie. A `stale` cookie belongs to another session, has expired, or is not ours. */
+/**
+ * The validity of a request's approval cookie. A `stale` cookie belongs to another session, has expired, or is not
+ * ours.
+ */
 export type HeldApproval = "none" | "held" | "stale";
 
 /** Stores an approval in the browser, for one session and until it expires. It is not a remember-me token. */
@@ -222,7 +225,7 @@ export function heldApproval(context: ApprovalContext, sessionId: string): HeldA
   return genuine && Number(until) > Date.now() ? "held" : "stale";
 }
 
-/** Removes the approval from the browser, including one that a sibling set for the whole domain. */
+/** Removes the approval from the browser, including a cookie that a sibling host set for the whole domain. */
 export function clearApprovalCookie(context: ApprovalContext): void {
   clearCookie(context, cookies.mobileApproval, context.env.PARENT_DOMAIN);
 }

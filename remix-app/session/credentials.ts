@@ -10,7 +10,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { emailOfMailedLink, type MailedLink } from "./mailed-link.ts";
 import { discardSession } from "./request-session.ts";
 
-/** bcrypt ignores further bytes, so the identity backend accepts no longer password. */
+/** bcrypt ignores further bytes, so the identity backend rejects longer passwords. */
 const maxPasswordBytes = 72;
 const minPasswordLength = 8;
 
@@ -142,8 +142,8 @@ export async function replaceForeignPassword(
 }
 
 /**
- * Returns whether this call created the account: an existing one gets another email only minutes after the previous
- * one.
+ * Returns whether this call created the account. An existing account can get another confirmation email only minutes
+ * after its previous one.
  */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
   return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;

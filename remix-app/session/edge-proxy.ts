@@ -29,7 +29,10 @@ export interface Verdict extends Judgement {
   session: StoredSession | null;
   /** The device that the browser's cookie has to be set to; null if the cookie stays. */
   deviceCookie: Device | null;
-  /** The device that the additions in the cookies led to. Null if they led to no device or could not be checked. */
+  /**
+   * The device after the additions in the cookies were merged into it. Null if there is no such device, or if it could
+   * not be checked.
+   */
   taken: Device | null;
 }
 
@@ -187,7 +190,9 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       return judged ?? { auth: unavailable, device: null };
     }
 
-    /** Returns the device cookie that the browser still needs. Records the first arrival of the newest secret. */
+    /**
+     * Returns the device cookie that the browser still needs. Records when the browser first sends the newest secret.
+     */
     function deviceCookieFor({ device: known }: Judgement): Device | null {
       if (!known) return null;
       const { view } = known;
@@ -195,7 +200,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         known.device = successorOf(known.device, vault.keys);
         return known.device;
       }
-      // If additions led to a new secret, the browser has yet to receive it.
+      // If merging additions gave the device a new secret, the browser has not received that secret yet.
       const shown = known.device.secret === credentials.device?.secret;
       if (shown && !view.arrived) void vault.noteArrival(known.device);
       // Extends the cookie's expiry, but rarely, because a late response with an earlier secret would undo a sign-in.

@@ -7,7 +7,7 @@ import { Notice } from "../ui/notice.tsx";
 import type { LinkedEmailChange } from "./email-change.ts";
 import { maskEmail } from "./mailed-link.ts";
 
-/** A change as shown to anyone who has the link, with the account's own email masked. */
+/** A change of email as shown to anyone who has the link, with the account's own email masked. */
 export type ShownEmailChange = Omit<LinkedEmailChange, "userId">;
 
 export function shownEmailChange({ userId: _, email, ...change }: LinkedEmailChange): ShownEmailChange {

@@ -54,7 +54,7 @@ export async function emailChangeOfLink(context: AppLoadContext, tokenHash: stri
   return ofLink.nullable().parse(await ask(context, "email_change_of_link", { token_hash: tokenHash }));
 }
 
-/** Has the identity backend email both mailboxes, each of which has to confirm. */
+/** Requests emails to both mailboxes from the identity backend. Each mailbox has to confirm. */
 export async function requestEmailChange(
   context: AppLoadContext,
   { user, email }: { user: User; email: string },
@@ -103,7 +103,7 @@ function tooSoon(seconds: number): string {
 }
 
 /**
- * Has both emails sent again. The links in the earlier emails stop working, and both mailboxes have to confirm again.
+ * Resends both emails. The links in the earlier emails stop working, and both mailboxes have to confirm again.
  * @returns null if no change is pending
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */

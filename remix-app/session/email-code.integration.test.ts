@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 
 /**
- * Creates an account that was confirmed long ago, because an email that has just confirmed an account replaces its
+ * Creates an account that was confirmed long ago, because an account that an email has only just confirmed gets a new
  * password.
  */
 async function createAccount(): Promise<Person> {

@@ -15,7 +15,7 @@ const contextOf = (cookie: string) => ({
 const formOf = (fields: Record<string, string> | string) =>
   new Request(new URL(page, origin), { method: "POST", body: new URLSearchParams(fields) });
 
-/** Returns the Cookie header of a browser whose late form was kept. */
+/** Returns the Cookie header of a browser whose form was kept because it arrived after the step-up had expired. */
 async function keep(fields: Record<string, string>, at = page): Promise<{ cookie: string; header: string }> {
   const context = contextOf("");
   await keepForm(context, { request: formOf(fields), userId: "ann", page: at });

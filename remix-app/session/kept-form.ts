@@ -41,8 +41,8 @@ export function takeForm(
 ): Record<string, string> {
   const [text = "", signature = ""] = readCookie(context, cookies.keptForm).split(".");
   const expected = signatureOf(context, { text, userId, page: request.url });
-  // The cookie belongs to another page or person, or a sibling host set it: the person would submit text that they
-  // never typed.
+  // The cookie belongs to another page or person, or a sibling host set it. Restoring it would make the person submit
+  // text that they never typed.
   if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.
   if (request.method !== "HEAD") clearCookie(context, cookies.keptForm);

@@ -102,7 +102,7 @@ const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
     const browser = await enter(await person());
     const email = journey.newEmail();
     const address = new URL(await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email }));
-    // Posts like the page that asks first, because another account is signed in.
+    // Posts like the page that asks for confirmation because another account is signed in.
     const send = (copy: Browser) => copy.post(address.pathname, Object.fromEntries(address.searchParams));
     return { browser, send };
   },

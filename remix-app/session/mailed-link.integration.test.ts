@@ -109,7 +109,7 @@ test("after 60 guesses at emailed links from one IP address, every link gets 429
   for (let made = 0; made < 58; made += 1) {
     await query("select private.begin_attempt($1)", [JSON.stringify({ address, action: "code" })]);
   }
-  // Opening a valid link does not count.
+  // Opening a valid link does not count as an attempt.
   for (let opened = 0; opened < 3; opened += 1) expect((await browser.get(pathOf(link))).status).toBe(200);
   const guess = pathOf({ token_hash: unknown, type: "signup" });
   expect([(await browser.get(guess)).status, (await browser.get(guess)).status]).toEqual([410, 410]);

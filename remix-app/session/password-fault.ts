@@ -39,7 +39,7 @@ export function isEasyToGuess({ password, email, name }: NewPassword, { product 
     .map(lettersOf)
     .filter((word) => word !== "")
     .sort((one, other) => other.length - one.length);
-  // Digits, symbols, another order and repetition do not make it a different word.
+  // A password that only reorders or repeats these words, or adds digits and symbols to them, is easy to guess.
   return (
     words.some((word) => word.length >= minWordLength && letters.includes(word)) &&
     words.reduce((rest, word) => rest.replaceAll(word, ""), letters) === ""

@@ -117,7 +117,8 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
-  // Additions of an unknown secret stay, because the response with their successor may still be on its way.
+  // If the device's secret is unknown, the addition cookies stay, because the response with the new secret may still be
+  // on its way.
   if (verdict.taken || (byCookie && !deviceCookie)) {
     settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });
   }
@@ -148,7 +149,8 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     const kept = stored;
     if (!judged || !kept || auth.status !== "authenticated" || !device) return;
     if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
-    // Completing a sign-in adds its session to the vault. The next request ignores a session that is not in the vault.
+    // A new session belongs to a sign-in, whose completion adds it to the vault. Requests ignore a session that is not
+    // there.
     if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
     const keepInPlaceOf = (tag: string) => {

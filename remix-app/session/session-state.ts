@@ -20,8 +20,8 @@ const facts = z.object({
     required: z.boolean(),
     satisfied: z.boolean(),
     /**
-     * Whether the second step was passed by mobile approval only. Release 0.1.0 stored approvals without a key, so we
-     * check the cookie of those.
+     * Whether the second step was passed by mobile approval only. Release 0.1.0 stored approvals without a key, so for
+     * those we check the cookie.
      */
     byApproval: z.boolean(),
   }),

@@ -141,7 +141,7 @@ async function activate(context: AppLoadContext, { device, lease, begun }: Targe
     if (session === "unavailable") return { status: "unavailable" };
     if (session === "over") {
       if (await context.session.vault.lose(device, { entry, listed: false })) return ended(context, entry);
-      // Another rotation came first, so its result is checked.
+      // Another request rotated the session first, so this continues with that session.
       const again = await begin(context, { device, accountId: entry.userId, lease });
       if (again === "unavailable" || again.status !== "begun") return { status: "unavailable" };
       ({ target: entry, lastRoute, usable } = again);
@@ -221,7 +221,8 @@ export function entryPath({
 }
 
 /**
- * Returns why a request has no device: it is from a visitor or a bearer, or its cookie's session could not be checked.
+ * Returns why a request has no device: it has no session, it carries a bearer token, or its cookie's session could not
+ * be checked.
  */
 export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
   const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");

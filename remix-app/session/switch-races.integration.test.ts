@@ -50,8 +50,8 @@ async function expectBothUsable(browser: Browser): Promise<void> {
 const deviceCookieOf = (browser: Browser) => /gh_device=[^;]+/.exec(browser.cookie())?.[0] ?? "";
 
 /**
- * Sets the access tokens in the vault to an hour old and returns only the device's cookie, so that the next visit
- * refreshes.
+ * Replaces the active account's access token in the vault with an expired one and returns only the device's cookie, so
+ * that the next visit refreshes.
  */
 async function age(browser: Browser): Promise<string> {
   const vault = await openTestVault();
@@ -202,7 +202,7 @@ describe("account switches on a separate server", () => {
   test.each([
     ["device_session_state", (browser: Browser) => browser.cookie()],
     ["open_account_device", deviceCookieOf],
-    // The cookies from before the account joined.
+    // Restores the cookies from before the account joined the browser's accounts.
     ["take_additions", (browser: Browser) => browser.cookie().replace(/(gh_added_[^;]+)\.[0-9a-f]{8}(?=;|$)/, "$1")],
   ])(
     "a server that fails to call %s ends no session and redirects no one to sign-in",

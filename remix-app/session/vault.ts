@@ -9,7 +9,7 @@ import { type Device, type StoredSession, storedSession, successorOf } from "./c
 export interface AccountKeys {
   /** Signs the device cookie. */
   cookie: KeyRing;
-  /** Derives the device secret that replaces the current secret at a switch. */
+  /** Derives the device secret that replaces the current one when the browser switches accounts. */
   successor: KeyRing;
   /** Seals sessions at rest. */
   vault: KeyRing;
@@ -133,7 +133,7 @@ export const deviceView = z.object({
   secret: z.enum(["current", "previous"]),
   /** Whether the browser has sent its newest secret before. */
   arrived: z.boolean(),
-  /** Whether the secret is so old that the cookie's expiry is extended. */
+  /** Whether the secret is old enough that the cookie's expiry is extended. */
   old: z.boolean(),
   /** The active account and its live session, or null. */
   active: z.object({ userId: z.uuid(), sessionId: z.uuid(), tag: z.string() }).nullable(),
@@ -174,7 +174,7 @@ export class VaultUnavailable extends Error {
 export interface KeepOptions {
   device: Device;
   entry: VaultEntry;
-  /** Absent if only the entry's use is recorded. */
+  /** Absent if the call only records that the entry was used. */
   session?: StoredSession;
   lastRoute?: string | null;
 }
@@ -188,8 +188,8 @@ export interface Vault {
     options: { args: Record<string, unknown>; schema: Schema },
   ): Promise<z.infer<Schema>>;
   /**
-   * Merges sign-ins into a browser's accounts, by the secrets that the browser sent.
-   * @returns the device with its new secret; null if the sent secrets do not lead to it
+   * Adds sign-ins, identified by the secrets in `added`, to a browser's accounts.
+   * @returns the device with its new secret; null if the device is unknown or its secret is invalid
    */
   takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;
   /** Returns the device with its active account's sealed session, or null if it is unknown. */
@@ -198,8 +198,8 @@ export interface Vault {
   unseal(device: Device, entry: VaultEntry): Promise<StoredSession | null>;
   seal(device: Device, owner: { userId: string; session: StoredSession }): Promise<Sealed>;
   /**
-   * Replaces an entry's session with a rotated session. @returns false and the current session if another call came
-   * first
+   * Replaces an entry's session with a rotated session. @returns false and the current session if another call was
+   * faster
    */
   keep(options: KeepOptions): Promise<z.infer<typeof keptAnswer>>;
   /**

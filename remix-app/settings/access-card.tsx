@@ -17,7 +17,7 @@ export function AccessCard({
   notice,
 }: {
   confirmedAt: string | null;
-  /** The number of unconfirmed additions. */
+  /** The number of unconfirmed sign-in methods. */
   unconfirmed: number;
   notice: SettingsNotice | null;
 }) {

@@ -22,7 +22,7 @@ describe("readRange", () => {
   it.each([
     ["?range=7d", "2026-03-18", "2026-03-25"],
     ["?range=last-month", "2026-01-01", "2026-02-01"],
-    // February is shorter, so the comparison covers all of it.
+    // February has fewer days than the range, so the comparison covers all of February.
     ["?range=month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-10&to=2026-02-11", "2026-02-08", "2026-02-10"],
   ])("the range %s is compared with the range right before it", (search, from, to) => {

@@ -114,7 +114,7 @@ export function rangeFileName(name: string, range: { from: string; to: string } 
   return `${name}-${first}-${last}`;
 }
 
-/** The paging parameters of lists: `cursor`, and `providers` for a second list above it. */
+/** The paging parameters of lists: `cursor`, and `providers` for the upper list on a page with two. */
 export const pageParameters: readonly string[] = ["cursor", "providers"];
 
 /**

@@ -87,7 +87,7 @@ export async function callAsMember<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   const { member, name, args, schema, timeoutMs } = options;
   const { userId, workspaceId } = member;
-  // The workspace id may be any text from a URL. Only ids of the member's own workspaces have been looked up.
+  // The workspace id may be any text from a URL, so its format is checked here.
   if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
   const asked = { member_id: userId, workspace: workspaceId, ...args };
   return callFunction(context, {

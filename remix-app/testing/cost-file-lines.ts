@@ -1,7 +1,7 @@
 import type { CostFile } from "../studio/costs/files/cost-file.ts";
 import { readCostFile } from "../studio/costs/files/read-cost-file.ts";
 
-/** Reads a cost file's text, with a line break at its end. */
+/** Reads a cost file that consists of the given lines, with a line break at the end. */
 export function readCostText(lines: readonly string[], fileName = "costs.csv"): Promise<CostFile> {
   return readCostFile(new TextEncoder().encode(`${lines.join("\n")}\n`), { fileName });
 }

@@ -18,7 +18,7 @@ export interface Trouble {
 export interface WatchedWeb extends WebProcess {
   /** The paths of the server's calls so far. */
   calls(): string[];
-  /** Replaces the current faults. */
+  /** Waits until the server attempts the call that `holds` selects. */
   trouble(trouble: Trouble): Promise<void>;
   /** Waits until a call is held. */
   held(): Promise<void>;

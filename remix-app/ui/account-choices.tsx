@@ -65,7 +65,7 @@ export function ActiveMark() {
   );
 }
 
-/** Returns the path of the page to sign in again to an account on the list. */
+/** Returns the path of the page where a person signs in again to a listed account. */
 export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: string): string {
   const page = detour("/add-account", returnUrl || "/");
   return `${page}${page.includes("?") ? "&" : "?"}${new URLSearchParams({ account: id })}`;
@@ -110,7 +110,7 @@ export function Initial({ account }: { account: Pick<ListedAccount, "email" | "d
   );
 }
 
-/** Shows an account's name, if it has one, its email, and further notes. */
+/** Shows an account's email, further notes and, if the account has one, its name. */
 export function Names({
   account: { email, displayName },
   verb,

@@ -43,7 +43,7 @@ const heads = {
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
   const { head, row: headRow } = heads[from];
-  // Shared parts of each row are built once, and so is a cell that appears in two places.
+  // Builds the parts that all rows share only once, and likewise a cell that appears in two places of its row.
   const classes = columns.map(classOf);
   const below = columns.flatMap(({ label, fullLabel = label, small = "below" }, index) =>
     index > 0 && small === "below" ? [{ label: fullLabel, index: index - 1 }] : [],

@@ -4,7 +4,7 @@ import { Outline } from "./outline.tsx";
 
 const slowAfterMs = 300;
 
-/** The page being loaded, the height of the content that it replaces in pixels, and the element that had the focus. */
+/** The page being loaded, the height in pixels of the content that it replaces, and the element that had the focus. */
 interface NextPage {
   path: string;
   height: number;

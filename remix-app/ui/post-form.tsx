@@ -19,7 +19,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   const [unanswered, setUnanswered] = useState(false);
   useEffect(() => {
     if (element.current) setUnanswered(fillUnanswered(element.current));
-    // Deferred: if a failed response replaces this form, reporting the failure still needs the remembered answer.
+    // Forgets the values after a delay, so that `failSent` runs first if a failed response has replaced this form.
     return () => void setTimeout(forgetAnswered);
   }, []);
   const answered = useRef(answer);
@@ -39,7 +39,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     keepSent(event.currentTarget);
     onSubmit?.(event);
     if (navigator.onLine || event.defaultPrevented) return;
-    // A browser without a network is offline, but a server on the same machine is still reachable.
+    // `onLine` is false without a network, but a server on the same machine may still be reachable, so this tries it.
     event.preventDefault();
     const { submitter } = event.nativeEvent as SubmitEvent;
     const target = submitter instanceof HTMLButtonElement ? submitter : event.currentTarget;

@@ -60,8 +60,8 @@ function isTicked(field: Field): field is HTMLInputElement {
 }
 
 /**
- * Returns a name that identifies a form by its hidden fields, which contain its account and subject, and its field
- * names.
+ * Returns a name that identifies a form: its hidden fields and their values, which include the account and the subject,
+ * and the names of its other fields.
  */
 function nameOf(form: HTMLFormElement): string {
   const own = [...form.querySelectorAll<HTMLInputElement>("input[type=hidden]")];

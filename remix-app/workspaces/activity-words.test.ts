@@ -9,7 +9,7 @@ const line = {
   subjectId: null,
   details: {},
 };
-/** Actions that triggers compose from a subject and a verb. */
+/** Actions whose names the database's triggers compose from a subject and a verb. */
 const composed = ["member", "role", "invitation", "agent_access"].flatMap(
   (subject) =>
     ({

@@ -89,7 +89,7 @@ type ShownEntry = Omit<LogEntry, "id" | "at"> & {
   actor: string | null;
 };
 
-/** Formats a log entry as a sentence, also for an unknown future action. */
+/** Formats a log entry as a sentence, even if this version does not know the action. */
 export function activitySentence(entry: ShownEntry): string {
   const { action, actor, actorId, subjectId } = entry;
   const by = actor ?? (actorId ? "A former member" : "System");

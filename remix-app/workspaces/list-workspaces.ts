@@ -31,7 +31,7 @@ export function workspacePosition(
   return positionOf(cursor, { read: readWorkspaceCursor, requestId });
 }
 
-/** Returns a page of the given workspaces. The last of them may belong to the next page. */
+/** Returns the first `limit` of the given workspaces, and the cursor of the next page if there are more. */
 export function workspacePage<Found extends { id: string; name: string; personal: boolean }>(
   found: readonly Found[],
   { limit }: WorkspacePageQuery,

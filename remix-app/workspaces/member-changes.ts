@@ -72,7 +72,8 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
-      // Counts this email toward the limit of the address. The database limits the inviter.
+      // Counts this email toward the limits of the caller's address and of the recipient. The database limits the
+      // inviter.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
       if (!attempt.admitted) return failed(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });

@@ -158,7 +158,10 @@ export async function requirePermission(
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }
 
-/** Adds whether the credits for the member's requests are low or used up, or null if the database does not answer. */
+/**
+ * Adds a notice if the credits for the member's requests are low or used up. The notice is null if they are not, or if
+ * the database does not answer.
+ */
 export async function withCreditNotice(context: AppLoadContext, found: FoundWorkspace): Promise<FoundWorkspace> {
   if (context.surface === "api") return found;
   const args = { member_id: found.member.userId, workspace: found.member.workspaceId };

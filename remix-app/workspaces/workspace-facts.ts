@@ -6,7 +6,7 @@ export function planLabel(planId: string): string {
   return planId.slice(0, 1).toUpperCase() + planId.slice(1);
 }
 
-/** Returns a workspace's facts for a member, as terms and texts. */
+/** Returns what a member sees about a workspace, as pairs of a term and its text. */
 export function workspaceFacts({
   planId,
   personal,

@@ -22,7 +22,7 @@ interface Passage {
   server: Server;
   url: string;
   asked: string[];
-  /** A status returned instead of the platform's response. */
+  /** If set, the proxy returns this status instead of the platform's response. */
   failing: number | null;
 }
 

@@ -1,4 +1,4 @@
-/** Settings of Notes in addition to the package's, described in docs/settings.md. */
+/** Settings of Notes in addition to the satellite package's own settings. Described in docs/settings.md. */
 export interface NotesSettings {
   host: string;
   port: number;

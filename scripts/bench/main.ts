@@ -57,7 +57,7 @@ try {
   await stack?.stop();
 }
 
-/** Opens the database that growth and plans share. */
+/** Opens the database that the parts `growth` and `plans` share. */
 async function openKept(): Promise<KeptGrowth | undefined> {
   if (options.parts.has("plans") || (options.parts.has("growth") && options.largest)) return reopenGrowth();
   return options.parts.has("growth") ? openGrowth(plan.growth) : undefined;

@@ -46,7 +46,10 @@ const uses: Record<Feature, (call: Call) => boolean> = {
     (response_format ?? text?.format ?? output_config?.format)?.type === "json_schema",
 };
 
-/** Returns checks that a program reported each feature, and that the gateway answered a call that used the feature. */
+/**
+ * Returns one check for each feature. It passes if the program reported the feature and the gateway answered a call
+ * that used it.
+ */
 export function requiredChecks(
   reported: readonly Check[],
   { exchanges, lacks = [] }: { exchanges: readonly Exchange[]; lacks?: readonly Feature[] },

@@ -17,8 +17,8 @@ export type Grant = {
 
 /**
  * The privileges on all objects of `$1`. `acl` has the current privileges, and `initial` has the ones that default
- * privileges give. Partitions are left out, since their names depend on the date and the function that creates them
- * sets their privileges.
+ * privileges give. Partitions are left out: their names depend on the date, and the function that creates them sets
+ * their privileges.
  */
 const objectsSql = `
   with found as (
@@ -100,7 +100,8 @@ export function governedKinds(grants: readonly GrantStmt[], isView: (table: stri
 }
 
 /**
- * Returns the statements that turn the privileges `from` into `to`: revokes first, one statement per object and role.
+ * Returns the statements that turn the privileges `from` into `to`. Revokes come first, and each statement is for one
+ * object and role.
  */
 export function grantChanges(from: readonly Grant[], to: readonly Grant[]): string[] {
   const [before, after] = [from, to].map((grants) => new Map(grants.map((grant) => [keyOf(grant), grant])));

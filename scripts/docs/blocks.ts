@@ -1,5 +1,6 @@
 /**
- * Requirements of a fenced block that are missing when the documents are checked. Such a block is parsed but not run.
+ * What a block may need that is not available when the documents are checked. A block with such a need is parsed but
+ * not run.
  */
 const needs = {
   hosted: "a hosted Supabase project",
@@ -21,7 +22,7 @@ export type Language = (typeof languages)[number];
 /** Languages that are only displayed: diagrams, JSON with comments, and plain text. */
 const shown = ["mermaid", "jsonc", "text"];
 
-/** A fenced block of a document in a checked language. */
+/** A document's fenced block in one of the languages that are checked. */
 export type Block = { file: string; line: number; language: Language; need?: Need; text: string };
 
 export type Fault = { file: string; line: number; message: string };

@@ -62,7 +62,8 @@ describe("claims in the documents", () => {
 });
 
 /**
- * Returns the code whose settings a section lists: the file or folder in its heading, or the tests if it names none.
+ * Returns the code whose settings a section lists: the file or folder in its heading, or the tests if the heading names
+ * neither.
  */
 function codeOf(heading: string): string {
   const place = /`([^`]+)`/.exec(heading)?.[1];

@@ -49,8 +49,7 @@ export function checkPasswords(config: AuthConfig): Finding[] {
   if (config.from === "local") return [ok(about, "a local stack starts its backend with the release's settings")];
   if (config.from === "nowhere") return [unseen(about, `${config.why}. ${look}`)];
   if (config.from === "environment") {
-    // Supabase Auth does not start without this setting. Without it, the backend's settings were not given to the
-    // doctor.
+    // Supabase Auth requires this setting, so without it the backend's settings were not given to the doctor.
     if (config.values.GOTRUE_JWT_SECRET) return judge(ofEnvironment(config.values));
     return [unseen(about, "not shown by the backend. Self-hosted: name its settings too (--env).")];
   }

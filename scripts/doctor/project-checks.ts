@@ -174,7 +174,8 @@ export function judgePasskeys(faults: string[] | undefined): Finding[] {
 }
 
 /**
- * Checks which tenant the backend sends people to who sign in with Microsoft: ours, or one that accepts any account.
+ * Checks to which Microsoft tenant the backend sends people who sign in with Microsoft: ours, or one that accepts any
+ * account.
  */
 async function checkTenant(env: Env): Promise<Finding> {
   const url = `${env.SUPABASE_URL}/auth/v1/authorize?provider=azure&redirect_to=${encodeURIComponent(env.BASE_URL)}`;

@@ -19,13 +19,13 @@ import { ask, findHost, type Reply } from "./provider-request.ts";
 /** Limit for all requests to one provider together. */
 const limitMs = 10_000;
 
-/** A model that routes use at a provider, and the provider's endpoint for it. */
+/** A model that is routed to a provider, and the provider's endpoint for the model. */
 export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
 
 /**
  * Queries all providers for their models concurrently, each with its own time limit. A provider without a model list
  * gets a call of one token for each model.
- * @param askedOf the models that routes use at each provider; undefined if the routes could not be read
+ * @param askedOf the models that are routed to each provider; undefined if the routes could not be read
  */
 export async function checkProviders(
   providers: ReadonlyMap<string, Provider>,
@@ -182,7 +182,7 @@ async function callModels(named: Named, { asked, signal }: Question): Promise<Fi
     asked.map(async (each) => judgeCall(named, { asked: each, reply: await call(named.provider, each, signal) })),
   );
   const faults = found.filter((finding) => finding !== undefined);
-  // A fault in the address or key repeats for each model.
+  // Removes duplicates, since a fault in the address or key repeats for each model.
   const distinct = [...new Map(faults.map((finding) => [finding.says, finding])).values()];
   const there = found.length - faults.length;
   const answered = ok(

@@ -52,7 +52,7 @@ const namesKey = /api[ _%]?(20)?key/i;
 const spent = /insufficient|credit|balance|billing/i;
 
 /**
- * Finds a fault of the address, the key or the account that any response can reveal.
+ * Finds a fault of the address, the key or the account that the response to any request can reveal.
  * @returns undefined if the response reveals none
  */
 export function judgeReply({ id, provider }: Named, reply: Reply): Finding | undefined {

@@ -95,7 +95,7 @@ const endpointOf = (kind: RoutedModel["kind"], provider: Provider) =>
 
 const nameOf = ({ model_id, position }: Route) => `route ${position} of ${model_id}`;
 
-/** Lists for each provider the models that routes use there. */
+/** Lists the models that are routed to each provider. */
 export function groupByProvider(
   models: readonly RoutedModel[],
   providers: ReadonlyMap<string, Provider>,

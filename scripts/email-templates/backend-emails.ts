@@ -27,7 +27,10 @@ interface Words {
   file: string;
   subject: string;
   news: string;
-  /** How the email works: a link to our page that asks before it verifies, or a code to enter. */
+  /**
+   * How the email works: a link to a page of ours that asks for confirmation before it verifies the link, or a code to
+   * enter.
+   */
   way: { label: string; type: string } | "code";
   more: string;
   footer: readonly [why: string, otherwise: string];

@@ -115,7 +115,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     const before = await digestTables(since);
     await askAll(shuffled(pairsOf(targets, strangers), seed), late);
     const changed = changesOf(before, await digestTables(since));
-    // Sends these requests first, before others disable what the credentials depend on.
+    // Sends these requests first, before other requests disable what the credentials depend on.
     await askAll(untilServed(targets, { members, served: coverage.served }), late);
     await askAll(shuffled(pairsOf(targets, members), seed), late);
     await askAll(forEver(targets, { members, seed }), end);

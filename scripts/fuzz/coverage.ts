@@ -24,7 +24,8 @@ export interface Coverage {
 
 /**
  * Tracks which targets were requested with which credentials, whether each valid credential ever succeeded, and the
- * slowest responses. A response that anyone can get proves nothing, so invalid credentials must be used first.
+ * slowest responses. A valid credential's success counts only at targets that refuse invalid ones, so invalid
+ * credentials must be used first.
  * @param isFor whether a target is meant for a credential
  */
 export function createCoverage<T extends Pick<Target, "name">, C extends Pick<Credential, "name" | "good">>(

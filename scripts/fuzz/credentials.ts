@@ -12,14 +12,17 @@ export interface Credential {
   name: string;
   /** Whether the credential is valid. */
   good: boolean;
-  /** @param ending uses a separate account for requests that end sessions */
+  /** @param ending true for a request that ends sessions. Such a request uses a separate account. */
   headers(ending: boolean): Record<string, string>;
 }
 
 /** The participants of a campaign and the ids to request. */
 export interface Cast {
   credentials: readonly Credential[];
-  /** Ids for paths: `read` of objects that are only read, `changed` of objects that may be changed or deleted. */
+  /**
+   * Ids to put in paths. `read` has ids of objects that are only read, `changed` of objects that may be changed or
+   * deleted.
+   */
   ids: { read: Record<string, string>; changed: Record<string, string> };
   /** Texts that must never appear in a response unless the request contained them. */
   secrets: readonly string[];

@@ -1,7 +1,7 @@
 import { query } from "../test/people.ts";
 import { madeUpDomain } from "./values.ts";
 
-/** A table that requests without a valid credential must not change. */
+/** A table whose rows must not be changed by requests without a valid credential. */
 interface Guarded {
   /** The guarded rows, aliased as `t`. Accounts that sign up during the campaign are excluded. */
   from: string;
@@ -30,7 +30,7 @@ const guarded: Record<string, Guarded> = {
   "public.workspace_members": {
     from: `public.workspace_members t join auth.users u on u.id = t.user_id where u.${oldAccount}`,
   },
-  // The sweeper may settle runs that were open at the start, so only the ids of those runs are compared.
+  // The sweeper may settle runs that were still open at the start. Only the ids of these runs are compared.
   "ai.runs": {
     from: "ai.runs t",
     row: `case when t.settled_at < $1::timestamptz then to_jsonb(t)::text else t.id::text end`,

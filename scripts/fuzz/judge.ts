@@ -23,7 +23,10 @@ const insides: readonly [string, RegExp][] = [
 /** 502 and 504 mean that a model's provider failed, which generated requests may cause. */
 const ofProvider = new Set([502, 504]);
 
-/** Creates a judge with the secrets that a response must not contain unless the request did. */
+/**
+ * Returns a function that finds the faults of a response. A response must not contain one of `secrets` unless its
+ * request did.
+ */
 export function createJudge(secrets: readonly string[]): (outcome: Outcome) => string[] {
   const telling = secrets.filter((secret) => secret.length >= 8);
   return ({ surface, sent, method, answer }) => {
@@ -60,7 +63,7 @@ function malformed(
   if (surface === "gateway" || (error && !("code" in (body ?? {})))) {
     const said = error && ["message", "type", "code"].every((name) => typeof error[name] === "string");
     if (!said || !("param" in error)) return [`${status}: not an error of the gateway: ${text.slice(0, 120)}`];
-    // Errors of the Messages API have the id next to the error.
+    // Errors of the Messages API have the id next to the `error` object, not inside it.
     const told = body?.type === "error" ? body.request_id : error.request_id;
     return told === requestId ? [] : ["the error's request id is another than the header's"];
   }

@@ -62,8 +62,8 @@ const calls: ChargedCall[] = [
 ];
 
 /**
- * Adds three runs: one whose first route rejected the key, one that no route answered, and one of several calls. Also
- * adds models without a route or a price.
+ * Adds three runs: one whose first route rejected the key, one that no route answered, and one that consists of several
+ * calls. Also adds models without a route or a price.
  * @returns the ids of the runs
  */
 export async function addAttemptedRuns(

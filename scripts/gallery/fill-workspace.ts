@@ -24,7 +24,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     "update ai.keys set name = 'Nightly report', last_used_at = now() - interval '2 hours' where id = $1",
     [keyId],
   );
-  // The prices make daily costs visible next to the runs of several calls.
+  // The prices make daily costs visible next to the runs that consist of several calls.
   await loadRuns(client, { tenant, runs: 2_000, days: 60, price: 60 });
 
   const colleague = await createAccount("Jun Park", "jun.park");
@@ -69,7 +69,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   };
 }
 
-/** Makes the workspace's members the callers of runs that the load gave to unknown members. */
+/** Replaces the unknown members who made the generated runs with the workspace's real members. */
 async function assignRuns(
   client: pg.Client,
   { tenant: { workspaceId, ownerId }, members }: { tenant: LoadTenant; members: string[] },

@@ -41,7 +41,8 @@ export function openOutposts() {
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),
-    // Uses the stack's vault key, so that this server recognizes a signed-in browser but cannot query its account.
+    // This server has the stack's vault key, so it recognizes a signed-in browser, but it cannot reach the identity
+    // backend to query the browser's account.
     cutOff: once(async () => baseOf(startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() }))),
     /** Uses the stack's own keys, so that its sessions work here too. */
     branded: once(async () => {

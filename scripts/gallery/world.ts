@@ -154,7 +154,7 @@ export async function createWorld() {
         await query("update private.openid_grants set revoked_at = now() where user_id = $1", [account.id]);
       }
     },
-    /** Creates an override for an account and emails it. */
+    /** Creates a recovery override for an account, and sends the email about it. */
     recover: async ({ email }: Pick<Account, "email">) => helper.send(email, await helper.override(email)),
     override: async ({ email }: Pick<Account, "email">) => helper.override(email),
     outposts,

@@ -51,7 +51,7 @@ function claudeSettings({ gatewayUrl, helper, model }: AgentFacts, environment: 
   const variables = {
     ANTHROPIC_BASE_URL: gatewayUrl,
     CLAUDE_CODE_API_KEY_HELPER_TTL_MS: String(refreshMs),
-    // Claude Code also uses a small model, and its default one may be missing from the catalogue.
+    // Claude Code also uses a small model, whose default may be missing from the catalogue.
     ...(model !== undefined && { ANTHROPIC_MODEL: model, ANTHROPIC_DEFAULT_HAIKU_MODEL: model }),
   };
   return {
@@ -93,8 +93,8 @@ function codexSettings({ gatewayUrl, helper, model }: AgentFacts, environment: E
 }
 
 /**
- * opencode runs no command for a key. It replaces `{file:…}` when it reads its configuration, at its start
- * (https://opencode.ai/docs/config/).
+ * opencode cannot run a command to get a key. It reads the key file only at its start, when it replaces `{file:…}` in
+ * its configuration (https://opencode.ai/docs/config/).
  */
 function opencodeSettings(
   { gatewayUrl, keyFile, model, models }: AgentFacts,

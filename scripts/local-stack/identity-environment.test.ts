@@ -65,7 +65,7 @@ test.each([false, true])(
   (isBinary) => {
     const given = Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "true"]));
     const started = identityEnvironment({ ...options, given, isBinary });
-    // The names in example.env of Supabase Auth 2.196.
+    // These are the names in the example.env of Supabase Auth 2.196.
     const names = Object.keys(started).filter((name) => name.startsWith("GOTRUE_MAILER_NOTIFICATIONS_"));
     expect(names.sort()).toEqual([
       "GOTRUE_MAILER_NOTIFICATIONS_EMAIL_CHANGED_ENABLED",

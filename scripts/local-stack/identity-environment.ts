@@ -14,7 +14,9 @@ type ProviderOptions = {
   isBinary: boolean;
 };
 
-/** Returns the identity backend's client at the stack's OpenID provider. */
+/**
+ * Returns the id, secret and redirect URI with which the identity backend is a client of the stack's OpenID provider.
+ */
 export function oidcClient(addresses: Addresses, secrets: Secrets) {
   return {
     id: "gatehouse",
@@ -70,8 +72,8 @@ export function notificationSetting(name: (typeof notificationMails)[number]): s
 }
 
 /**
- * Returns the environment of the identity backend, whether ours or Supabase Auth's own binary. Limits match hosted
- * Supabase if they protect accounts, and are too high to matter if they only protect an email provider.
+ * Returns the environment of the identity backend, whether ours or Supabase Auth's own binary. Limits that protect
+ * accounts match hosted Supabase. Limits that only protect an email provider are set too high to matter.
  */
 export function identityEnvironment(
   options: ProviderOptions & {

@@ -47,7 +47,7 @@ const canListen = (port: number, host: string) =>
     () => false,
   );
 
-/** Reserves ports as a start does, and releases them after the test. */
+/** Reserves ports as the stack does when it starts, and releases them after the test. */
 async function hold(wished: Ports): ReturnType<typeof holdPorts> {
   const found = await holdPorts(wished);
   holds.push(...Object.values(found.held));

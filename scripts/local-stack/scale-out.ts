@@ -6,7 +6,7 @@ import { limits, type Service } from "./runner/service.ts";
 import { configurePgBouncer, findPgBouncer } from "./services/pgbouncer/pgbouncer.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** The number of processes that replace the one web server, and the one functions server. */
+/** How many processes replace the single web server and the single functions server. */
 const copies = { web: 2, functions: 3 } as const;
 
 /** The additional ports of a stack with several servers and a pooler. */

@@ -128,7 +128,7 @@ export function appSessionSecret({ jwtSecret }: Pick<Secrets, "jwtSecret">): str
   return createHmac("sha256", jwtSecret).update("secret of app sessions").digest("base64url");
 }
 
-/** Derives the secret that hashes recovery email tokens on this machine from the project's secret key. */
+/** Derives, from the project's secret key, the secret with which this machine hashes the tokens of recovery emails. */
 export function recoveryHashSecret(secretKey: string): string {
   return createHmac("sha256", secretKey).update("secret of recovery").digest("base64url");
 }

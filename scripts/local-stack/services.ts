@@ -58,7 +58,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
   const plain = plainEnvironment(environment.all);
   const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
   const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, databaseVia ?? ports.postgres);
-  // The Data API is not pooled: like PostgREST, which it replaces, it listens in its own session.
+  // The Data API does not use the pooler: like PostgREST, which it replaces, it needs its own session for LISTEN.
   const pooled = (role: keyof Secrets["passwords"]) =>
     databaseUrl(role, secrets, scaled?.pooler.port ?? databaseVia ?? ports.postgres);
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
@@ -209,7 +209,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         ...environment.all,
         HOST: host,
         PORT: String(ports.functions),
-        // Named as on hosted Supabase.
+        // These variables have the same names as on hosted Supabase.
         SUPABASE_URL: addresses.supabase,
         SUPABASE_DB_URL: pooled("postgres"),
         SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: secrets.publishableKey }),

@@ -52,7 +52,7 @@ async function newStack(plan: Planner["plan"]): Promise<Stack> {
   return stack;
 }
 
-/** Starts listening after a delay, and answers with its TOLD setting. */
+/** Starts listening after a delay, and answers with the value of the environment variable TOLD. */
 const program = `setTimeout(() => require("node:http").createServer((_, answer) => answer.end(process.env.TOLD))
   .listen(Number(process.env.PORT), "127.0.0.1"), Number(process.env.DELAY_MS));`;
 

@@ -38,7 +38,7 @@ export type Plan = {
   describe: (services: StackDescription["services"]) => StackDescription;
 };
 
-/** Plans a stack for the ports it gets. A start that loses a port asks for a new plan. */
+/** Plans a stack for the given ports. Called again with other ports if a service loses its port to another process. */
 export type Planner = {
   plan: (held: HeldPorts) => Promise<Plan>;
   /** Frees the resources that all plans share. */

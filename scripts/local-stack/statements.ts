@@ -44,8 +44,8 @@ export async function splitStatements(sql: string): Promise<Statement[]> {
   }
   let start = 0;
   return parsed.stmts.map(({ stmt_location = 0, stmt_len }) => {
-    // The parser returns the position of the statement's first word. Comments before the statement are between that
-    // position and the previous statement.
+    // The parser returns the position of the statement's first word, so comments before the statement are between the
+    // end of the previous statement and that position.
     const raw = bytes.subarray(start, stmt_len ? stmt_location + stmt_len : undefined).toString("utf8");
     const text = raw.replace(emptyStatements, "");
     const offset = bytes.subarray(0, start).toString("utf8").length + (raw.length - text.length);

@@ -5,7 +5,8 @@ const lacking =
   /^auth\.(enable_anonymous_sign_ins|sms\.(enabled|enable_signup)|mfa\.(phone|web_authn)\.\w+_enabled|(web3|third_party)\.\w+\.enabled|oauth_server\.enabled|hook\.(?!password_verification_attempt|mfa_verification_attempt)\w+\.enabled)$/;
 
 /**
- * Refuses a `config.toml` that enables features of Supabase Auth's own binary, which the embedded stack would ignore.
+ * Refuses a `config.toml` that enables features that only Supabase Auth's own binary has, since the embedded stack
+ * would ignore them.
  * @throws StackError that names each setting
  */
 export function refuseLackingFeatures(config: string): void {

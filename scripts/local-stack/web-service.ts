@@ -71,7 +71,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     SUPABASE_SECRET_KEY: secrets.secretKey,
     AI_URL: `${addresses.supabase}/functions`,
     MAILBOX_URL: addresses.mailbox,
-    // The stack sends no requests to the internet unless a developer names a list.
+    // The stack sends no requests to the internet unless a developer configures a list of breached passwords.
     BREACHED_PASSWORDS_URL: environment.all.BREACHED_PASSWORDS_URL ?? "off",
     SMTP_URL: `smtp://${host}:${ports.smtp}`,
     MAIL_FROM: `"${emailBrand(environment).name}" <no-reply@gatehouse.test>`,

@@ -62,7 +62,7 @@ export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { o
   }
 }
 
-/** Reads which device requests approval with a QR code, so that the person can check it. */
+/** Reads the details of the device whose QR code requests approval, so that the person can check them. */
 export function readLink(
   caller: Caller,
   { id, secret }: { id: string; secret: string },
@@ -105,7 +105,7 @@ const deviceRequest = z.object({
 });
 const deviceAnswer = z.object({ status: z.enum(["approved", "denied"]) });
 
-/** Reads a device's request by the code on its screen. */
+/** Reads a device's request, identified by the code on the device's screen. */
 export function readDeviceRequest(
   caller: Caller,
   { userCode }: { userCode: string },

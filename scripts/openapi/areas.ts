@@ -58,7 +58,8 @@ export const platformArea: Area = {
       type: "http",
       scheme: "bearer",
       bearerFormat: "app-session+jwt",
-      description: "The session token of a connected web app (a satellite). It acts for the user who signed in to that app.",
+      description:
+        "The session token of a connected web app (a satellite). It acts for the user who signed in to that app.",
     },
     app: { type: "http", scheme: "basic", description: "A registered app's name and secret." },
     workspaceKey: { type: "http", scheme: "bearer", bearerFormat: "ttr_ai_…", description: "A workspace API key." },
@@ -68,7 +69,13 @@ export const platformArea: Area = {
       bearerFormat: "ttr_app_…",
       description: "A registered external app's token for one user.",
     },
-    userToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "An access token of the identity backend, as in bearer, for endpoints that also accept a workspace key." },
+    userToken: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "JWT",
+      description:
+        "An access token of the identity backend, as in bearer, for endpoints that also accept a workspace key.",
+    },
   },
   operations: [
     ...platformOperations.map((operation) => ({

@@ -6,7 +6,7 @@ import type { Bookmarks } from "./import-daily-costs.ts";
 const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.array(z.iso.date()) }));
 
 /**
- * Keeps bookmarks in a file, which is rewritten at each step.
+ * Keeps bookmarks in a file, which is rewritten whenever a bookmark changes.
  * @param options.scope the workspace that the bookmarks belong to
  * @throws Error if the file exists but is invalid
  */

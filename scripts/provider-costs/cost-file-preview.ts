@@ -4,7 +4,7 @@ import { type CostImportDocument, serviceTotals } from "../../remix-app/studio/c
 
 const mostListed = 20;
 
-/** Describes a file's contents in lines of text. */
+/** Describes a file's contents as lines of text. */
 export function fileText(file: CostFile, costs: ProviderCosts): string {
   const services = serviceTotals(costs).map(
     ({ service, amounts }) =>
@@ -20,7 +20,7 @@ export function fileText(file: CostFile, costs: ProviderCosts): string {
   ].join("\n");
 }
 
-/** Describes what an import would change in lines of text. */
+/** Describes, as lines of text, what an import would change. */
 export function previewText(document: CostImportDocument, preview: ImportPreview): string {
   const { byCurrency, accounts, added, corrected, unchanged, replaced, remaining, cleared } = preview;
   return [

@@ -21,10 +21,10 @@ const openAi = {
   adminKey: "sk-admin-test",
   /** JSON of the results by day, so that numbers keep the digits they are sent with. */
   days: new Map<string, string>(),
-  /** Statuses of the next responses, before successful ones. */
+  /** Statuses of the next responses, where 0 means success. All later responses succeed. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
-  /** The first day without a response, although the requested range is longer. */
+  /** The day before which responses end, even if the requested range is longer. */
   endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {

@@ -21,8 +21,8 @@ export interface PreviousRelease {
 }
 
 /**
- * Prepares the release before this checkout: the newest release that lacks one of this checkout's migrations, or else
- * the newest of all, to which the fixture's migrations are then added.
+ * Prepares the release before this checkout: the newest release that lacks one of this checkout's migrations. If none
+ * lacks any, prepares the newest release, and adds the fixture's migrations to the upgrade.
  * @param options.commit replaces the commit recorded in the manifest
  * @returns the reason if the release's code is not available
  */

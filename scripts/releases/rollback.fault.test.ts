@@ -97,7 +97,7 @@ async function restart(stack: SoakStack): Promise<void> {
   }
 }
 
-/** Returns whether a server answers. A refusal counts, an outage does not. */
+/** Returns whether a server answers with a status below 500. */
 async function isThere(url: string): Promise<boolean> {
   return fetch(url).then(
     ({ status }) => status < 500,

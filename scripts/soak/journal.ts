@@ -9,7 +9,7 @@ export type Answered = {
   /** Milliseconds since 1970. */
   startedAt: number;
   endedAt: number;
-  /** Null if no answer arrived, or only a part of one. */
+  /** Null if no answer arrived or the answer was incomplete. */
   status: number | null;
   /** The error's code, if the answer or the network gave one. */
   code: string | null;
@@ -20,7 +20,7 @@ export type Answered = {
   asked: boolean;
 };
 
-/** Something that clients should never see, regardless of faults. */
+/** An outcome that clients should never see, regardless of faults. */
 export type Finding = { at: number; actor: string; text: string };
 
 /** The calls and findings of all clients, in the order of the answers. */

@@ -71,7 +71,7 @@ export async function startSoakStack({
   child.stderr.on("data", (chunk: Buffer) => {
     said = (said + chunk).slice(-4_000);
     log.write(chunk);
-    // If a port is taken, the stack starts again, possibly with another port for Postgres.
+    // If a port is taken, the stack starts again, and Postgres may then listen on another port.
     const port = [...said.matchAll(/postgres +│ up on (\d+)/g)].at(-1)?.[1];
     if (port) proxy.passTo(Number(port));
   });

@@ -7,8 +7,8 @@ const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/mfa/mobile/challenges";
 
 /**
- * Signs in to an account in a browser, and approves its request for a second factor on a phone that has verified an
- * authenticator code.
+ * Signs in to an account in a browser. A phone that has verified an authenticator code then approves the browser's
+ * request for a second factor.
  */
 export async function enterApproved(person: Person, app: AuthenticatorApp): Promise<SignedInBrowser> {
   // The phone's code ends every other session at AAL1, so the browser signs in afterwards.

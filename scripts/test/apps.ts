@@ -9,7 +9,7 @@ import { readStack } from "./stack.ts";
 const { base, supabase } = readStack();
 const quiet = { auth: { persistSession: false, autoRefreshToken: false } };
 
-/** The Data API with the server's own key. */
+/** A client of the Data API that uses the server's own key. */
 export const service = createClient(supabase.url, supabase.secretKey, quiet);
 
 /** A confirmed account with a session. */

@@ -54,7 +54,7 @@ export async function deleteDeviceClient({ id }: Pick<DeviceClient, "id">): Prom
 /** Returns a user code that is very likely unused. */
 export const newUserCode = () => Array.from({ length: 8 }, () => letters[randomInt(letters.length)]).join("");
 
-/** Sends a request as a device does, from an address and a place. */
+/** Creates a request as a device would, with an IP address and a place. */
 export async function askFromDevice(
   client: DeviceClient,
   {

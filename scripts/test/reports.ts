@@ -5,7 +5,10 @@ import { z } from "zod";
 export type Result = {
   passed: number;
   failed: number;
-  /** The failed tests with the start of their messages. The tier's own output may be thousands of lines earlier. */
+  /**
+   * The failed tests with the start of their messages. They are repeated because the tier's own output may be thousands
+   * of lines earlier.
+   */
   failures: string[];
 };
 

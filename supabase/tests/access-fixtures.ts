@@ -4,7 +4,7 @@ import { createIdentity } from "./oauth-fixtures.ts";
 
 const usableProviders = ["google", "github"];
 
-/** A way to open an account, as `private.account_access` lists it. */
+/** A way to sign in to an account or to act for it, as `private.account_access` lists it. */
 export interface Way {
   key: string;
   kind: string;
@@ -103,7 +103,7 @@ export async function signInBy(
      values (gen_random_uuid(), $1, $2, now(), now())`,
     [id, method],
   );
-  // Describes the event that the trigger recorded, as our page does.
+  // Adds the method, device and address to the event that the trigger recorded, as our page does.
   await db.query(
     `update public.security_events set method = $2, device = 'Firefox on Windows', ip = '198.51.100.9'
      where session_id = $1 and kind = 'sign_in'`,
@@ -112,7 +112,7 @@ export async function signInBy(
   return id;
 }
 
-/** Marks an addition as made by a direct call. */
+/** Marks an identity, passkey or authenticator as added by a direct call of the identity backend. */
 export async function markUnconfirmed(
   db: Database,
   { userId, targetId, kind }: { userId: string; targetId: string; kind: string },

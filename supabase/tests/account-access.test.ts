@@ -400,7 +400,7 @@ describe("confirm_access", () => {
     ];
     expect(await eventsOf(db, userId)).toEqual(["access_confirmed", "app_disconnected", ...kinds]);
     const mails = await db.query("select from private.outgoing_mails where recipient = $1", [email]);
-    // One email per kind except the app, plus one for the confirmation.
+    // One email for each removal except the app's, plus one for the confirmation.
     expect(mails).toHaveLength(kinds.length + 1);
   });
 

@@ -58,7 +58,10 @@ const newcomer = async (db: Database) => signIn(db, { userId: (await createUser(
 const accountsOf = async (db: Caller, { id, secret }: Held) =>
   (await call<{ accounts: { id: string }[] } | null>(db, "device_state", [id, secret]))?.accounts.map((a) => a.id);
 
-/** Backdates the time at which the device's secrets were spent. */
+/**
+ * Moves the expiry of the device's previous secret and of its additions back by `age`, as if the secret had been
+ * replaced that much earlier.
+ */
 async function spentFor(db: Caller, { device, age }: { device: Held; age: string }): Promise<void> {
   const statements = [
     "update private.account_devices set previous_until = previous_until - $2::interval where id = $1",
@@ -88,10 +91,10 @@ describe("an account being added to a browser", () => {
     expect(await accountsOf(db, device)).toBeUndefined();
     for (const shown of [[added], [added, "x"]]) expect(await take(db, device, shown)).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "spent" });
-    // The cookies still yield that secret a month later, if nothing happened in between.
+    // The cookies still yield the new secret a month later, if nothing happened in between.
     await spentFor(db, { device, age: "29 days" });
     expect(await take(db, device, [added])).toEqual(taken);
-    // The cookies also yield that secret after the joined account was deleted.
+    // The cookies also yield the new secret after the added account was deleted.
     await db.query("delete from auth.users where id = $1", [second.sub]);
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
@@ -154,7 +157,7 @@ describe("an account being added to a browser", () => {
       await spentFor(db, { device, age });
       const late = await add(db, device, { claims: third });
       expect(late.status).toBe(status);
-      // An account added with the previous secret can join only with the browser's current one.
+      // An account added with the previous secret can join the browser only with its current secret.
       expect((await take(db, device, [late.added])).status).not.toBe("current");
       await take(db, { ...device, secret }, [late.added]);
       const [{ count }] = (await db.query(
@@ -274,7 +277,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     });
     const kept = answers.filter(({ status }) => status === "kept").map(({ added }) => added);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["kept", "full"]));
-    // Simulates several tabs, each with the cookies of a different number of responses.
+    // Simulates several tabs that hold the cookies from a different number of responses each.
     const taken = await atOnce((nth) => take(db, device, kept.slice(0, 1 + (nth % kept.length))));
     // A request with fewer accounts than an earlier one changes nothing.
     expect(taken.filter(({ status }, nth) => nth % kept.length === kept.length - 1 && status !== "current")).toEqual(
@@ -284,7 +287,8 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     const accounts = (await accountsOf(db, { ...device, secret: last.secret ?? "" })) ?? [];
     expect(accounts).toHaveLength(10);
     expect(await atOnce(() => take(db, device, kept))).toEqual(Array(callers).fill(last));
-    // Each added account has two sessions: the one from its creation, and the one that was added to this browser.
+    // Each added account has two sessions: the one in which it was created, and a second one that was added to this
+    // browser.
     const sessions = await db.query("select from auth.sessions where user_id = any ($1)", [accounts]);
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);

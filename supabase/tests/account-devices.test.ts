@@ -18,7 +18,7 @@ async function call<Answer>(db: Database, name: string, args: unknown[]): Promis
   return db.asRole("service_role", async () => (await one<{ answer: Answer }>(db, { sql, values })).answer);
 }
 
-/** Signs a person in to a browser; without `device`, to a new one. */
+/** Signs a person in to a browser. Without `device`, uses a new browser. */
 async function signInTo(
   db: Database,
   claims: Claims,

@@ -77,8 +77,8 @@ function appMetadataOf(mfa: MfaState, second: number): object {
 }
 
 /**
- * Returns the session's claims with all proofs made the given number of seconds older, or only the proofs of one
- * method.
+ * Returns the session's claims with its proofs backdated by the given number of seconds. With `method`, backdates only
+ * the proofs of that method.
  */
 export function older(claims: Claims, { seconds, method }: { seconds: number; method?: string }): Claims {
   const amr = claims.amr.map((proof) =>

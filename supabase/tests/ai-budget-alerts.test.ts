@@ -16,9 +16,9 @@ type Alert = {
   month: string;
 };
 
-/** Sweeps as the server's role, and returns the alerts of one tenant. */
+/** Runs the sweep for budget alerts as the server's role, and returns the alerts of one tenant. */
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // The stack's own server may be sweeping, and then this sweep would find nothing.
+  // Waits for any sweep by the stack's own server, because this sweep would find nothing while another one runs.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
     one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" }),
@@ -37,7 +37,7 @@ async function post(db: Database, alert: Alert): Promise<number> {
 }
 
 /**
- * Sweeps, and queues emails for what it found.
+ * Runs the sweep for budget alerts, and queues emails for the alerts that it found.
  * @returns the thresholds
  */
 async function warn(db: Database, tenant: Tenant): Promise<number[]> {
@@ -129,7 +129,7 @@ describe("the warning about a budget", () => {
     expect(await warn(db, tenant)).toEqual([]);
     await spend(db, tenant, "16");
     expect(await warn(db, tenant)).toEqual([80]);
-    // The threshold is crossed again before a sweep has seen the raise.
+    // The spend crosses the threshold again before a sweep has processed the raised limit.
     await spend(db, tenant, "20");
     expect(await warn(db, tenant)).toEqual([100]);
     await setLimit(db, tenant, "21");

@@ -41,9 +41,9 @@ type Alert = {
   reservedUsd: string | null;
   leftUsd: string | null;
 };
-/** Sweeps, queues emails for one tenant's alerts, and returns these alerts. */
+/** Runs the sweep for budget alerts, queues emails for one tenant's alerts, and returns these alerts. */
 async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // The stack's own server may be sweeping, and then this sweep would find nothing.
+  // Waits for any sweep by the stack's own server, because this sweep would find nothing while another one runs.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" });
   const own = alerts.filter((alert) => alert.workspaceId === workspaceId);
@@ -262,7 +262,7 @@ describe("concurrent refusals of a budget", () => {
     );
     const told = "select threshold, posted_at is not null as posted from ai.budget_alerts where workspace_id = $1";
     await expect.poll(() => db.query(told, [tenant.workspaceId])).toEqual([{ threshold: 100, posted: true }]);
-    // Zero if the stack's own server swept.
+    // The sum is zero if the stack's own server ran the sweep.
     expect(posted.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(1);
   });
 

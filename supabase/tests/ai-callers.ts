@@ -13,7 +13,7 @@ export function sessionCall(tenant: Tenant, claims: Claims, changes: object = {}
   return chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
 }
 
-/** Returns a gateway call with an app's token for a person as its credential, together with the app. */
+/** Returns a gateway call whose credential is an app's token for a person, together with the app. */
 export async function appTokenCall(
   db: Database,
   tenant: Tenant,

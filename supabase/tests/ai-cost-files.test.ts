@@ -104,7 +104,8 @@ describe("a cost file", () => {
     db,
   }) => {
     const book = await createBook(db);
-    // Imports files before, for and after a day of a bill for all services. Only acct-1 uses services of the gateway.
+    // Imports files for days before, in and after the period of the files tested below. The bill lists all services,
+    // but only acct-1 uses services of the gateway.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
     await book.importPreviewed(
       documentOf([
@@ -229,7 +230,7 @@ describe("a cost file", () => {
     await book.store({ ...day, externalRunId: "tokens", service: "tokens", amountUsd: "16" });
     await book.store({ ...day, externalRunId: "storage", service: "storage", amountUsd: "32" });
     const document = documentOf([usd("2026-10-03", "50")]);
-    // The run of that day no longer counts: the services' totals replace it.
+    // The run of that day is not in the sum, because the services' totals have already replaced its cost.
     expect(await book.preview(document)).toMatchObject({ replaced: { records: 2, amountUsd: "48" } });
     await book.importPreviewed(document);
     const { totals } = await book.list();

@@ -34,7 +34,7 @@ const setBalance = (db: Database, { workspaceId, ownerId }: Tenant, balance: str
   ]);
 
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // The stack's own server may be sweeping, and then this sweep would find nothing.
+  // Waits for any sweep by the stack's own server, because this sweep would find nothing while another one runs.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
     one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_credit_alerts(100000) as alerts" }),
@@ -53,7 +53,7 @@ async function post(db: Database, alert: Alert | undefined): Promise<number> {
 }
 
 /**
- * Sweeps, and queues emails for what it found.
+ * Runs the sweep for credit alerts, and queues emails for the alerts that it found.
  * @returns the levels
  */
 async function warn(db: Database, tenant: Tenant): Promise<string[]> {

@@ -58,7 +58,7 @@ describe("credits of a workspace whose members pay", () => {
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
     const { billed_credits: billed } = await runRow(db, run);
-    // The owner's balance also pays in another of their workspaces.
+    // The owner's balance also pays for runs in another of their workspaces.
     const elsewhere = await begin(db, chatCall(other));
     await db.query(
       `insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)

@@ -78,8 +78,8 @@ async function addModel(
   { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
 ): Promise<void> {
   const { input, cachedInput, output } = prices ?? { input: "0.15", output: "0.6" };
-  // Inserts everything in one statement, so that the doctor, which may check the stack at any time, never finds an
-  // incomplete model.
+  // Inserts everything in one statement, so that `npm run doctor`, which may check the stack at any time, never finds
+  // an incomplete model.
   await db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')
@@ -141,7 +141,7 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
   refused?: string;
   reserved_credits: string;
   limits: ToldLimits;
-  /** The time of the call, only in a refusal. */
+  /** The time of the call. Present only in a refusal. */
   at?: string;
 };
 
@@ -253,7 +253,7 @@ export async function books(
   return row as Awaited<ReturnType<typeof books>>;
 }
 
-/** Backdates runs so that they have been silent for the given seconds and the sweeper finds them. */
+/** Backdates runs as if they had sent no heartbeat for the given seconds, so that the sweeper finds them. */
 export async function abandon(
   db: Database,
   runs: Pick<Begun, "created_at" | "run_id"> | readonly Pick<Begun, "created_at" | "run_id">[],
@@ -271,7 +271,7 @@ export async function abandon(
   );
 }
 
-/** Sets the tenant's reserved credits to 0, so that none of its runs can be booked. */
+/** Sets the tenant's reserved credits to 0, so that settling any of its runs fails. */
 export async function forgetReservation(db: Database, { workspaceId }: Pick<Tenant, "workspaceId">): Promise<void> {
   await db.query("update ai.credit_accounts set reserved = 0 where workspace_id = $1", [workspaceId]);
 }

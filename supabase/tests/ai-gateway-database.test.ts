@@ -290,7 +290,7 @@ describe("batched calls that begin and settle runs", () => {
       const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
       expect(performance.now() - startedAt).toBeLessThan(2_000);
-      // Gives the first release of orphaned runs time to find nothing.
+      // Leaves time for the first attempt to release the orphaned runs, which finds none while the server is suspended.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");

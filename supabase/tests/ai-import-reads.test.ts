@@ -203,7 +203,7 @@ describe("lists of imports", () => {
       { provider: "openai", meteredUsd: "2", runs: 3, accounts: named },
     ]);
 
-    // One run with a cost but without an account leaves each account's charge unmatched.
+    // One run with a cost but no account is enough to leave the charges of all accounts unmatched.
     await run({ billing_name: "openai" });
     expect(await reconcile()).toMatchObject([
       { provider: "demo" },

@@ -7,7 +7,7 @@ import { type AddedRun, addRun, dayOf, platformBook } from "./platform-book-fixt
 const month = "2026-10";
 const day = (number: number) => dayOf(month, number);
 
-/** Creates a provider's month with three workspaces. */
+/** Prepares a provider's reconciliation for a month, with three workspaces. */
 async function threeWorkspaces(db: Database) {
   const book = await platformBook(db, { provider: `p-${randomUUID().slice(0, 8)}`, month });
   const workspaces: { id: string; name: string }[] = [];

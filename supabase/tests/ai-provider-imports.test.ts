@@ -107,8 +107,8 @@ describe("missing tables", () => {
         record: costOf({ issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" }),
       };
       await expect(db.query(`select ${name}($1)`, [JSON.stringify(call)])).rejects.toMatchObject({
-        // undefined_table; undefined_object if a variable has its row type; undefined_function if it reads the table's
-        // view.
+        // undefined_table; or undefined_object if the function has a variable of the table's row type; or
+        // undefined_function if the function reads the table's view.
         code: expect.stringMatching(/^42(P01|704|883)$/),
       });
     },

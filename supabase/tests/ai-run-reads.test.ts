@@ -112,7 +112,7 @@ describe("runs", () => {
       const second = await scan(db, { tenant, filter, scanLimit: 2, before: first.continueBefore });
       expect(second.runs).toMatchObject([{ id: newestFirst[2] }]);
       expect(second.continueBefore ?? null).toBeNull();
-      // The previous release sends no limit, and takes a short page for the last page.
+      // The previous release of the server sends no limit, and treats a short page as the last page.
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 

@@ -56,7 +56,7 @@ describe("settling a batch of runs", () => {
       fc.asyncProperty(fc.array(ended, { minLength: 1, maxLength: 12 }), async (all) => {
         const runs: [Begun, Begun][] = [];
         for (const _ of all) runs.push([await begin(db, chatCall(together)), await begin(db, chatCall(alone))]);
-        // Runs are booked in the order of their ids, which is random within a millisecond.
+        // Runs are charged in the order of their ids, which is random within a millisecond.
         const ordered = (side: 0 | 1) =>
           runs.map((pair) => pair[side]).toSorted((run, other) => (run.run_id < other.run_id ? -1 : 1));
         await settle(

@@ -181,7 +181,7 @@ describe("the sweeper", () => {
 describe("open runs examined by the sweeper", () => {
   const secondsAgo = (column: string) => `extract(epoch from now() - ${column})::int`;
 
-  /** Backdates the run's begin by the given seconds. */
+  /** Backdates the start of the run by the given seconds. */
   async function backdate(db: Database, run: Begun, seconds: number): Promise<Begun> {
     const row = await one<{ created_at: string }>(db, {
       sql: `update ai.runs set created_at = created_at - $3 * interval '1 second'
@@ -192,9 +192,9 @@ describe("open runs examined by the sweeper", () => {
   }
 
   /**
-   * Sets the sweeper's state: it has read the runs until `seen` seconds ago, is sure to have seen all of them until
-   * `sure` seconds ago, and recorded the transaction id `xid` `marked` seconds ago. By default, no transaction before
-   * `xid` is in progress. Blocks other sweeps until the test ends.
+   * Sets the sweeper's state: it has read the runs that began up to `seen` seconds ago, can't have missed one that
+   * began up to `sure` seconds ago, and recorded the transaction id `xid` `marked` seconds ago. By default, no
+   * transaction before `xid` is in progress. Blocks other sweeps until the test ends.
    */
   async function lookedUntil(
     db: Database,
@@ -325,7 +325,7 @@ describe("open runs examined by the sweeper", () => {
 
   test("long-running runs are recorded minute by minute, skipping minutes in which no run began", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
-    // Dates the runs years ago, when there are no other runs.
+    // Backdates the runs by years, to a time that has no other runs.
     const long = 90_000_000;
     const runs: Begun[] = [];
     for (const age of [500, 470, 441, 300, 300]) {

@@ -97,7 +97,7 @@ async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly
   );
 }
 
-/** Returns the totals of ledger and runs for a window, and the report's totals for the app's part of it. */
+/** Returns the totals of ledger and runs in a time range, and the report's totals for the app's share of them. */
 async function books(db: Database, { keyHash, workspaceId }: Tenant, [from, to]: readonly [string, string]) {
   const call = { credential: { source: "key", hash: keyHash }, workspace: workspaceId, from, to };
   return one(db, {
@@ -171,7 +171,7 @@ describe("the usage report", () => {
             const usage = { input_tokens: each.tokens, output_tokens: 7 };
             if (run) await settle(db, [outcome(run, { status, usage })]);
           } else if (each.do === "seal") {
-            // Simulates that the days since then are not summarized yet.
+            // Simulates that the days from `daysAgo` days ago onwards are not summarized yet.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before
@@ -180,7 +180,7 @@ describe("the usage report", () => {
               [each.daysAgo, tenant.workspaceId],
             );
           } else if (each.do === "upgrade") {
-            // Simulates that the sums until then were created before sums contained members and labels.
+            // Simulates that older sums were created before sums contained members and labels.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set detailed_from = case when $1 = 0 then null else before - $1::int end returning before, detailed_from

@@ -83,5 +83,5 @@ export const callableDefiners: readonly string[] = [
   "public.workspace_invitation(text)",
 ];
 
-/** Foreign keys without an action. The reason for each is in the migration. */
+/** Foreign keys without an `on delete` action. The migration states the reason for each. */
 export const foreignKeysWithoutAction: readonly string[] = ["public.workspace_members (workspace_id, role_id)"];

@@ -9,8 +9,8 @@ const turnOff = (line: Database, { id }: App) =>
   line.query("update private.apps set enabled = false where id = $1", [id]);
 
 /**
- * Creates an app linked to three workspaces, with tokens of one person in the workspaces with the last and the first
- * id.
+ * Creates an app that is linked to three workspaces. One person has tokens of the app in the two workspaces with the
+ * lowest and the highest id.
  */
 async function tokensOfTwo(db: Database, service: Database) {
   const workspaces = [await createWorkspace(db), await createWorkspace(db), await createWorkspace(db)];

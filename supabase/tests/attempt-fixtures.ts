@@ -14,7 +14,7 @@ export type Begun =
   | { allowed: true; attemptId: string; needsBotChallenge: boolean; repeated: boolean; mailWaitSeconds: number | null }
   | { allowed: false; reason: "limited" | "blocked"; retryAfterSeconds: number };
 
-/** Returns an attempt at a new account, from a new address. */
+/** Returns an attempt to sign in with an unused email address, from an unused IP address. */
 export function anAttempt(changes: Partial<Attempt> = {}): Attempt {
   return { action: "password", address: newAddress(), email: `${crypto.randomUUID()}@example.test`, ...changes };
 }

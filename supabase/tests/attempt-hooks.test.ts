@@ -178,7 +178,9 @@ describe(mfa, () => {
     expect(await code(db, id, true)).toBe(true);
   });
 
-  test("the hook's limit is never reached by wrong codes, even if our routes let all of them through", async ({ db }) => {
+  test("the hook's limit is never reached by wrong codes, even if our routes let all of them through", async ({
+    db,
+  }) => {
     const { id } = await createUser(db);
     for (let seconds = 0; seconds < 1_800; seconds += 45) {
       const begun = await begin(db, { action: "code", address: newAddress(), userId: id });

@@ -115,7 +115,8 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender()",
   },
   {
-    // PostgREST runs such functions read-only, and Postgres refuses only writes in their own body.
+    // PostgREST runs non-volatile functions in a read-only transaction, so a call of a function that writes would fail
+    // there. Postgres itself refuses only writes in the function's own body.
     name: "a function that is not volatile calls no volatile one",
     sql: `select distinct ${signature} as offence from ${functions}
       cross join lateral regexp_matches(pg_get_functiondef(p.oid), '\\m(public|private|ai)[.](\\w+)\\s*\\(', 'gi') as called

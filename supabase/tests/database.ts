@@ -14,7 +14,7 @@ export type Claims = {
 
 /** One transaction on the stack's database, rolled back by its test. */
 export type Database = {
-  /** Runs one statement as the current role: `postgres` outside `as…`. */
+  /** Runs one statement as the current role, which is `postgres` outside `asUser` and `asRole`. */
   query<Row extends QueryResultRow = QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
   /** Runs `work` as the Data API would for this token: role, claims, headers. An error undoes what the work did. */
   asUser<Result>(

@@ -33,7 +33,10 @@ const toldTo = async (db: Database, { userId }: Pick<Deletion, "userId">) => ({
   ),
 });
 
-/** Creates an account with two authenticators and a recovery code. Its session proved the second authenticator. */
+/**
+ * Creates an account with two authenticators and a recovery code. Its session was verified with the second
+ * authenticator.
+ */
 async function createOwner(db: Database, { policy }: { policy?: object } = {}) {
   const appMetadata = policy ? { platform_required_mfa: policy } : {};
   const { id: userId } = await createUser(db, { appMetadata });

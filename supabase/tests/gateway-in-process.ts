@@ -8,10 +8,13 @@ import { createHandler as createModels } from "../functions/models/handler.ts";
 import { createHandler as createResponses } from "../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
 
-/** A gateway in the test's process, with the stack's database and provider, on a line that can be watched and cut. */
+/**
+ * A gateway in the test's process that uses the stack's database and provider. Its database connections can be observed
+ * and cut.
+ */
 export type InProcessGateway = {
   line: DatabaseLine;
-  /** The stock client; its chat, response and model calls reach this gateway without a network. */
+  /** The standard OpenAI client. Its chat, response and model calls reach this gateway without a network. */
   clientOf: (apiKey: string, headers?: Record<string, string>) => OpenAI;
   /** Resolves once no background work is left. */
   settled: () => Promise<void>;

@@ -23,7 +23,7 @@ const filled = [
   "public.workspace_members",
 ];
 /**
- * Returns how many rows more than allowed an operation may read. A bitmap scan may read a few pages more than it
+ * Returns how many rows an operation may read beyond its bound. A bitmap scan may read a few pages more than it
  * returns. A month's partition of runs is so small here that reading and sorting it may cost less than an index scan,
  * so this test refuses only reading all months.
  */
@@ -46,7 +46,7 @@ test("list and search queries read no more rows when the data grows tenfold", as
       await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
       const read: { what: string; bound: Bound; rows: number }[] = [];
       for (const operation of operations(tenant)) {
-        // For searches, the planner might otherwise read rows in page order until it has compared every row.
+        // Otherwise, the planner might search by reading rows in the page's sort order until it has compared every row.
         await client.query(`set local enable_indexscan = ${operation.bound === "logarithmic" ? "off" : "on"}`);
         read.push({ what: operation.what, bound: operation.bound, rows: await countRowsRead(client, operation) });
       }

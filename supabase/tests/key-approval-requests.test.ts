@@ -51,7 +51,7 @@ async function addMember(db: Database, { workspaceId, role }: { workspaceId: str
   return user;
 }
 
-/** Counts the queued emails with a subject for each person. */
+/** Returns how many emails with the given subject are queued for each person. */
 async function emailsTo(
   db: Database,
   { people, subject }: { people: { id: string }[]; subject: string },

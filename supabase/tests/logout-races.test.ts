@@ -59,7 +59,7 @@ const distinct = async (scene: Scene) => [...new Set(await queuedLogouts(scene.d
 test("signing out while the second factor is being removed ends all the logins, without a deadlock", () =>
   withLogins(async (scene) => {
     const { claims, factorId, first, second, db } = scene;
-    // Removes a factor as Supabase Auth does: the factor first, then the sessions that it raised.
+    // Removes a factor as Supabase Auth does: first the factor, then the sessions that had reached AAL2 with it.
     await first.client.query("begin");
     await first.db.query("delete from auth.mfa_factors where id = $1", [factorId]);
     await second.client.query("begin");

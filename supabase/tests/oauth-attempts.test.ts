@@ -274,8 +274,8 @@ describe("a linked identity", () => {
     db,
   }) => {
     const { id } = await createMember(db);
-    // Another person was lured into the first flow. The account's owner returns from the second, whose identity is
-    // gone.
+    // Another person was lured into the first flow. The account's owner completes the second flow, whose identity has
+    // been removed.
     await link(db, { id, email: "victim@example.test" });
     const second = await link(db, { id, email: "own@example.test" });
     await db.query("delete from auth.identities where user_id = $1 and email = 'own@example.test'", [id]);

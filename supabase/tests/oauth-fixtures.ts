@@ -44,7 +44,10 @@ export interface VisitOptions {
   identity?: NewIdentity | { touched: string };
 }
 
-/** Begins an attempt and completes the backend's flow, each with the row versions of a separate transaction. */
+/**
+ * Begins an attempt and completes the backend's flow. A savepoint gives the flow's rows a transaction id of their own,
+ * as a separate transaction would.
+ */
 export async function visit(db: Database, options: VisitOptions): Promise<Visit> {
   const { purpose = "sign_in", provider = "google", boundTo, userId, linkedTo, identity } = options;
   const [stateHash, code, challenge] = [randomBytes(32).toString("hex"), randomUUID(), challengeOf(randomUUID())];

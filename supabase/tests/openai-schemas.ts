@@ -49,7 +49,7 @@ export function readPublishedSchemas(): PublishedSchemas {
       : `${outcome === undefined ? "beyond checking" : "no"} ${kind}: ${JSON.stringify(value)}`;
   };
 
-  /** Removes from an embedded response the text that only the client's own objects add. */
+  /** Makes `output_text` of an embedded response optional, because only the objects of OpenAI's own client have it. */
   function withoutOwnAdditions(schema: Schema): Schema {
     const held = (schema.properties as Record<string, Schema> | undefined)?.response;
     if (held?.required) held.required = held.required.filter((name) => name !== "output_text");

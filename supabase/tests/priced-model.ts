@@ -13,8 +13,8 @@ export async function createPricedModel(
   { upstream = "upstream", providers = ["demo"] }: { upstream?: string; providers?: readonly string[] } = {},
 ): Promise<string> {
   const model = `priced-${randomUUID()}`;
-  // Inserts everything in one statement, so that the doctor, which may check the stack at any time, never finds an
-  // incomplete model.
+  // Inserts everything in one statement, so that `npm run doctor`, which may check the stack at any time, never finds
+  // an incomplete model.
   await db.query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')

@@ -17,7 +17,7 @@ export interface RequiredMfaPolicy {
   generation: number;
 }
 
-/** The last two close the account to every session. */
+/** The last two states deny access to every session of the account. */
 export type RequiredMfaState = "optional" | "required" | "recovery_in_progress" | "malformed";
 
 /** The rule's inputs. Times are whole seconds since 1970. */
@@ -98,7 +98,7 @@ function isPolicy(value: unknown): value is RequiredMfaPolicy {
   );
 }
 
-/** Accepts integers up to the largest that both languages represent exactly. */
+/** Accepts integers up to the largest that TypeScript and SQL both represent exactly. */
 function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

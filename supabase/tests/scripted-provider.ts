@@ -18,7 +18,7 @@ const usage = { prompt_tokens: 20, completion_tokens: 30, total_tokens: 50 };
 const head = { id: "c", created: 1, model: "m" };
 
 /**
- * Answers like OpenAI, in one response or streamed, with usage of 20 and 30 tokens.
+ * Answers like OpenAI, in one response or streamed, with a usage of 20 input and 30 output tokens.
  * @param type the content type of a stream; none if empty
  */
 export const answerAs =

@@ -31,8 +31,8 @@ export type StrictUpstream = {
 const call = { id: "call00001", type: "function", function: { name: "calculator", arguments: '{"expression":"6*7"}' } };
 
 /**
- * Starts an upstream on loopback. It answers a question that has tools with a tool call, and a tool's result with its
- * text.
+ * Starts an upstream on loopback. It answers a request that offers tools with a tool call. To a request that contains a
+ * tool's result, it answers with its text.
  */
 export async function openStrictUpstream(upstream: StrictUpstream): Promise<{
   origin: string;

@@ -152,7 +152,9 @@ function format(template: string, values: string[]): string {
   });
 }
 
-/** Calls `enter` for each object of a tree, from the root down, and descends only where it returned true. */
+/**
+ * Calls `enter` for each object of a tree, from the root down. Descends into an object only if `enter` returned true.
+ */
 function visit(tree: unknown, enter: (node: Node) => boolean): void {
   if (Array.isArray(tree)) for (const each of tree) visit(each, enter);
   else if (tree && typeof tree === "object" && enter(tree as Node)) visit(Object.values(tree), enter);

@@ -18,7 +18,7 @@ async function listen(answer: (req: IncomingMessage, res: ServerResponse) => unk
 beforeAll(async () => {
   const platformUrl = await listen((_req, res) => {
     const session = { active: true, sub: "ada", exp: Math.ceil(Date.now() / 1000) + 2 * 60 * 60 };
-    // Long enough for the whole body to arrive, unless something holds it back.
+    // Waits long enough for the whole body to arrive, unless something holds it back.
     setTimeout(() => res.setHeader("Content-Type", "application/json").end(JSON.stringify(session)), 50);
   });
   let satellite: ExpressSatellite;

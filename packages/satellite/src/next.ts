@@ -75,7 +75,7 @@ export function createSatellite(options?: SatelliteOptions): NextSatellite {
       return core().commit(request, NextResponse.next({ request: { headers } }));
     },
     async getUser() {
-      // Called first, because reading headers tells Next not to render the page at build time.
+      // Reads the headers first, which tells Next not to render the page at build time.
       const { request } = await current();
       return core().getUser(request);
     },

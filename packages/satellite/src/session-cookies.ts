@@ -22,7 +22,7 @@ export interface SessionCookies {
   /** Sets the tokens of a new sign-in, replacing any earlier ones. */
   replace(sessions: { app: IssuedSession; central: IssuedSession | null }): Promise<void>;
   forget(): void;
-  /** Issues a state that only this browser holds, to recognize its own sign-in. */
+  /** Issues a state that only this browser holds, which later proves that a sign-in was started in this browser. */
   sendState(): string;
   stateMatches(state: string | null | undefined): boolean;
   forgetState(): void;

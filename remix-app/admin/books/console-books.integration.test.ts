@@ -43,7 +43,7 @@ function nameOf(at: number): string {
   return ["Harbour", "Lighthouse", "Meridian"][at] ?? "";
 }
 
-/** Adds metered run costs on days of the month. Tenants count from 0. */
+/** Adds metered run costs on days of the month. Tenants are numbered from 0. */
 async function meter(provider: string, account: string, costs: [tenant: number, day: number, costUsd: string][]) {
   for (const [at, day, costUsd] of costs) {
     const { db, workspaceId } = tenants[at] as GatewayTenant;
@@ -206,7 +206,7 @@ describe("a month of three providers' bills, imported from files", () => {
   test("costs agree with one invoice for three months, and with an invoice in another currency at the entered rate", async () => {
     const start = shiftMonth(month, -2);
     const days = [0, 1, 2].reduce((sum, months) => sum + lengthOf(shiftMonth(start, months)), 0);
-    // A dollar a day.
+    // The month costs one dollar for each of its days.
     await meter(aws, "123456789012", [[2, 1, String(lengthOf(month))]]);
     const { previewed, done } = await importFile(awsCosts([[1, String(lengthOf(month) / 2), "EUR"]]), {
       provider: aws,
@@ -234,7 +234,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(invoices).toHaveLength(3);
     const [head = "", ...charges] = await lines(`/admin/books.focus.csv?month=${month}`);
     expect(head).toMatch(/^BilledCost,BillingAccountId,/);
-    // Three days of costs, and the invoice that corrected the other.
+    // One line for each of the three days of costs, and one for the invoice that replaced the earlier one.
     expect(of(charges)).toHaveLength(4);
     const workspaces = await lines(`/admin/books/${month}/${openai}/workspaces.csv`);
     const days = await lines(`/admin/books/${month}/${openai}/days.csv`);

@@ -26,7 +26,10 @@ const classes: Readonly<Record<string, PriceClass>> = {
   input_cost_per_image_token: "imageInputUsd",
 };
 
-/** Fields that we charge as another class. They matter only if their price differs. */
+/**
+ * Fields for charges that our prices count as another class. They matter only if their amount differs from that
+ * class's.
+ */
 const chargedAs: Readonly<Record<string, PriceClass>> = {
   output_cost_per_reasoning_token: "outputUsd",
   input_cost_per_token_cache_hit: "cachedInputUsd",

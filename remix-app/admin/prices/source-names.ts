@@ -34,7 +34,10 @@ export function sourceNames(name: string): Names {
   return company ?? { "models.dev": [lowerCase], LiteLLM: [lowerCase] };
 }
 
-/** Returns whether a higher price begins at its number of tokens rather than above it, as LiteLLM does for xAI. */
+/**
+ * Returns whether a tier's higher price applies at exactly its number of tokens, not only above it. LiteLLM treats
+ * xAI's tiers this way.
+ */
 export function tierIncludesItsSize(name: string): boolean {
   return sourceNames(name) === companies.xai;
 }

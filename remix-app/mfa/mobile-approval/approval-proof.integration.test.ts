@@ -64,7 +64,7 @@ const hello = { model: "demo-chat", messages: [{ role: "user", content: "hello" 
 const playground = (endpoint: string, body: object) => (visitor: Visitor) =>
   visitor.postJson(`/api/v1/workspaces/${tenant.workspaceId}/ai/playground/${endpoint}`, body);
 
-/** Browser actions that our server passes on, each with the status and a part of the expected answer. */
+/** Browser actions that an approval on a phone allows, each with the status and a part of the expected answer. */
 const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, () => string][] = [
   ["lists its workspaces", (visitor) => visitor.get("/api/v1/workspaces"), 200, () => tenant.workspaceId],
   ["opens the studio", (visitor) => visitor.get(`/workspaces/${tenant.workspaceId}/ai`), 200, () => "No requests yet"],

@@ -69,7 +69,10 @@ export async function findDeviceAuthorization(
   return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes, context.env.BRAND_NAME) };
 }
 
-/** Describes the scopes. Unlike a browser's login, a device's login doesn't end with a sign-out here. */
+/**
+ * Describes the scopes. Describes `offline_access` differently than for a browser's login, because a device's login
+ * doesn't end with a sign-out here.
+ */
 function rightsOf(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
   const rights = rightsOfScopes(withoutRenewal, product);

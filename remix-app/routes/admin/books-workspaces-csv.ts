@@ -4,7 +4,7 @@ import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { csvFile } from "../../http/csv.ts";
 
-/** Downloads a provider's month by workspace. */
+/** Downloads one provider's figures of a month, with a row per workspace. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const asked = readBookMonth(params, context);

@@ -19,7 +19,7 @@ export const meta = pageTitle("Sign out everywhere · Console");
 async function requireTarget({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { account } = await requireSubject(context, { admin, subjectId: params.userId });
-  // Accounts without an email are confirmed by their id.
+  // The admin confirms with the account's email, or with its id if it has no email.
   return { admin, account, name: account.email ?? account.id };
 }
 

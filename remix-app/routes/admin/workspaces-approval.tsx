@@ -71,7 +71,7 @@ export async function action(args: ActionFunctionArgs) {
   );
 }
 
-/** Returns why a step would have no effect, or null. */
+/** Returns why declining a request or withdrawing an approval would have no effect, or null. */
 function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace): string | null {
   if (step === "decline" && !request)
     return "This workspace has no open request. It may have been answered or withdrawn.";
@@ -79,7 +79,7 @@ function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace
   return null;
 }
 
-/** Describes what a step does and the current state. */
+/** Describes the effects of a step, such as an approval, and the workspace's current state. */
 function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[] {
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
   const asked = request

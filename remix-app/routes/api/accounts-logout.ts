@@ -3,7 +3,10 @@ import type { SignedOutAnswer } from "../../session/account-operations.ts";
 import { signOutAccount, signOutAll } from "../../session/sign-out.ts";
 import { accountProblem } from "../../session/switch-account.ts";
 
-/** `POST /api/v1/auth/accounts/logout`: signs out of the active account. The most recently used one becomes active. */
+/**
+ * `POST /api/v1/auth/accounts/logout`: signs out of the active account. The most recently used of the other accounts
+ * becomes active.
+ */
 export async function action({ context }: ActionFunctionArgs) {
   const { auth } = context.session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);

@@ -10,7 +10,10 @@ export const handle: RouteHandle = { methods: ["POST", "DELETE"] };
 
 const appName = /^[a-z][a-z0-9-]{1,39}$/;
 
-/** `POST` and `DELETE /api/v1/auth/cross-app-tokens`: a full session mints a token, or revokes all outstanding ones. */
+/**
+ * `POST /api/v1/auth/cross-app-tokens` mints a token. `DELETE` on the same URL revokes all outstanding tokens. Both
+ * require a full session.
+ */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireUser(context, request);
   if (request.method === "DELETE") return Response.json({ revoked: await revokeCrossAppTokens(context, user) });

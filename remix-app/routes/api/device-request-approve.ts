@@ -6,8 +6,8 @@ import { requireLocalAuthentication } from "../../session/challenge.ts";
 import { requirePhone } from "../../session/user.ts";
 
 /**
- * `POST /api/v1/auth/device-authorizations/{userCode}/approve`: approves a device on a phone, by the same rules as a QR
- * handoff.
+ * `POST /api/v1/auth/device-authorizations/{userCode}/approve`: a phone approves the device's request, by the same
+ * rules as a QR handoff.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user } = await requirePhone(context, request);

@@ -6,9 +6,7 @@ import { requireLocalAuthentication } from "../../session/challenge.ts";
 import { handoffApproval } from "../../session/challenge-operations.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/**
- * `POST /api/v1/auth/qr-login/challenges/{id}/approve`: approves the challenge on a phone of the requesting account.
- */
+/** `POST /api/v1/auth/qr-login/challenges/{id}/approve`: a phone of the requesting account approves the challenge. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { requestId } = context;

@@ -5,7 +5,7 @@ import { decideChallenge } from "../../qr-login/handoff.ts";
 import { handoffRejection } from "../../session/challenge-operations.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/qr-login/challenges/{id}/reject`: rejects the challenge on a phone of the requesting account. */
+/** `POST /api/v1/auth/qr-login/challenges/{id}/reject`: a phone of the requesting account rejects the challenge. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { secret } = await readJson(request, { schema: handoffRejection, requestId: context.requestId });

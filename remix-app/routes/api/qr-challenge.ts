@@ -8,8 +8,8 @@ import { requireBrowser, requirePhone, requireUser } from "../../session/user.ts
 
 /**
  * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: polled by the requesting session. The first poll after the
- * approval consumes the challenge and gives the browser a new session. HEAD only reads. A phone gets the requesting
- * device, to show it before its user decides.
+ * approval consumes the challenge and gives the browser a new session. HEAD only reads. A phone's request returns a
+ * description of the requesting device, which the phone shows before its user decides.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const key = { id: params.id ?? "", secret: new URL(request.url).searchParams.get("secret") ?? "" };

@@ -17,7 +17,7 @@ import { LeavePage } from "../../ui/leave-page.tsx";
 export const handle: RouteHandle = { takesForeignForms: true };
 export const meta = pageTitle("Sign in to an app");
 
-/** The authorization endpoint: answers the client immediately if no decision is needed, otherwise asks. */
+/** The authorization endpoint: answers the client immediately if no decision is needed, otherwise asks the person. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const opened = await openAuthorization(context, request);
   if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });

@@ -32,7 +32,7 @@ const codeField = "user_code";
 
 const pathOf = (typed: string) => `/device?${new URLSearchParams({ [codeField]: typed })}`;
 
-/** Shows the request of a user code. A link with the code leads here too, but approves nothing. */
+/** Shows the device request that a user code belongs to. Opening a link that contains the code approves nothing. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const typed = new URL(request.url).searchParams.get(codeField) ?? "";
@@ -71,7 +71,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const typed = String(form.get("userCode") ?? "");
   const here = pathOf(typed);
   const decision = form.get("decision");
-  // Applies to the account named on the page, even if another tab has switched accounts since.
+  // The answer counts only for the account that the page named. Another tab may have switched accounts since.
   if (form.get("accountId") !== user.id || (decision !== "approve" && decision !== "deny")) throw redirect(here, 303);
   if (decision === "approve" && !isFresh(user)) throw redirect(detour("/step-up", here), 303);
   const found = await findDeviceAuthorization(context, { user, typed });

@@ -31,7 +31,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return data({ kind: "done" as const });
 }
 
-/** Turns a request that another site posts into a GET, which has the visitor's session. */
+/**
+ * Redirects a cross-site POST to the same request as a GET, because browsers send the session cookie only with the GET.
+ */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = isForm(request) ? await request.formData().catch(() => null) : null;
   const fields = z.array(z.tuple([z.string(), z.string()])).safeParse([...(form ?? [])]);

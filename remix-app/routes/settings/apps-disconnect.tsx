@@ -21,7 +21,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const app = (await listConnectedApps(context, user)).find(({ name }) => name === appName);
   if (!app) {
     if (!(await wasConnected(context, { user, appName }))) throw problem("NOT_FOUND", { requestId: context.requestId });
-    // The link comes from an outdated page.
+    // The app was disconnected after the page with this link was loaded.
     leaveNotice(context, { card: "apps", done: "over" });
     throw redirect(connectedAppsPath);
   }

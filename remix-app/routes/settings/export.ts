@@ -6,7 +6,7 @@ import { problem } from "../../http/problem.ts";
 import { requireFreshUser, requireUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 
-/** A step-up returns to this URL by GET. The download itself needs the button. */
+/** A step-up returns to this URL by GET, so this redirects to the card. Only the button's POST downloads the data. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireUser(context, request);
   throw redirect("/settings/security#danger-zone");

@@ -46,7 +46,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   };
 }
 
-/** Accepts the code, or the email to send one to. A resent code goes to the same email. */
+/** Accepts a code, or an email to which to send a code. A resent code goes to the same email. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   // The sign-in page's form posts here too. The password typed there must not be echoed.

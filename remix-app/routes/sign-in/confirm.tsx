@@ -85,7 +85,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const parsed = linkSchema.safeParse(Object.fromEntries(searchParams));
   const page = { mailboxUrl: context.env.MAILBOX_URL ?? null };
-  // The form posts without the query, so the response shows this view.
+  // Also reached after the form is submitted, because the form posts without the query.
   if (!parsed.success) {
     const dead = view("dead", { type: searchParams.get("type") });
     return data({ ...page, ...dead }, { status: searchParams.size > 0 ? 400 : 200 });

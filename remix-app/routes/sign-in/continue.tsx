@@ -52,7 +52,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const { user, here, destination, state } = await openContinuation(context, request);
-  // Applies to the account named on the page, even if another tab has switched accounts since.
+  // The answer counts only for the account that the page named. Another tab may have switched accounts since.
   if ((await readForm(request, context)).get("accountId") !== user.id) throw redirect(here, 303);
   if (!destination?.app.enabled) return data({ message: "This app can’t sign anyone in right now." }, { status: 404 });
   context.allowFormTarget(destination.origin);

@@ -7,7 +7,7 @@ import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads the comparison on the costs page with the same filters, for all providers. */
+/** Downloads the costs page's comparison with the page's filters, for all providers. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const range = readFileRange(request, context);

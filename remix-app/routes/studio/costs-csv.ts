@@ -7,7 +7,7 @@ import { listCostRecords } from "../../studio/costs/provider-imports.ts";
 import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads all records of the costs page with the same filters. */
+/** Downloads all records that match the costs page's filters. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const range = readFileRange(request, context);

@@ -7,7 +7,7 @@ import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { rangeFileName } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads the complete list of the invoices page with the same filters. */
+/** Downloads all invoices that match the invoices page's filters. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const filter = readImportFilter(new URL(request.url), context);

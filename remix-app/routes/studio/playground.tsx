@@ -58,7 +58,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   };
 }
 
-/** Answers the form without JavaScript, with the complete answer in the page. Stores nothing. */
+/** Answers the form if JavaScript is off: the response is a page with the complete answer. Stores nothing. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context, { maxValueLength: maxBodyBytes });

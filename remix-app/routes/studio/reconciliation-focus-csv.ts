@@ -6,7 +6,7 @@ import { listCostRecords, listInvoiceShares } from "../../studio/costs/provider-
 import type { MemberReader } from "../../studio/studio-reader.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads the costs and invoices that count in a month as a FOCUS file. */
+/** Downloads a FOCUS file with the costs and invoices that a month counts. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const reader: MemberReader = member;

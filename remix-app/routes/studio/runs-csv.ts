@@ -6,7 +6,7 @@ import { readRunQuery, runColumns } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads all runs under the page's filters, newest first. */
+/** Downloads all runs that match the page's filters, newest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;

@@ -6,7 +6,7 @@ import { PostForm } from "../../ui/post-form.tsx";
 import type { AgentAccess, AgentAnswer } from "./agent-access.ts";
 import { agentNames } from "./agent-schema.ts";
 
-/** The message after each answer, by the search parameter of the page that follows. */
+/** The message to show after each answer, by the value of the query parameter `agents`. */
 export const agentAnswers: Readonly<Record<string, string>> = {
   approve: "Approved. Their coding agents get keys once they connect again.",
   decline: "Declined. They can request access again.",
@@ -14,7 +14,10 @@ export const agentAnswers: Readonly<Record<string, string>> = {
   late: "This request was already answered. Nothing was changed.",
 };
 
-/** Lists the members who connect coding agents without managing keys. Its forms post to the page of coding agents. */
+/**
+ * Lists the members with an open or approved request to connect coding agents. Its forms post to the page of coding
+ * agents.
+ */
 export function AgentAccessCard({
   workspaceId,
   members,

@@ -30,7 +30,10 @@ export const agentAnswerSchema = z.object({
 });
 export type AgentAnswer = z.infer<typeof agentAnswerSchema>;
 
-/** Returns who connects coding agents without managing keys, open requests first. @throws Response 403, 503 */
+/**
+ * Returns the members with an open or approved request to connect coding agents, open requests first.
+ * @throws Response 403, 503
+ */
 export async function listAgentAccess(context: AppLoadContext, member: StudioMember): Promise<AgentAccess[]> {
   const answer = await callAsMember(context, { member, name: "list_agent_access", schema: listed });
   if (answer.outcome === "listed") return answer.members;

@@ -46,8 +46,8 @@ const issued = z.union([
 ]);
 
 /**
- * Returns the OpenID login that authenticates a request. Refuses sessions and app sessions, because agent keys must end
- * with a login.
+ * Returns the OpenID login that authenticates a request. Refuses sessions and app sessions, because agent keys must
+ * stop working when a login ends.
  * @throws Response 401 UNAUTHENTICATED without an access token of an OpenID client
  */
 export function requireAgentLogin(
@@ -82,7 +82,7 @@ export function connectAgent(
 /**
  * Creates the next key of a connection. The previous key works for 15 more minutes.
  * @throws Response 410 GONE once the connection is revoked, 403 FORBIDDEN without permission or approval, 409 CONFLICT;
- * as callAsApp
+ * otherwise like callAsApp
  */
 export async function issueAgentKey(
   context: AppLoadContext,

@@ -40,7 +40,10 @@ const costRecord = z.object({
   counted: z.boolean(),
   /** The externalRunId of the daily total that replaces this record, or null if the record counts. */
   replacedBy: z.string().nullable(),
-  /** The runs that this daily total replaces and, for a day's total, the services. */
+  /**
+   * The number and amount of the runs that this daily total replaces, and of the day's totals per service if this total
+   * names no service.
+   */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
@@ -84,7 +87,7 @@ export const invoiceRecord = z.object({
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
-/** The invoice's share of the listed month, if the list is for one. Negative for a credit note. */
+/** An invoice, with the part of it that falls in the listed month. The part's amount is negative for a credit note. */
 const invoiceShare = invoiceRecord.extend({
   inMonth: z.object({ amountUsd: amountText, firstDay: z.string(), lastDay: z.string() }),
 });
@@ -101,7 +104,7 @@ export const listedInvoices = z.object({
   records: z.array(invoiceRecord),
 });
 
-/** The invoices' shares of a month without totals, for CSV files. */
+/** The invoices' shares of a month, without totals, for CSV files. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
 export const reconciledMonth = z.object({

@@ -20,8 +20,8 @@ export interface ImportFilter {
 }
 
 /**
- * Lists imported costs in a range, newest first, with totals of the whole range. In the totals, an account's day
- * replaces the runs of that day. Defaults to the last 30 days.
+ * Lists imported costs in a range, newest first, with totals of the whole range. In the totals, an account's imported
+ * daily total replaces the runs of that day. Defaults to the last 30 days.
  * @throws Response 400, 403, 503 like {@link readStudio}
  */
 export async function listProviderCosts(

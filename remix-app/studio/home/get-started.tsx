@@ -104,7 +104,7 @@ function keySteps(base: string, { approval, hasKey }: KeySetup): Step[] {
   return [
     {
       title: "Get approval for API keys",
-      // Keys from before the approval was withdrawn still exist.
+      // Having a key does not imply approval: keys remain after an approval is withdrawn.
       done: approval === "approved",
       text,
       ...(action && { action: { to: `${keys}/approval`, label: action } }),

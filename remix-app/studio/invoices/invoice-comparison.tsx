@@ -9,7 +9,7 @@ import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
 import { kindNames, signedAmount } from "./invoice-words.ts";
 
-/** Compares an invoice with the metered, imported and otherwise invoiced costs of its period. */
+/** Compares an invoice with the metered costs, the imported costs and the other invoices of its period. */
 export function InvoiceComparison({
   invoice: { replacedBy = null, ...invoice },
   comparison,
@@ -63,7 +63,10 @@ export function InvoiceComparison({
   );
 }
 
-/** Warns that an invoice may correct another invoice that counts. A credit note reduces an invoice, so both count. */
+/**
+ * Warns that other invoices exist for the period, and that this invoice may have to replace one of them. Shows nothing
+ * for a credit note, because it reduces an invoice and both count.
+ */
 export function OtherInvoicesNotice({
   kind,
   comparison,
@@ -74,8 +77,8 @@ export function OtherInvoicesNotice({
   if (kind === "credit_note" || !comparison || comparison.otherInvoices === 0) return null;
   return (
     <Notice tone="warn">
-      This provider account already has an invoice or credit note for the period. If this invoice corrects an earlier one, choose
-      Edit and enter the earlier one’s reference under “Replaces”. Otherwise, both are counted.
+      This provider account already has an invoice or credit note for the period. If this invoice corrects an earlier
+      one, choose Edit and enter the earlier one’s reference under “Replaces”. Otherwise, both are counted.
     </Notice>
   );
 }

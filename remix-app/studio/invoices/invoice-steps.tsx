@@ -8,7 +8,10 @@ import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx
 import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-words.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
 
-/** Shows the exact invoice to be recorded and its comparison, and warns that the record is permanent. */
+/**
+ * Shows the exact invoice to be recorded, compares it with the other costs of its period, and warns that the record is
+ * permanent.
+ */
 export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { at: "review" }> }) {
   const { typed, draft, review } = entry;
   const { reviewedAt, appName, comparison } = review;

@@ -158,7 +158,7 @@ export function KeyRevocation({
   id: string;
   name: string;
   isAgent: boolean;
-  /** The URL of the key's list. */
+  /** The URL of the list that contains the key. */
   here: string;
 }) {
   return (

@@ -68,8 +68,8 @@ export const keySummary = z.object({
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   /**
-   * The spend in the current UTC month as an exact string, including keys that this key replaced. Null if provider cost
-   * is hidden.
+   * The key's spend in the current UTC month as an exact string. Includes the spend of the keys that it replaced. Null
+   * if provider cost is hidden.
    */
   spentThisMonthUsd: amountText.nullable(),
   /** The coding agent that renews the key, and when its login ends; null once the login has ended. */

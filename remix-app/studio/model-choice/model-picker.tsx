@@ -153,7 +153,7 @@ function Mark({
   field: string;
   id: string;
   marked: boolean;
-  /** Whether the box has an effect only with “Only selected models”. It is hidden otherwise. */
+  /** Whether the checkbox applies only to “Only selected models”. It is then hidden in the other mode. */
   selects?: boolean;
   children: ReactNode;
 }) {

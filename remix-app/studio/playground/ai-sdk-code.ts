@@ -53,7 +53,8 @@ interface FunctionTool {
 }
 
 /**
- * Returns the function of a tool as a list, which is empty for other tools. The gateway runs or rejects those itself.
+ * Returns a tool's function in a list. The list is empty for tools without a function, which the gateway runs or
+ * rejects itself.
  */
 function functionOf(tool: unknown): FunctionTool[] {
   const named = (tool as { function?: Partial<FunctionTool> } | null)?.function;

@@ -12,7 +12,7 @@ import { chatCode } from "./request-code.ts";
 import { useChat } from "./use-chat.ts";
 import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
 
-/** The button's label for no, one and more results of tools. */
+/** The button's labels for zero, one and several tool results. */
 const sendLabels = ["Send", "Send result", "Send results"];
 
 /** Screen readers announce only the beginning of longer answers. The conversation shows the whole text. */
@@ -121,7 +121,7 @@ function fieldOf(form: HTMLFormElement | null, name: string): HTMLTextAreaElemen
   return form?.querySelector(`textarea[name=${name}]`) ?? null;
 }
 
-/** Drops the tool results that were typed, because the next round has its own. */
+/** Removes the typed tool results, because the next tool calls have their own. */
 function withoutResults(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => !name.startsWith("result")));
 }

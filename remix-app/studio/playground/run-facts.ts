@@ -16,7 +16,8 @@ export interface RunFacts {
 }
 
 /**
- * JSON.parse with the source text of primitives. TypeScript's library and older browsers do not support this argument.
+ * JSON.parse with a third argument for the reviver, which contains the source text of primitives. TypeScript's types
+ * and older browsers lack it.
  */
 const parse = JSON.parse as (
   text: string,

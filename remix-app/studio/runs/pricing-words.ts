@@ -49,7 +49,7 @@ export function pricingNoteWords(
   { credentialSource }: Pick<RunSummary, "credentialSource">,
 ): string[] {
   const unbilled = notes.includes("not_called") || notes.includes("usage_unknown");
-  // For a swept run, its own note explains the credits that were not billed.
+  // If the sweep settled the run, the note “swept” already explains the credits that were not billed.
   const priced = Number(unmeteredCredits) > 0 && !notes.includes("swept");
   return notes.flatMap((note) => {
     if (note !== "exempt") return noteWords[note];

@@ -93,7 +93,7 @@ function Result({ attempt }: { attempt: RunAttempt }) {
   );
 }
 
-/** Names of steps by their type. A `retry` is an attempt that another one followed. */
+/** The names of steps, by type. A `retry` is an attempt that was followed by another attempt. */
 const stepNames: Readonly<Record<string, string>> = { retry: "Attempt" };
 
 export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {

@@ -69,7 +69,9 @@ function shortAmount(value: number): string {
   return value >= 1 || value === 0 ? formatShortCount(value) : String(Number(value.toPrecision(2)));
 }
 
-/** Returns the decimals of all marks of an axis in dollars: two, or more if the axis ends below one dollar. */
+/**
+ * Returns the number of decimals for the marks of an axis in dollars: two, or more if the axis ends below one dollar.
+ */
 function centsOf(top: number): number {
   return Math.max(2, 2 - Math.floor(Math.log10(top)));
 }
@@ -109,14 +111,17 @@ export function changeOf(now: number | string | null, before: number | string | 
   return { direction, text: `${percent.toFixed(percent < 9.95 ? 1 : 0)}%` };
 }
 
-/** Compares a row's metric with the previous range. Without usage there was nothing before, so it had no latency either. */
+/**
+ * Compares a row's metric with the previous range. A row that did not exist in the previous range is compared with
+ * zero, or has no change for latency.
+ */
 export function changeOfRow({ now, before }: Pick<OverviewRow, "now" | "before">, metric: Metric): Change | null {
   if (metric === "latency") return changeOf(now.latencyP95Ms, before?.latencyP95Ms ?? null);
   const { value } = metricViews[metric];
   return changeOf(value(now), before ? value(before) : 0);
 }
 
-/** The dimensions of the overview, one at a time. */
+/** The dimensions by which the overview can be grouped, one at a time. */
 export const overviewDimensions = ["day", "model", "feature", "key", "app", "member", "label"] as const;
 export type OverviewDimension = (typeof overviewDimensions)[number];
 

@@ -15,7 +15,7 @@ import {
   otherLabels,
 } from "./overview-metric.ts";
 
-/** The run list's filter for a dimension, if it has another name. */
+/** The query parameter by which the run list filters for a dimension, if its name differs from the dimension's. */
 const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
 
 /** The number of listed days that fits in 100 KB of HTML with a chart of 92 days. */
@@ -41,7 +41,7 @@ export function OverviewTable({
 }: {
   overview: Overview;
   by: OverviewDimension;
-  /** The metric of the chart, which the changes are in. */
+  /** The chart's metric. The listed changes are changes of this metric. */
   metric: Metric;
   range: Range;
   runsPath: string;

@@ -39,7 +39,7 @@ afterAll(async () => {
 
 const at = (page: string) => `/workspaces/${tenant.workspaceId}/ai${page}`;
 
-/** Parses a file into lines by column name. */
+/** Parses a CSV file. Returns each line's values by column name. */
 async function linesOf(page: string): Promise<Record<string, string>[]> {
   const { text } = await member.browser.get(at(page));
   const [head = "", ...lines] = text.trimEnd().split("\r\n");

@@ -101,8 +101,8 @@ function ratios(ours: readonly number[], theirs: readonly number[]): number[] {
 }
 
 /**
- * Subtracts the upstream's own figure in the same round. A round in which the upstream was slower than the target
- * doesn't count.
+ * Subtracts the upstream's own figure from a target's figure in the same round. A round in which the upstream was
+ * slower than the target doesn't count.
  */
 function addedTo(bare: readonly number[], figures: readonly number[]): number[] {
   return figures.map((figure, round) => {

@@ -8,7 +8,7 @@ const folder = path.resolve(import.meta.dirname, "../processes");
 
 const closedLoop = z.object({
   perSecond: z.number(),
-  /** JSON cannot represent infinity, so null means a failed request. */
+  /** The latency of a failed request is infinite, which JSON represents as null. */
   quantilesMs: z.array(
     z
       .number()
@@ -18,7 +18,10 @@ const closedLoop = z.object({
   /** Requests answered within the measured time; `failed` covers the same time. */
   answered: z.number(),
   failed: z.number(),
-  /** All answers, including those during the warm-up and after the end, because CPU time was spent on them too. */
+  /**
+   * All answers, including those during the warm-up and after the measured time, because CPU time was spent on them
+   * too.
+   */
   answeredInAll: z.number(),
 });
 const openLoop = z.object({

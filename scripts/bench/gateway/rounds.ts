@@ -28,13 +28,13 @@ export type RoundContext = {
   complain: (text: string) => void;
 };
 
-/** A closed loop in which a higher share of requests failed does not count. */
+/** The maximum share of failed requests. A closed loop with a higher share does not count. */
 const mostFailedShare = 0.01;
 
 /** Returns the targets that can keep up with a fixed rate. Two LiteLLM workers do not reach 200 requests per second. */
 const paced = (targets: readonly Target[]) => targets.filter(({ name }) => name !== "litellm");
 
-/** Returns how many steps all rounds have for a number of targets, with or without LiteLLM. */
+/** Returns the total number of steps in all rounds, for a number of targets with or without LiteLLM. */
 export function countSteps(plan: Plan, { targets, litellm }: { targets: number; litellm: boolean }): number {
   const steady = targets - (litellm ? 1 : 0);
   return targets - 1 + plan.rounds * (2 * steady + plan.closedLoop.connections.length * targets);

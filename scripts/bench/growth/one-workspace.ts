@@ -17,8 +17,8 @@ const warmUpMs = 2_000;
 type Written = { name: string; kilobytes: number; indexKilobytes: number; rows: number; updates: number; hot: number };
 
 /**
- * Sends the calls of one workspace through the gateway. Returns p50 before and after, the sizes of the tables that
- * calls write to, and how many of their updates were HOT.
+ * Sends many calls of one workspace through the gateway. Returns the median latency before and after these calls, the
+ * sizes of the tables that calls write to, and how many of the updates to these tables were HOT.
  */
 export async function measureOneWorkspace(options: {
   stack: Stack;
@@ -30,8 +30,8 @@ export async function measureOneWorkspace(options: {
   const { stack, client, plan, progress, signal } = options;
   const { count, readings } = plan.calls;
   const tenant = await createLoadTenant(client);
-  // Each call counts against limits that are never reached and is paid from the balance. An app's calls would not be
-  // paid from the balance.
+  // Raises the plan's limits so that calls are counted but never refused. Also unbinds the key from its app, since an
+  // app's calls are not paid from the workspace's balance.
   await client.query(
     "update ai.plans set requests_per_minute = 100000000, tokens_per_minute = 1000000000000 where id = 'team'",
   );

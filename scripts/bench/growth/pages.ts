@@ -11,7 +11,7 @@ const warmUp = 5;
 const readings = 15;
 const days = { linear: "reads the runs of today and the sums of each day" } as const;
 
-/** Reads the workspace owner's pages and calls the gateway, each to the last byte. */
+/** Returns how long the gateway's responses and the workspace owner's pages take, each read to the last byte. */
 export async function timePages(
   stack: Stack,
   { client, tenant, webUrl, cookie }: { client: pg.Client; tenant: GrowthTenant; webUrl: string; cookie: string },

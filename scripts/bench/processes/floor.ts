@@ -6,7 +6,7 @@ import pg from "pg";
 
 /**
  * Commits one row, then forwards the call to UPSTREAM. This is the least that a gateway in this runtime can do if it
- * records each call before it costs money.
+ * must record each call before the call costs money.
  */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 8 });
 const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });

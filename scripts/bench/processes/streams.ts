@@ -7,7 +7,7 @@ import { callSchema, streamBody } from "../gateway/call.ts";
 import { isContent } from "../upstream/answers.ts";
 
 /**
- * Opens streams one after another until all are concurrent, and notes when the first content event of each arrives.
+ * Opens streams one after another until all are open, and notes when the first content event of each stream arrives.
  * Reads its configuration from standard input.
  */
 const config = z

@@ -12,7 +12,7 @@ const [home, folder] = [path.join(root, "home"), path.join(root, "work")];
 for (const each of [home, folder]) mkdirSync(each);
 const file = path.join(folder, "greeting.txt");
 
-// Only the gateway is reachable from this environment.
+// An unreachable proxy, so that Claude Code can reach only the gateway.
 const nowhere = "http://127.0.0.1:9";
 const env = {
   PATH,

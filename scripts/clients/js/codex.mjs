@@ -38,8 +38,8 @@ function createSession(name, settings = {}) {
   return {
     read: () => readFileSync(file, "utf8"),
     /**
-     * Lets Codex edit the file, first in its sandbox and then without it. If the kernel has no sandbox support, Codex
-     * runs no command in a sandbox.
+     * Lets Codex edit the file in its sandbox and, if the file is unchanged, without the sandbox. On a kernel without
+     * sandbox support, Codex runs no command in its sandbox.
      */
     async edit(prompt, changed) {
       for (const access of [sandboxed, bypassed]) {

@@ -34,7 +34,7 @@ async function stay({ page }: Scene): Promise<void> {
   await page.route("https://charts.example/**", (route) => route.fulfill({ status: 204 }));
 }
 
-/** Signing in to an OpenID client, and out of it. */
+/** The pages for signing in to an OpenID client, and for signing out of it. */
 export const openidStates = statesOf("Sign in", [
   ["Sign in to an OpenID client", "openid/authorize", "guest", (scene) => authorizationOf(scene)],
   [

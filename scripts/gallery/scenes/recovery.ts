@@ -24,7 +24,7 @@ async function chooseNewPassword(scene: Scene): Promise<void> {
   await arrive(scene.page, "Choose a new password");
 }
 
-/** Resetting a forgotten password, and recovering an account. */
+/** The pages for resetting a forgotten password, and for recovering an account. */
 export const recoveryStates = statesOf("Sign in", [
   ["Forgotten password", "sign-in/forgot-password", "anonymous", "/forgot-password"],
   [

@@ -37,7 +37,9 @@ async function askForCode({ page, world }: Scene): Promise<void> {
   await arrive(page, "Check your email");
 }
 
-/** Creates a reset link for another account, as the backend stores it for an email. */
+/**
+ * Creates a password reset link for another account, by storing its token as the backend does when it sends the email.
+ */
 async function linkOfAnother({ world }: Scene): Promise<string> {
   const { id, email } = await world.createAccount("Nadia Lind", "nadia.lind");
   const hash = crypto.randomUUID();

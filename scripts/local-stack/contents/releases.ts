@@ -53,7 +53,8 @@ export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<str
       else expected[name] = value;
     }
   }
-  // Parts of objects from migrations that were not applied do not exist, even if an applied migration changes them.
+  // If the migration that creates an object was not applied, the object's parts do not exist either, even if an applied
+  // migration changes them.
   const isOfOthers = partsOf([...others].filter((name) => !(name in expected)));
   return Object.fromEntries(Object.entries(expected).filter(([name]) => !isOfOthers(name)));
 }

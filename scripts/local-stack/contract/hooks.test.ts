@@ -8,7 +8,7 @@ import { describeVariant } from "./support/variant.ts";
 
 const schema = `hooks_${randomUUID().slice(0, 8)}`;
 
-/** Defines a hook that records its events, and returns the response stored in the user's metadata. */
+/** Defines a hook that records its events and returns the response stored in the user's metadata. */
 const hook = (name: string) => `
   create function ${schema}.${name}(event jsonb) returns jsonb language plpgsql security definer set search_path = '' as $$
   begin

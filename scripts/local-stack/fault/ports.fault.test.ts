@@ -27,7 +27,7 @@ afterEach(async () => {
   await place.remove();
 });
 
-/** Takes a port reserved for a service, as another process can just before the service starts. */
+/** Takes a port reserved for a service, as another process could do just before the service starts. */
 async function steal(held: HeldPort): Promise<void> {
   await held.handOver();
   // Answers every request with success, including health checks.

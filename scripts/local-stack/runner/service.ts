@@ -12,7 +12,7 @@ export type Service = {
   args: string[];
   env: Record<string, string>;
   cwd: string;
-  /** The user and group that run it, if not ours. */
+  /** The user and group that the service runs as, if not ours. */
   uid?: number;
   gid?: number;
   /** All ports that the service listens on. The first is the one that people and tests use. */
@@ -35,7 +35,7 @@ export type Service = {
 /** Adds a child process (spawned detached) to the run. The child never outlives the run. */
 export type Adopt = (name: string, child: ChildProcess) => void;
 
-/** A one-time step between the services' starts. */
+/** A step that runs once, after the steps it depends on. */
 export type Task = {
   kind: "task";
   name: string;

@@ -137,8 +137,8 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
 }
 
 /**
- * Returns whether the client didn't wait for the end. If so, an estimate is correct, or a later call of a tool loop
- * wasn't counted.
+ * Returns whether the client didn't wait for the end. If so, the run may be charged by an estimate, or without a later
+ * call of a tool loop.
  */
 function wasLeft(run: RunFact, attempt: Attempt | undefined): boolean {
   return run.status !== "succeeded" && (attempt === undefined || attempt.left || attempt.told === null);

@@ -18,7 +18,7 @@ describe("Memory", () => {
   });
 
   test("reports memory that grows steadily, even far below the limit", () => {
-    // Two thirds of the ten minutes are watched.
+    // The check ignores the first third of the ten minutes as warm-up.
     const growing = (mb: number) => judgeMemory(process((minute) => 80 + (minute * mb * 3) / 20)).ok;
     expect(growing(mostGrowthMb - 1)).toBe(true);
     expect(growing(mostGrowthMb + 1)).toBe(false);

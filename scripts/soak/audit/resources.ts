@@ -11,13 +11,12 @@ export const mostRssMb: Record<string, number> = { functions: 200, web: 512, ide
  * The share of a process's lifetime that counts as warm-up, in which a process grows until its heap is large enough.
  */
 const warmUpPart = 1 / 3;
-/** Growth can't be judged over a shorter time. */
+/** The shortest time over which growth can be judged. */
 const shortestMs = 4 * 60_000;
 /** How much a process may grow while it is watched after its warm-up. */
 export const mostGrowthMb = 25;
 /**
- * How much higher the peak of the last third may be than the earlier peak. The peaks of a heap vary even without
- * growth.
+ * How much higher the peak of the last third may be than the earlier peak. A heap's peaks vary even if it doesn't grow.
  */
 const mostPeakMb = 10;
 /** How many connections a role may hold: the sum of its pools. */
@@ -65,8 +64,8 @@ export function growthOf(samples: readonly Sample[]): number | undefined {
 }
 
 /**
- * Checks that no role holds more connections than its pools, that no connection stays in a transaction, and that no
- * process leaks files.
+ * Checks that no role holds more connections than its pools, that no connection stays idle in a transaction, and that
+ * no process leaks files.
  */
 export function judgeConnections({
   connections,

@@ -4,10 +4,10 @@ import { type Verdict, verdict } from "./verdict.ts";
 
 /** The outcome of more concurrent calls than a limit allows, spread over the processes. */
 export type LimitFact = { what: string; limit: number; admitted: number; refused: number; failed: number };
-/** The outcome of a sweep while another sweep was running. */
+/** The outcome of starting a sweep (a cleanup) while another server was running the same one. */
 export type SweeperFact = { name: string; isGuarded: boolean; secondError: string | null };
 
-/** The traffic duration that is enough to kill each process. */
+/** The duration of traffic after which the fault plan has had time to kill each process. */
 const everyProcessMs = 10 * 60_000;
 
 const named = ({ at, actor, detail }: { at: number; actor: string; detail: string }) =>
@@ -47,7 +47,7 @@ export function judgeLimits(limits: readonly LimitFact[]): Verdict {
   });
 }
 
-/** Checks that a sweep returns at once while another server is sweeping. */
+/** Checks that a sweep (a cleanup) returns immediately while another server is running the same one. */
 export function judgeSweepers(sweepers: readonly SweeperFact[]): Verdict {
   return verdict("one sweeper at a time", {
     figures: `${sweepers.length} sweeps, each twice`,

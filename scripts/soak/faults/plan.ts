@@ -1,6 +1,6 @@
 import type { Random } from "../random.ts";
 
-/** Processes that faults end and the stack restarts. Memory can't be judged across a restart. */
+/** Process kills after which the stack restarts the process. Memory can't be judged across a restart. */
 const restarts = [
   "functions SIGKILL",
   "functions SIGTERM",
@@ -37,8 +37,9 @@ export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof others
 export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
 
 /**
- * A plan of less than a minute, with one fault of each kind. The functions are killed first and the sweeping server
- * soon after, so that runs left open are swept before traffic ends. The stack recovers fully between two faults.
+ * A plan of less than a minute, with one fault of each kind. The functions are killed first and the web server that
+ * sweeps soon after, so that the sweep closes the runs left open before traffic ends. The stack recovers fully between
+ * two faults.
  */
 const quickPlan: [FaultKind, number, number][] = [
   ["functions SIGKILL", 3, 0],

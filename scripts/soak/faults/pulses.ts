@@ -24,7 +24,7 @@ function signal(pids: readonly number[], name: NodeJS.Signals): void {
     try {
       process.kill(pid, name);
     } catch {
-      // The process has ended in the meantime.
+      // The process has ended since the directory was listed.
     }
   }
 }

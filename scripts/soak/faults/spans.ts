@@ -17,7 +17,7 @@ export type Span = {
 /** Returns the part that a service belongs to. For example, `web-2` belongs to the part `web`. */
 export const partOf = (service: string) => service.replace(/-\d+$/, "") as Part;
 
-/** How long after a part is healthy again callers may still find broken connections. */
+/** How long callers may still find broken connections after a part is healthy again. */
 export const recoveryMs = 5_000;
 
 /**

@@ -8,7 +8,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser, type WatchedBrowser } from "./watched-browser.ts";
 
-/** A session's refresh by two web servers at the same time. The outcome is `doubtful` if an answer did not arrive. */
+/** A concurrent refresh of one session by two web servers. The outcome is `doubtful` if an answer did not arrive. */
 export type RefreshRace = {
   actor: string;
   at: number;
@@ -35,7 +35,7 @@ const longestRequestMs = 15_000;
 
 type Held = { userId: string; sessionId: string };
 
-/** Creates a browser whose requests reach two web servers, both alternately and concurrently. */
+/** Creates a browser whose requests go to two web servers, sometimes alternately and sometimes concurrently. */
 export function createCommuter(
   stage: Stage,
   {
@@ -60,7 +60,7 @@ export function createCommuter(
     openWatchedBrowser(journal, { actor: name, base, target: "web", address, cookie: held });
   const pair = () => random.shuffled(servers()) as [string, string];
 
-  /** @returns null if the server did not answer whether there is a session */
+  /** @returns null if no answer showed whether there is a session */
   async function sessionOf(browser: WatchedBrowser): Promise<Held | "none" | null> {
     try {
       const { status, text } = await browser.get(sessionPath);

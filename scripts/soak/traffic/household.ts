@@ -11,7 +11,7 @@ import { addressFrom, openWatchedBrowser, type PageAnswer, type WatchedBrowser }
  */
 export type Standing = "held" | "out" | "doubtful";
 
-/** A session that ended with a sign-out whose answer arrived. */
+/** A session that ended with a confirmed sign-out. */
 export type EndedSession = {
   actor: string;
   sessionId: string;
@@ -217,7 +217,8 @@ export function createHousehold(
         await together([readSession(), readPage(), readPage(), readSession()]);
         return;
       case "switch among tabs":
-        // Concurrent requests may answer for either account; their late cookies must not undo the switch.
+        // Concurrent requests may be answered for either account, but cookies that arrive late must not undo the
+        // switch.
         await together([switchTo(random.oneOf(held)), readPage(), browser.get(accounts)]);
         return readSession();
       case "sign in":

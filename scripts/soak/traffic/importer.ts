@@ -150,8 +150,8 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
     if (deed === "invoice") return sendInvoice();
     if (deed === "one") return sendOne(waiting.pop() as Observation);
     const taken = waiting.slice(-5);
-    // A batch may have the same record twice. Records are processed independently, so one of the two is stale or
-    // unchanged.
+    // A batch may contain the same record twice. Records are processed independently, so the second one to be processed
+    // is stale or unchanged.
     waiting = waiting.slice(0, -5);
     return sendBatch(taken);
   }

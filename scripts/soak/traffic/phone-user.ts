@@ -14,8 +14,8 @@ const pollMs = 400;
 type Pair = { person: Person; phone: CommandLinePhone; browser: WatchedBrowser | null; phoneIsIn: boolean };
 
 /**
- * Creates people with a browser and the command-line phone, who sign the browser in again with its QR code. They take
- * turns, because each may begin at most 20 challenges in 15 minutes.
+ * Creates people who each have a browser and the command-line phone, and who use the phone and the browser's QR code to
+ * sign the browser in again. They take turns, because each may begin at most 20 challenges in 15 minutes.
  */
 export function createPhoneUsers(
   stage: Stage,

@@ -140,7 +140,7 @@ export function createVisitor(
     }
   }
 
-  // Stays within the limit of 120 app sign-ins per account in ten minutes, since a client that continues despite
-  // refusals is blocked.
+  // The pauses keep within the limit of 120 app sign-ins per account in ten minutes, since a client that continues
+  // despite refusals is blocked.
   return { name, random, act, pauseMs: [9_000, 17_000], ended };
 }

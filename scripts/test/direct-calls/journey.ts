@@ -14,7 +14,7 @@ export interface DirectCall {
   mails?: Record<string, number>;
   /** Whether the call is refused, by the backend or by our triggers. */
   refused?: true;
-  /** Additions marked as unconfirmed, by kind. */
+  /** Kinds of the additions (sign-in methods and factors) that the call leaves unconfirmed. */
   unconfirmed?: string[];
   /** Supabase Auth supports the call, but our local server has no such route and answers 501. */
   notImplemented?: true;

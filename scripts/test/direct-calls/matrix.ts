@@ -9,7 +9,7 @@ interface Matrix {
   upkeepCalls: DirectCall[];
 }
 
-/** Renders the document of the records and emails that each call causes, from the same cases as the test. */
+/** Renders the document that lists the records and emails caused by each call, from the same cases as the test. */
 export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepCalls }: Matrix): string {
   const kinds = Object.entries(routes);
   const settings = new Set(kinds.flatMap(([, kind]) => (typeof kind === "object" ? [kind.setting] : [])));

@@ -116,7 +116,7 @@ export async function prove(bearer: string, factor: Factor, steps = 0): Promise<
   return call(`POST /factors/${factor.id}/verify`, { bearer, body });
 }
 
-/** Creates an account with a verified authenticator, and a phone whose session was raised with it. */
+/** Creates an account with a verified authenticator, and a phone whose session was raised to AAL2 with it. */
 export async function raised(): Promise<{ person: Person; session: Session; factor: Factor }> {
   const { person, session } = await signedIn();
   const factor = await enroll(session.accessToken);

@@ -116,7 +116,7 @@ export const anthropicModel = z.object({
   display_name: z.string(),
   created_at: moment,
 });
-/** All of Anthropic's model entries, on one page. */
+/** A list of models as Anthropic returns it, with all models on one page. */
 export const anthropicModelList = z.object({
   data: z.array(anthropicModel),
   first_id: z.string().nullable(),

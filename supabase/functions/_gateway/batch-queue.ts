@@ -3,8 +3,8 @@ import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /**
- * One running batch at a time makes the largest batches. A second batch may start only if the first takes longer than
- * this, because of a lock or the disk.
+ * Batches are largest if only one runs at a time. A second batch may start only if the first takes longer than this,
+ * because of a lock or the disk.
  */
 const lateMs = 10;
 const maxBatchesUnderWay = 2;

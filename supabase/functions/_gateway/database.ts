@@ -107,8 +107,8 @@ export type RunRequest = Caller & {
   /** The label to use if neither the key nor the call has one. */
   session_label?: string;
   /**
-   * The last 17 characters for the run's id, chosen at random by the gateway. They identify a run whose begin was not
-   * answered.
+   * The last 17 characters for the run's id, chosen at random by the gateway. They identify the run if `ai.begin_run`
+   * was never answered.
    */
   run_id_suffix?: string;
   idempotency_key?: string;
@@ -131,7 +131,7 @@ export type RunRequest = Caller & {
   /** Whether `output_limit` is our default because the client stated none. */
   output_limit_assumed?: boolean;
   choices?: number;
-  /** The fields to name in a refusal for size. The database does not read them. */
+  /** The fields that a refusal names if the request is too large. The database does not read them. */
   size_fields?: SizeFields;
 };
 
@@ -160,7 +160,7 @@ export type RunContent = { created_at: string; id: string; prompt?: string; tool
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
-   * Ends runs that began although the gateway never received an answer, without a charge.
+   * Ends, without a charge, runs that began although the gateway never received an answer.
    * @param tails the last characters of the runs' ids
    * @param askedMsAgo milliseconds since the earliest of the runs was requested
    * @returns the suffixes of runs that are still undecided
@@ -216,7 +216,7 @@ const maxWaitingBegins = 500;
 const longestRefusal = 4_096;
 
 /**
- * Creates the gateway's database, which connects as role `gateway` on first use.
+ * Creates the gateway's database client, which connects as role `gateway` on first use.
  * @throws GatewayError `service_unavailable` from every method while the database is unavailable
  */
 export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {

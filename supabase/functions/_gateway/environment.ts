@@ -12,7 +12,7 @@ export type GatewayEnvironment = {
   /** The project's publishable key, sent with calls that pass through Supabase's API gateway. */
   publishableKey?: string;
   trustedHops: number;
-  /** The project's secret keys. Our own web server proves itself with any of them. */
+  /** The project's secret keys. Our own web server authenticates with any of them. */
   secretKeys: string[];
   providers: Map<string, Provider>;
   totalLimitMs: number;

@@ -14,7 +14,9 @@ export type Gateway = {
   /** The public URL of the gateway's `/v1`, without a trailing slash. */
   url: string;
   database: GatewayDatabase;
-  /** Begins a run. Unlike `database.beginRun`, also releases runs whose begin was not answered. */
+  /**
+   * Begins a run. Unlike `database.beginRun`, also ends a run that may have begun although the database never answered.
+   */
   beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;
   /** The routes that this process has set aside after failures. */

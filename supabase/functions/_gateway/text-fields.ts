@@ -58,8 +58,8 @@ const media = [
 ];
 
 /**
- * Refuses media in a content part of another type, as a `superRefine`. The gateway would not count such media, but vLLM
- * reads them. With a `uuid`, it even reads media that another tenant sent.
+ * A zod `superRefine` check that refuses media in a content part of another type. The gateway would not count such
+ * media, but vLLM reads them. With a `uuid`, it even reads media that another tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;

@@ -1,8 +1,8 @@
 type Members = Record<string, unknown>;
 
 /**
- * The number of last entries of a list that can continue. The limit prevents a hostile stream from causing a quadratic
- * search.
+ * How many of a list's last entries are searched for the entry that a delta continues. The limit prevents a hostile
+ * stream from causing a quadratic search.
  */
 const maxOpenEntries = 128;
 

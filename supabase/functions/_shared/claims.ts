@@ -14,7 +14,7 @@ import { z } from "zod";
 /** Time limits for the verification of one token. */
 const jwksTimeoutMs = 1_000;
 const getUserTimeoutMs = 2_500;
-/** After a failed JWKS fetch, tokens are checked with the identity backend for this time. */
+/** How long tokens are checked with the identity backend after a failed JWKS fetch. */
 const jwksRetryAfterMs = 5_000;
 /** Maximum number of verified tokens to remember, about 2 MB. A new token replaces the oldest one. */
 export const maxRemembered = 1_000;
@@ -129,8 +129,8 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
 /**
  * Remembers tokens whose signature has been verified, so that each signature is verified only once. The result can't be
  * outdated, because the whole token is compared, its expiry is checked on each use, and all tokens are forgotten when
- * the key set changes. The key set is fetched just as often. A token doesn't show whether its session is still active
- * or what its account requires, so the database checks that on each request.
+ * the key set changes. Remembering tokens doesn't change how often the key set is fetched. A token doesn't show whether
+ * its session is still active or what its account requires, so the database checks that on each request.
  */
 function rememberVerified() {
   let verifiedBy: object | undefined;

@@ -23,7 +23,7 @@ function roundUnits(units: bigint, from: number, to: number): bigint {
 test("rounding agrees with integer arithmetic on any amount", () => {
   const amount = fc.oneof(
     fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
-    // Adds ties, which random values would rarely include.
+    // Adds amounts exactly halfway between two rounded values, which random amounts would rarely include.
     fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }).map((n) => n * 10_000_000_000n + 5_000_000_000n),
   );
   fc.assert(

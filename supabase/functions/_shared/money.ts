@@ -104,7 +104,7 @@ export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: str
   return { tier, multiplier, lines: priceLines(counts, { tier, multiplier }) };
 }
 
-/** Returns the count of each item in usage that is not zero. Parts of the input never exceed the input. */
+/** Returns the items in usage whose count is not zero, with their counts. Parts of the input never exceed the input. */
 export function usageItems(counts: TokenCounts): { item: PriceItem; count: number }[] {
   const output = counts.output_tokens ?? 0;
   let rest = counts.input_tokens ?? 0;

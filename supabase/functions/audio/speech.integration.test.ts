@@ -34,10 +34,10 @@ async function speak(
   return { requestId, response, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
 }
 
-/** Creates a speech model whose route fails in one of the demo's ways. */
+/** Creates a speech model whose route uses the demo provider's model with the given faulty behaviour. */
 async function speechModel(behaviour: string): Promise<string> {
   const id = `speech-${behaviour}-${randomUUID()}`;
-  // Inserts everything in one statement, because the doctor may check the stack at any time and must not see an
+  // Inserts everything in one statement, because `npm run doctor` may check the stack at any time and must not see an
   // incomplete model.
   await tenant.db.query(
     `with model as (

@@ -21,7 +21,7 @@ afterAll(async () => {
 const newId = () => `fault-${randomUUID()}`;
 const recovery = { timeout: 40_000, interval: 250 };
 
-/** Ends a service of the stack as a crash does. The stack restarts it. */
+/** Kills a service of the stack to simulate a crash. The stack restarts it. */
 function crash(name: string): void {
   const service = readStack().services.find((each) => each.name === name);
   if (!service) throw new Error(`no service ${name}`);

@@ -82,7 +82,7 @@ describe("a non-streamed chat", () => {
 
   test("a non-streamed chat falls back to the next route and lists the failed attempt among its steps", async () => {
     const requestId = newId();
-    // Uses a separate process, because other tests may have set the first route aside in this one.
+    // Uses a separate gateway, because other tests may have made the first route cool down in the shared one.
     const gateway = await openGateway();
     const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
     const answer = await client.chat.completions.create(chatOf("demo-fallback"));

@@ -44,9 +44,7 @@ async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number })
 }
 
 describe("200 concurrent calls when the budget is nearly used up", () => {
-  /**
-   * Sets a budget that covers five calls, or lacks the last digit of the fifth call's cost, and makes concurrent calls.
-   */
+  /** Sets a budget that covers five calls, or that falls short of them by `lacking`, and makes concurrent calls. */
   async function tryBudget(
     tenant: GatewayTenant,
     { scope, subject, lacking, clients }: { scope: string; subject: string; lacking: string; clients: OpenAI[] },

@@ -32,8 +32,8 @@ afterAll(async () => {
 const messages = [{ role: "user" as const, content: "hello" }];
 
 /**
- * The fields that state an output limit. The provider answers only chats, which is enough to check the request for a
- * response.
+ * The endpoints, with their fields for an output limit. The provider of this test answers only chat completions, which
+ * is enough to check how a response request is forwarded.
  */
 const surfaces = [
   {

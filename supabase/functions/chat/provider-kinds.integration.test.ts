@@ -176,7 +176,8 @@ describe.for(upstreams)("an upstream of kind $kind that refuses unknown members"
     expect(told.run).toMatchObject({ status: "succeeded", http_status: 200 });
     const calls = way.tools ? 2 : 1;
     expect(taken.length).toBe(calls);
-    // Output is charged as the provider states it, even beyond the limit. Without a statement it is estimated.
+    // Output is charged as the provider states it, even beyond the limit. If the provider doesn't state it, it is
+    // estimated.
     expect(told.run.usage_source === "provider").toBe(usage !== undefined);
     if (usage) {
       expect(told.run).toMatchObject({

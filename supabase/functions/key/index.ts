@@ -1,5 +1,6 @@
 import { serve } from "../_gateway/runtime.ts";
 import { createHandler } from "./handler.ts";
 
-// Describing a key sums a month of runs. With only these connections, frequent requests leave the others for calls.
+// Describing a key sums a month of runs. The limit of two connections leaves the other connections to model calls, even
+// if requests for descriptions are frequent.
 serve(createHandler, { connections: 2 });

@@ -26,7 +26,10 @@ const body = (content: Anthropic.MessageParam["content"], fields: Partial<Params
 });
 const weather: Anthropic.Tool = { name: "weather", input_schema: { type: "object", properties: {} } };
 const search: Anthropic.WebSearchTool20250305 = { type: "web_search_20250305", name: "web_search", max_uses: 3 };
-/** Returns a system prompt with a cache mark. The default text is unique, so that it is not in the cache yet. */
+/**
+ * Returns a system prompt that the provider should cache. The default `mark` is unique, so that the prompt is not in the cache
+ * yet.
+ */
 const cached = (ttl: "5m" | "1h", mark = randomUUID()): Anthropic.TextBlockParam[] => [
   { type: "text", text: `${mark} ${"long ".repeat(400)}`, cache_control: { type: "ephemeral", ttl } },
 ];

@@ -22,7 +22,7 @@ function reportUsage(gateway: Gateway): Handler {
         return readWindow(request);
       },
     );
-    // HEAD changes nothing, not even when the key was last used.
+    // A HEAD request changes nothing, not even the time at which the key was last used.
     const text = await database.reportUsage({ ...caller, ...asked, notes_use: request.method !== "HEAD" });
     return new Response(text, { headers: { "content-type": "application/json" } });
   };

@@ -65,7 +65,7 @@ describe("GET /v1/usage", () => {
       [{ method: "POST" }, 405, "invalid_request"],
     ] as const;
     for (const [sent, status, code] of refusals) {
-      // A caller without access is refused before the window is checked.
+      // A caller without access is refused before the requested time range is checked.
       const answer = await usage(status === 405 ? "" : "?from=nonsense", sent);
       expect([answer.status, answer.body.error.code]).toEqual([status, code]);
     }

@@ -65,7 +65,7 @@ export const importReceipt = z.object({
   sha256: z.string(),
   appName: z.string().nullable(),
   import: importedFile,
-  /** The days written by the import that no later import has corrected. */
+  /** The days that this import wrote and no later import has corrected. */
   current: z.object({
     days: count,
     accounts: count,

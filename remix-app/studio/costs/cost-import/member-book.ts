@@ -5,7 +5,7 @@ import { callAsMember, type MemberReader, readStudio, type StudioMember } from "
 import { type ImportReceipt, importAnswer, importReceipt, previewAnswer } from "./import-answers.ts";
 import type { CostBook } from "./import-steps.ts";
 
-/** Enough for a year of many accounts. The database compares and writes each day separately. */
+/** Enough to import a year of costs in many accounts. The database compares and writes each day separately. */
 const timeoutMs = 30_000;
 
 const refusal = z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) });

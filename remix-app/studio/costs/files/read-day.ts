@@ -55,7 +55,7 @@ export function dayBefore(day: string): string {
 const pacific = new Intl.DateTimeFormat("sv-SE", { timeZone: "America/Los_Angeles", dateStyle: "short" });
 const pacificDays = new Map<number, string>();
 const hourMs = 3_600_000;
-/** Bounds the memory, and is enough for a few years of hours. */
+/** Limits the cache's size. Enough for every hour of a few years. */
 const mostRemembered = 50_000;
 
 /** Returns a moment's day in Pacific time, which Google Cloud bills by. A calendar day stays unchanged. */

@@ -14,7 +14,10 @@ export async function mailsTo(email: string): Promise<Mail[]> {
   });
 }
 
-/** Waits for the email to an address that follows `count` others. Reads codes and hashes from its subject. */
+/**
+ * Waits for the next email to an address that has already received `count` emails. Reads codes and hashes from its
+ * subject.
+ */
 export async function nextMail(email: string, count = 0): Promise<Mail> {
   for (let attempt = 0; attempt < 100; attempt++) {
     const mail = (await mailsTo(email))[count];

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener } from "node:h
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { issuers, type ProviderName, providerNames, type Shape, shapes } from "./provider-shapes.ts";
 
-/** A person as a provider describes them, with deliberate mistakes. */
+/** A person as a provider describes them. Some fields are for deliberate mistakes. */
 export type Person = {
   sub: string;
   email?: string;
@@ -26,7 +26,7 @@ const secretKey = new TextEncoder().encode(client.secret);
 
 /**
  * Starts a server with identity providers, each with its own API below its name. The test acts as the browser: it
- * registers at `POST /people?provider=…` who has consented, and passes the returned code to the callback.
+ * registers the person who has consented at `POST /people?provider=…`, and passes the returned code to the callback.
  */
 export async function startProvider() {
   /** A code is single-use, and valid only at the provider that issued it. */

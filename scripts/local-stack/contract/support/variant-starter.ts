@@ -2,9 +2,9 @@ import { createServer } from "node:http";
 import { type RunningServer, type Surroundings, startServer } from "./servers.ts";
 
 /**
- * Starts servers with other settings for the test processes, which request them over HTTP. Equal settings share a
- * server.
- * @returns the URL for requests, and how to stop all servers
+ * Lets test processes start servers with other settings: they send the settings over HTTP and get the server's URL.
+ * Equal settings share a server.
+ * @returns the URL for these requests, and how to stop all servers
  */
 export async function startVariants(surroundings: Surroundings) {
   const servers = new Map<string, Promise<RunningServer>>();

@@ -13,7 +13,7 @@ import { type ElementTypes, parserOf } from "./wire-types.ts";
 
 const poolSize = 20;
 const connectTimeoutMs = 5_000;
-/** Idle connections are kept, since reading the catalogue and compiling functions again would cost more. */
+/** Idle connections stay open this long, since a new one must read the catalogue and compile functions again. */
 const idleTimeoutMs = 60_000;
 /** An unknown name reloads the schema only if the last reload is older than this. */
 const reloadCooldownMs = 1_000;
@@ -35,8 +35,8 @@ class Rollback {
 
 /**
  * Connects the Data API to Postgres: each request is one transaction of role `authenticator` that takes the caller's
- * role and claims. The parent class would grant the API's roles every privilege on every schema with row-level security
- * on first use; this class never changes the catalogue.
+ * role and claims. When first used, the parent class would grant the API's roles every privilege on each schema that
+ * has tables with row-level security. This class never changes the catalogue.
  */
 export class RequestRoleConnection extends PostgresConnection {
   private readonly databaseUrl: string;
@@ -78,9 +78,9 @@ export class RequestRoleConnection extends PostgresConnection {
   }
 
   /**
-   * Checks whether a request's target exists. Reads the schema again if not, since a migration may have just created
-   * it.
-   * @returns the existing names if it does not exist
+   * Checks whether a request's target exists. If it is missing, reads the schema again, since a migration may have just
+   * created it.
+   * @returns the existing names if the target does not exist
    * @throws Error if the database cannot be reached
    */
   async findTarget(target: Target): Promise<{ found: true } | { found: false; others: string[] }> {

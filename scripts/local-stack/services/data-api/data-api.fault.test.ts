@@ -107,7 +107,7 @@ describe("the Data API", () => {
     const values = async () =>
       (await database.query("select value from public.counters order by id")).map((r) => r.value);
 
-    // Messages of safeupdate, which hosted Supabase loads: supabase/postgres,
+    // The expected messages are those of safeupdate, which hosted Supabase loads: supabase/postgres,
     // 20220118070449_enable-safeupdate-postgrest.sql.
     test.each([
       ["PATCH", "UPDATE"],

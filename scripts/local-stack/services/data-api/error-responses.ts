@@ -2,7 +2,7 @@ import { fuzzyMatch } from "@supabase/lite";
 import pg from "pg";
 import { ConnectionLostError } from "./pool-dialect.ts";
 
-/** The server is starting, stopping, or has ended our session. */
+/** Matches the SQLSTATEs of a server that is starting or stopping, or that has ended our session. */
 const serverGone = /^(?:08|57P0[1-3])/;
 
 /** HTTP status by SQLSTATE, first match wins (PostgREST, references/errors, "HTTP Status Codes"). */

@@ -31,7 +31,7 @@ afterAll(async () => {
 describe.each(["SIGINT", "SIGKILL"] as const)("Data API during a database outage caused by %s", (signal) => {
   test("the Data API answers 503 within a second during an outage, and recovers when the database is back", async () => {
     const asked = Promise.all(Array.from({ length: 8 }, () => sleepLong()));
-    // All requests are running only after the schema has been read.
+    // A request's statement starts only after the schema has been read, so wait until all statements are running.
     await vi.waitFor(
       async () => {
         const running = await database.query(

@@ -85,7 +85,7 @@ class PoolConnection implements DatabaseConnection {
     this.lost = true;
   };
 
-  /** The transaction begins with its first statement, in the same message if that statement has no parameters. */
+  /** BEGIN is sent with the first statement, in the same message if that statement has no parameters. */
   begin(): void {
     this.beginning = true;
   }
@@ -99,7 +99,7 @@ class PoolConnection implements DatabaseConnection {
       const results = await this.client.query(begins && parameters.length === 0 ? `begin; ${sql}` : sql, [
         ...parameters,
       ]);
-      // Several statements return one result each.
+      // For several statements, `pg` returns an array with one result for each.
       const { rows, command, rowCount } = [results].flat().at(-1) as pg.QueryResult;
       return countingCommands.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {

@@ -1,7 +1,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AnyAST } from "@supabase/lite";
 
-/** The caller of a statement and the request data it may read. These become transaction-local settings. */
+/**
+ * The caller of a statement, and the request data that the statement may read. Both become transaction-local settings.
+ */
 export type RequestContext = {
   claims: Record<string, unknown>;
   method: string;

@@ -17,7 +17,7 @@ export type Introspection = Awaited<ReturnType<Connection["introspect"]>>;
 /**
  * Reads the tables, columns, functions and relations that any of the API's roles can see.
  * @param schemas the served schemas. Views and columns of other schemas are left out, since Supabase Lite searches all
- * of them at each request, and a view's whole text for each of its columns.
+ * of them at each request, and searches a view's whole text once for each column of the view.
  * @throws Error if the database cannot be reached
  */
 export async function readSchema(databaseUrl: string, schemas: readonly string[]): Promise<Introspection> {

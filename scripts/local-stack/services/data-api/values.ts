@@ -18,9 +18,9 @@ class WireText {
 }
 
 /**
- * Decides how values are written to the database, so that Postgres parses them as with PostgREST. By the column's type,
- * Supabase Lite would read strings as JSON or numbers, which unquotes JSON strings and drops digits. The driver would
- * write a JSON array as a Postgres array.
+ * Decides how values are written to the database, so that Postgres parses them as with PostgREST. Depending on the
+ * column's type, Supabase Lite would parse strings as JSON or numbers, which unquotes JSON strings and drops digits.
+ * The driver would write a JSON array as a Postgres array.
  */
 export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {
   if (ast.type === "rpc") return { ...ast, args: settleArguments(ast, schema) };

@@ -50,8 +50,8 @@ const parsers = new Map<number, (text: string) => unknown>([
 ]);
 
 /**
- * Returns the parser for a type, which converts values to JSON as Postgres's `to_json` and PostgREST do; any other type
- * stays text.
+ * Returns the function that converts a type's values to JSON, as Postgres's `to_json` and PostgREST do. Values of other
+ * types stay text.
  */
 export function parserOf(oid: number, elementTypes: ElementTypes = new Map()): (text: string) => unknown {
   const element = builtInElementTypes.get(oid) ?? elementTypes.get(oid);

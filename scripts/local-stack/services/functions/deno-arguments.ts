@@ -9,9 +9,9 @@ export type DenoPackage = (typeof denoPackages)[number];
 const oldSpaceMebibytes = 200;
 
 /**
- * Returns the arguments with which `deno` serves the functions of the checkout at `root`. They may use the network, the
- * environment and system information, read the checkout, and nothing else. Nothing is downloaded: bare specifiers
- * resolve in node_modules.
+ * Returns the arguments with which `deno` serves the functions of the checkout at `root`. The functions may use the
+ * network, the environment and system information, and may read the checkout, but nothing else. Nothing is downloaded:
+ * bare specifiers resolve in node_modules.
  */
 export function denoArguments(root: string, folders: string[] = []): string[] {
   return [

@@ -35,7 +35,10 @@ function nameOf(url: string): string {
   return new URL(url).pathname.split("/", 2)[1] ?? "";
 }
 
-/** Reports healthy if all functions are. With reloading, a function that is being edited may fail for a while. */
+/**
+ * Reports healthy if all functions are ready. With reloading, failed functions are ignored, since a function that is
+ * being edited may fail for a while.
+ */
 function health(functions: ReadonlyMap<string, LoadedFunction>, { reloads }: { reloads: boolean }): Response {
   const states = [...functions].map(([name, loaded]) => [name, "error" in loaded ? "failed" : "ready"]);
   const well = reloads || states.every(([, state]) => state === "ready");

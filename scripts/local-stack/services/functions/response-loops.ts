@@ -39,8 +39,9 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
 }
 
 /**
- * Closes the connection with each response. Hosted Supabase uses a connection for only one request. Deno closes a
- * connection whose body was not read, which the stack's gateway could be about to reuse.
+ * Closes the connection with each response, since hosted Supabase uses a connection for only one request. Deno itself
+ * closes a connection after a request whose body was not read, just when the stack's gateway could be about to reuse
+ * it.
  */
 function closing(handle: FunctionHandler): FunctionHandler {
   return async (request, info) => {

@@ -297,8 +297,8 @@ describe("Functions", () => {
       });
     };
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    // The upload is a little larger than the buffers of the connection to the function, since the rest must arrive
-    // within half a second.
+    // The upload is only a little larger than the buffers of the connection to the function, since the part that does
+    // not fit must arrive within half a second.
     const upload = Buffer.alloc(8_000_000);
     try {
       const sockets = new Set<Socket | undefined>();

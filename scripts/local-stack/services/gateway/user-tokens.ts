@@ -4,7 +4,7 @@ import { type Refusal, tokenRefusal, unavailable } from "./refusals.ts";
 /** Allowed clock skew between us and the issuer, for `iat` and `nbf` (PostgREST allows the same). */
 const clockSkewSeconds = 30;
 const keySetTimeoutMs = 3_000;
-/** Minimum time between fetches of the key set because of an unknown `kid`. */
+/** Minimum time between two fetches of the key set that are caused by an unknown `kid`. */
 const keySetCooldownMs = 1_000;
 
 export type TokenVerdict = { claims: JWTPayload } | { refusal: Refusal };

@@ -5,7 +5,7 @@ export const supabaseAuthVersion = "v2.196.0";
  * - `reads`: changes no account and is not part of a change
  * - `changes`: changes an account or starts, continues or ends a change, with the publishable key or a user's own token
  * - `admin`: requires an administrator's token
- * - otherwise the setting that enables it, which the stack leaves off
+ * - otherwise the setting that enables the route, which the stack leaves off
  */
 type RouteClass = "reads" | "changes" | "admin" | { setting: `GOTRUE_${string}` };
 

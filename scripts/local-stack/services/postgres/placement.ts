@@ -143,8 +143,8 @@ function removeAbandoned(): void {
  * Decides where the cluster is stored. An ordinary user's cluster is in `dataDir` and runs as that user. Root's cluster
  * runs as an unprivileged account; programs and data that the account cannot reach (such as a checkout under /root)
  * move to a directory that it can reach.
- * @param folder with programs to use instead of those from npm
- * @throws StackError if there are none for this machine, they have another version, or the account cannot run them
+ * @param folder the folder of the programs to use instead of those from npm
+ * @throws StackError if no programs exist for this machine, they have another version, or the account cannot run them
  */
 export async function placeCluster(dataDir: string, folder?: string): Promise<Placement> {
   const { initdb, postgres } = folder ? programsIn(folder) : await packagedPrograms();

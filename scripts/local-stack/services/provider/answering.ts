@@ -41,7 +41,7 @@ export async function giveAnswer(
   return RESPONSE_ALREADY_SENT;
 }
 
-/** Aborts when a client disconnects before its response has ended. */
+/** Returns a signal that aborts when a client disconnects before its response has ended. */
 function leaving(outgoing: ServerResponse, truth: Truth): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {

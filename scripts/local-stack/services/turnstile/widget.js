@@ -1,4 +1,4 @@
-// The part of Turnstile's api.js that pages with explicit rendering use.
+// Implements the part of Turnstile's api.js that is used by pages with explicit rendering.
 (() => {
   const origin = new URL(document.currentScript.src).origin;
   const widgets = new Map();

@@ -76,8 +76,8 @@ export function runLimitHeaders(
 }
 
 /**
- * Returns whether fewer than 50 more calls of a run's size fit into its token limits. If so, the next calls need the
- * tokens that the run returns.
+ * Returns whether fewer than 50 more calls of a run's size fit into its token limits. If so, the next calls may depend
+ * on the reserved tokens that the run gives back when it is settled.
  */
 export function isNearTokenLimit({ limits, created_at, reserved_tokens }: LimitedRun): boolean {
   const { tokens } = readRateLimits(limits, created_at);

@@ -46,8 +46,8 @@ export function admitted(value: unknown, sizeFields?: SizeFields): unknown {
 }
 
 /**
- * Returns whether the database's answer is a refusal. Checks only one member, since a schema that fails takes longer
- * than all the matching schemas of a call.
+ * Returns whether the database's answer is a refusal. Checks only one member, because one failed parse takes longer
+ * than all the successful parses of a call.
  */
 export function isRefusal(value: unknown): boolean {
   return typeof value === "object" && value !== null && "refused" in value;
@@ -77,8 +77,8 @@ function refusalHeaders(code: string, rate: RateLimits): Record<string, string> 
 }
 
 /**
- * Returns a message that names the limit without room for the call, and what to do; undefined if the database didn't
- * report the limits.
+ * Returns a message that names the limit that was reached and says what to do; undefined if the database didn't report
+ * the limits.
  */
 function reachedLimit({ requests, tokens, resetSeconds }: RateLimits, fields?: SizeFields): string | undefined {
   if (resetSeconds === undefined) return undefined;
@@ -100,8 +100,8 @@ function aboveOutputLimit(limit: number, fields?: SizeFields): { param?: string;
 type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;
 
 /**
- * Returns a message with the limit, the tokens that the call counts, and the field to change. This field is the input
- * if the input alone exceeds the limit.
+ * Returns a message with the limit, the number of tokens counted for the call, and the field to change. That field is
+ * the input if the input alone exceeds the limit.
  */
 function aboveTokenLimit(
   { scope, limit, input, counted }: TokenLimit,

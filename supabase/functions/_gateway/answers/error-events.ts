@@ -27,7 +27,9 @@ export function tellsError(event: unknown): boolean {
   return named.length === 0 && !(typeof said === "string" && saysIdle(said));
 }
 
-/** Returns whether any kind of event holds an error. Groq puts the error that ends a stream early into `x_groq`. */
+/**
+ * Returns whether an event of any kind reports an error. Groq puts the error that ends a stream early into `x_groq`.
+ */
 export function hasError(event: Record<string, unknown>): boolean {
   const inGroq = isObject(event.x_groq) ? event.x_groq.error : undefined;
   return [event.error, event.errors, inGroq].some(

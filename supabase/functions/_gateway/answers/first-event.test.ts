@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { holdFirstEvent } from "./first-event.ts";
 
-/** Holds a stream that arrives in pieces. @returns whether it is a stream, and what is put back */
+/**
+ * Passes an answer that arrives in pieces to `holdFirstEvent`. @returns whether it is a stream, and the bytes that can
+ * still be read from it
+ */
 async function hold(...pieces: string[]) {
   const left = pieces.map((piece) => new TextEncoder().encode(piece));
   let back = "";

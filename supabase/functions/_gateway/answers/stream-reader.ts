@@ -24,7 +24,7 @@ export type StreamFacts = {
   /** Number of events with content so far, and an estimate of the output tokens in them. */
   events: number;
   guessedOutputTokens: number;
-  /** Bytes of output so far, and when the last usage was stated. */
+  /** Number of output bytes so far, and the same number at the time of the last usage statement. */
   outputBytes: number;
   outputBytesAtUsage: number;
   /** Text that arrived before any content and may be a non-streamed answer. */
@@ -217,7 +217,7 @@ function observe(event: string, tell: (data: unknown) => void): void {
   }
 }
 
-/** Returns whether an event consists of one data line, optionally after its name. */
+/** Returns whether an event consists of one data line, optionally after an `event:` line. */
 function oneData(lines: string): boolean {
   if (!lines.includes("\n") && !lines.includes("\r")) return true;
   const [first = "", second, ...more] = lines.split(lineEnd);

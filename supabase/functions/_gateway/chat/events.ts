@@ -53,9 +53,9 @@ export function createChatReader(options: {
 }
 
 /**
- * Returns the last event of a streamed chat, `response.completed`, and the terminator. If the client requested usage,
- * the event has empty choices, as OpenAI documents. Otherwise it has one choice, since clients read
- * `chunk.choices[0].delta` of every chunk.
+ * Returns the last event of a streamed chat, which is named `response.completed`, and the terminator `[DONE]`. If the
+ * client requested usage, the event has empty choices, as OpenAI documents. Otherwise it has one choice, since clients
+ * read `chunk.choices[0].delta` of every chunk.
  * @param named.usage the usage as the provider stated it; the charged counts are used if it is absent
  */
 export function completedEvent(named: {

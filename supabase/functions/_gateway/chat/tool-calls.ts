@@ -17,8 +17,8 @@ type Call = {
 type Calls = { list: Call[]; taken: Set<number>; next: number };
 
 /**
- * The number of most recent calls that can continue. The limit prevents a hostile stream from causing a quadratic
- * search.
+ * The number of a choice's most recent tool calls that a later piece can continue. The limit prevents a hostile stream
+ * from causing a quadratic search.
  */
 const maxOpenCalls = 128;
 /** The highest index that clients see. They keep calls in an array, and a higher index would make it too long. */
@@ -68,7 +68,7 @@ function correct(calls: Calls, entry: Entry): boolean {
 
 /**
  * Returns the call that an entry continues. An entry without an id or a name continues the last call if no open call
- * has its index.
+ * has the entry's index.
  */
 function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
   const open = calls.slice(-maxOpenCalls);

@@ -32,7 +32,7 @@ export type BodyBudget = {
   workspaceAll: number;
   checkedAll: number;
   /**
-   * The longest time without new bytes. The time limit for the whole body begins with it and grows by `msPerMebibyte`
+   * Maximum time without new bytes. The time limit for the whole body starts at this value and grows by `msPerMebibyte`
    * for each MiB that has arrived.
    */
   idleMs: number;
@@ -113,8 +113,8 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
-    // Bodies are read at once only while few announced bytes are outstanding. Otherwise they are counted as they
-    // arrive.
+    // A body is read in one piece only while few announced bytes are outstanding. Otherwise, its bytes are counted as
+    // they arrive.
     const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
     if (small) announced += declared;
     try {

@@ -52,8 +52,8 @@ export function stringifyWithSource(value: unknown): string {
 }
 
 /**
- * Replaces copies of objects and lists with the originals if their members are the same, because copies, for example by
- * a schema, have lost their source.
+ * Replaces copies of objects and lists with the originals if their members are the same, because a copy, such as one
+ * made by a schema, has lost its source text.
  */
 export function keepSource(copy: unknown, original: unknown): unknown {
   if (copy === original || !isContainer(copy) || !isContainer(original)) return copy;
@@ -125,7 +125,8 @@ function differing(text: string, root: unknown): [container: object, source: str
       return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
-    // May not be an object if a name occurs twice, since the name's last value may have another type.
+    // If a name occurs twice, this may be something other than an object, since the name's last value may have another
+    // type.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
     const foundBefore = found.length;

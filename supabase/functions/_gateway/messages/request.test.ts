@@ -23,8 +23,8 @@ function refusal(body: object, headers = none): { code: string; param?: string }
 const search = (fields: object) => ({ type: "web_search_20250305", name: "web_search", ...fields });
 const fetching = (fields: object) => ({ type: "web_fetch_20250910", name: "web_fetch", ...fields });
 /**
- * Has the type `BetaWebFetchBlockParam` in src/resources/beta/messages/messages.ts of
- * github.com/anthropics/anthropic-sdk-typescript.
+ * Returns the result of a web fetch. Its `content` has the type `BetaWebFetchBlockParam` in
+ * src/resources/beta/messages/messages.ts of github.com/anthropics/anthropic-sdk-typescript.
  */
 const fetched = (source: object) => ({
   type: "web_fetch_tool_result",

@@ -14,7 +14,7 @@ const maxTools = 1_024;
  */
 const contextEdit = z.looseObject({ type: z.string().regex(/^clear_/, "Only edits that clear content are offered.") });
 
-/** Members that requests for a message and requests to count its tokens share. */
+/** Members shared by requests for a message and requests to count its tokens. */
 const prompt = {
   model: modelName,
   messages: z.array(message).min(1),

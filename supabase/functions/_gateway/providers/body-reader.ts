@@ -12,7 +12,7 @@ export type BodyReader = {
    */
   read: () => Promise<Uint8Array | undefined>;
   /**
-   * Passes bytes to `take` as they arrive until `take` wants no more. Needs no promise for each piece.
+   * Passes bytes to `take` as they arrive until `take` wants no more. Avoids creating a promise for each piece.
    * @returns whether more bytes may follow
    * @throws Error as `read` does
    */
@@ -34,7 +34,7 @@ export function readerOf(body: Readable): BodyReader {
     wake = undefined;
   };
   body.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
-    // Converts the Buffer to a plain Uint8Array, because slices of a Buffer share its memory and searching one is
+    // Converts the Buffer to a plain Uint8Array, because slices of a Buffer share its memory and searching a Buffer is
     // slower.
     come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     held += bytes.byteLength;

@@ -58,7 +58,10 @@ function decodedBy(body: BodyReader, coding: string): BodyReader {
     decoder.end();
   }
 
-  /** Throws the failure of the body instead of returning its end. Some runtimes treat a truncated body as complete. */
+  /**
+   * Throws the body's failure instead of reporting that the body has ended. Some runtimes treat a truncated body as
+   * complete.
+   */
   function orCut<Value>(value: Value): Value {
     if (!value && failure) throw failure;
     return value;

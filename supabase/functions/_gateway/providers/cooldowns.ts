@@ -1,8 +1,8 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
 /**
- * Number of consecutive failures after which a route is set aside. One failure is enough if callers waited for the
- * route or if the route states when to retry.
+ * Number of consecutive failures after which a route is set aside. One failure is enough if it is a timeout or if the
+ * route states when to retry.
  */
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
@@ -35,7 +35,7 @@ type Health = {
   cooldownMs: number;
   until: number;
   hanging: boolean;
-  /** When the call that probes the route began. */
+  /** Start time of the call that probes the route. */
   probingSince?: number;
 };
 

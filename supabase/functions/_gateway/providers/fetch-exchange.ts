@@ -4,7 +4,7 @@ import type { Answer, Exchange } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
 /**
- * Buffer size of a read. Many times the size of an event, but by default a stream allocates, clears and discards 64 KiB
+ * Buffer size of a read, many times the size of an event. By default, a stream allocates, clears and discards 64 KiB
  * for each read.
  */
 const pieceBytes = 8 * 1024;

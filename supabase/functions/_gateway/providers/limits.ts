@@ -16,7 +16,7 @@ export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "tot
 export const firstByteWithinMs = 140_000;
 /** The longest wall-clock time that Supabase gives a function. */
 export const mostTotalSeconds = 400;
-/** The time that a non-streamed answer's route leaves for the next route. */
+/** The time that a route of a non-streamed call must leave for the next route. */
 const nextRouteMs = 40_000;
 export const defaultTimeLimits = {
   connectMs: 5_000,

@@ -26,8 +26,8 @@ export const outputTexts = /"delta"\s*:\s*"/g;
 const misplaced = ["output", "choices", "response", "item", "delta"];
 
 /**
- * Reads an event that is not a response event, and that standard clients therefore don't know. Returns undefined for
- * response events.
+ * Reads an event that is not a response event. Standard clients don't know such events. Returns undefined for response
+ * events.
  */
 export function readOther(event: { type: string }): Reading | undefined {
   if (event.type.startsWith("response.")) return undefined;
@@ -37,7 +37,7 @@ export function readOther(event: { type: string }): Reading | undefined {
   return { fate: isMisplaced || tellsError(event) ? "fail" : "drop" };
 }
 
-/** Reads the usage that a response states. @returns undefined if it is too incomplete to charge by */
+/** Reads the usage that a response states. @returns undefined if the usage is too incomplete to base a charge on */
 export function readResponseUsage(
   response: Record<string, unknown> | undefined,
   limits: UsageLimits,

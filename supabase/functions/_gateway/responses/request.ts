@@ -14,7 +14,7 @@ import { estimateInput } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
-/** A parsed response request, with what its maximum cost depends on. */
+/** A parsed request for a response, with the values that its maximum cost depends on. */
 export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
 /** The request fields that can be sent to a provider, without the gateway's own fields. */

@@ -152,7 +152,7 @@ const item = z.discriminatedUnion("type", [
   hostedItem,
 ]);
 
-/** An input item. Adds the type of messages and references, which clients may omit. */
+/** An input item. Clients may omit the type of messages and references, so it is added here. */
 const inputItem = nullIsAbsent(
   z.preprocess((value) => {
     if (!isObject(value) || "type" in value) return value;
@@ -172,7 +172,9 @@ const format = z.discriminatedUnion("type", [
   }),
 ]);
 
-/** The supported fields of OpenAI's responses. Others pass if the provider's kind lists them. Nothing is stored. */
+/**
+ * The supported fields of OpenAI's responses. Other fields pass if the provider's kind lists them. Nothing is stored.
+ */
 export const responsesSchema = z.object({
   model: modelName,
   input: z.union([z.string().min(1), z.array(inputItem).min(1)]),

@@ -36,7 +36,7 @@ const encoder = new TextEncoder();
 /**
  * Creates a reader for one step of a response with server tools. The client sees all steps as one response, with
  * continuous numbering and without calls of our tools. Each event is parsed and serialized again.
- * @param options.last whether this is the last step, whose output is final, including calls of tools
+ * @param options.last whether this is the last step; its output is final and includes calls of tools
  */
 export function createStepReader(
   options: Step & { conversation: Conversation },

@@ -11,7 +11,10 @@ type UseSoFar = CountsSoFar & { cost_usd: string };
 const touchIntervalMs = 15_000;
 
 export type OpenRuns = {
-  /** Keeps a run from being swept, reporting its usage and cost, until the returned function is called. */
+  /**
+   * Sends heartbeats with the run's usage and cost, so that the sweeper leaves it open, until the returned function is
+   * called.
+   */
   track: (run: Run, use: () => UseSoFar) => () => void;
 };
 

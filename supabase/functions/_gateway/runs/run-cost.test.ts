@@ -24,8 +24,8 @@ const call = (route: number, input_tokens: number, output_tokens: number, basis:
 describe("Cost of a run", () => {
   test("charges each call of a run at the prices of its own route and tier", () => {
     const calls = [call(1, 100, 10), call(2, 99, 10), call(2, 100, 0)];
-    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar. The sum of the inputs would be priced at another context
-    // tier.
+    // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar. If the inputs were added up first, another context tier's
+    // price would apply.
     expect(costOfCalls(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });

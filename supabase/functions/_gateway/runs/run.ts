@@ -58,7 +58,9 @@ export type OpenRun = {
   hasCharged: () => boolean;
   /** Returns the total usage of the finished calls. */
   usedSoFar: () => TokenCounts;
-  /** Settles the run in the background and returns its `platform` metadata. Only the first end counts. */
+  /**
+   * Settles the run in the background and returns its `platform` metadata. Later calls only return the same metadata.
+   */
   end: (end: RunEnd) => Platform;
 };
 
@@ -188,13 +190,19 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   });
 }
 
-/** Records which attempt a call is charged for, which is the last one to the call's route. */
+/**
+ * Records the attempt that a charged call belongs to, which is the last attempt at the call's route that was not
+ * skipped.
+ */
 function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
   const attempt = attempts.findLast(({ failure, route }) => failure !== "skipped" && route === use.route);
   if (attempt && !charges.has(attempt)) charges.set(attempt, use);
 }
 
-/** Returns the attempts in stored form. Leaves out the counts if there was only one call, since the run has them. */
+/**
+ * Returns the attempts in stored form. Leaves out an attempt's counts if there was only one call, since the run has the
+ * same counts.
+ */
 function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): Attempt[] {
   return attempts.map((attempt) => {
     const use = charges.size > 1 ? charges.get(attempt) : undefined;

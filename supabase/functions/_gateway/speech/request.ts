@@ -6,7 +6,10 @@ import { countCharacters, modelName } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
 const maxCharacters = 10_000;
-/** Gemini's speech has 25 tokens per second, and at least six characters per second. */
+/**
+ * Gemini's speech has 25 tokens per second and speaks at least six characters per second, so about four tokens per
+ * character.
+ */
 const reservedTokensPerCharacter = 4;
 const leastReservedTokens = 100;
 
@@ -29,7 +32,7 @@ const refusedMembers: Refused = {
   stream_format: "The answer is audio. Leave it out.",
 };
 
-/** A parsed speech request, with what its maximum cost depends on. */
+/** A parsed speech request, with the values that its maximum cost depends on. */
 export type Speech = Asked & { input: string; format: "wav" | "pcm" };
 
 /**

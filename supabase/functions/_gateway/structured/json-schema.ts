@@ -34,7 +34,8 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
     const before = known.get(schema);
     if (before) return before;
     const checks: Check[] = [];
-    // Registered before its keywords are compiled, so that a schema that refers to itself finds this check.
+    // The check is registered before its keywords are compiled, so that a schema that refers to itself finds this
+    // check.
     const check: Check = (value, effort) => {
       effort.spend(1 + checks.length);
       return checks.every((each) => effort.descend(each, value));

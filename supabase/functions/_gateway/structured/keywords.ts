@@ -176,7 +176,7 @@ export const keywords = {
   minProperties: size(propertiesOf, (count, limit) => count >= limit),
   maxProperties: size(propertiesOf, (count, limit) => count <= limit),
 
-  // Subschemas that only references use.
+  // Subschemas that apply only where a reference points to them.
   $defs: definitions,
   definitions,
 } satisfies Record<string, Make>;

@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 import { type Effort, type Matcher, UnsupportedSchema } from "./check.ts";
 
-/** Number of the regular expression matcher's steps that count as one step of a check. */
+/** How many steps of the regular expression matcher count as one step of a check. */
 const stepsPerEffort = 50;
 /** Maximum total weight of a schema's patterns. The weight is their length with counted repetitions written out. */
 const maxWeight = 30_000;

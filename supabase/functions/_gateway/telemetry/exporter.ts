@@ -8,8 +8,8 @@ export type SpanExporter = { add: (spans: readonly Span[]) => void; flush: () =>
 const batchWindowMs = 1_000;
 const batchSize = 512;
 /**
- * Maximum number of spans waiting to be sent. More are dropped, because losing telemetry is better than running out of
- * memory.
+ * Maximum number of spans waiting to be sent. Further spans are dropped, because losing telemetry is better than
+ * running out of memory.
  */
 const maxWaiting = 4_096;
 const timeoutMs = 5_000;

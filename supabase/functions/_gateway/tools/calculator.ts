@@ -52,7 +52,7 @@ const operators: Record<string, { left: number; right: number; apply: (a: number
   "%": { left: 3, right: 4, apply: (a, b) => a % b },
   "^": { left: 7, right: 6, apply: (a, b) => a ** b },
 };
-/** The binding power of a sign, below a power and above a product: -2^2 is -4. */
+/** The binding power of a sign, which is lower than that of `^` and higher than that of `*`: -2^2 is -4. */
 const signPower = 5;
 
 const tokenShape = /\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z]+)|([-+*/%^(),]))/y;

@@ -86,7 +86,7 @@ function isHosted(tool: Tool): tool is Exclude<Tool, string> {
   return tool.type !== "tool_search" || tool.execution !== "client";
 }
 
-/** Separates a list of tools into those that are kept and the types of hosted tools. */
+/** Returns the tools that are kept, and the types of the hosted tools that were left out. */
 export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { left: Listed[]; ignored: string[] } {
   const left = tools.filter((tool) => !isHosted(tool));
   const ignored = tools.flatMap((tool) => (isHosted(tool) ? [tool.type] : []));

@@ -17,8 +17,8 @@ export function toolDefinition(name: ServerToolName): object {
 }
 
 /**
- * Runs a tool that a model has called. Returns errors that the model caused as a result, so that the model can correct
- * them.
+ * Runs a tool that a model has called. If the model caused an error, returns the error as the tool's result, so that
+ * the model can correct it.
  * @returns the result for the model, as JSON text
  */
 export function runTool(

@@ -55,7 +55,7 @@ const maxToolCallsAStep = 32;
 
 /**
  * Answers with the gateway's own tools. Alternates between model and tools until the model calls no tool or has used
- * all its steps. Each step after the first is reserved before it is made.
+ * all its steps. For each step after the first, reserves credits before calling the model.
  */
 export async function answerWithTools<Request extends Asked>(
   gateway: Gateway,

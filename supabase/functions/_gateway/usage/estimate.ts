@@ -42,7 +42,8 @@ const letterU = 0x75;
 
 /**
  * Counts the bytes of output texts in a stream's events. A whole answer is one event.
- * @param output matches the start of JSON strings that are output, up to their text; global
+ * @param output matches the start of each JSON string that is output, up to where its text begins; must have the `g`
+ * flag
  * @returns a function that takes the next event and returns the bytes so far
  */
 export function createOutputCounter(output: RegExp): (event: string) => number {

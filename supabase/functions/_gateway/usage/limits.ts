@@ -35,7 +35,8 @@ export function holdCost(statedUsd: string | undefined): { statedCostUsd?: strin
 }
 
 /**
- * Caps each part of the input or output at the whole, and cache reads and writes together. Drops parts that are zero.
+ * Caps each part of the input or output at its whole. Cache reads and writes together are capped at the input. Drops
+ * parts that are zero.
  */
 export function partsWithin(counts: CallCounts): CallCounts {
   const { input_tokens: input, output_tokens: output } = counts;

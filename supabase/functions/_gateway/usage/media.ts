@@ -27,7 +27,7 @@ export function audioSeconds({ data, format }: { data: string; format: "wav" | "
   return base64Bytes(data) / rate;
 }
 
-/** Returns the byte rate in a WAV file's header, which is the third field of the `fmt ` chunk. */
+/** Returns the byte rate that a WAV file's header states in the third field of the `fmt ` chunk. */
 function wavBytesPerSecond(header: Buffer): number | undefined {
   if (header.toString("latin1", 0, 4) !== "RIFF" || header.toString("latin1", 8, 12) !== "WAVE") return undefined;
   for (let at = 12; at + 20 <= header.length; at += 8 + header.readUInt32LE(at + 4)) {
@@ -65,7 +65,7 @@ type Size = { width: number; height: number };
 /** https://platform.openai.com/docs/guides/images-vision#calculating-costs */
 const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768, longestOriginal: 6_000 } as const;
 const usualImage: Size = { width: 1_024, height: 1_024 };
-/** How much of an image is searched for its size, which follows the thumbnail in a JPEG. */
+/** How much of an image is searched for its dimensions. In a JPEG, they follow the thumbnail. */
 const imageCharacters = 96 * 1_024;
 
 /**
@@ -84,7 +84,8 @@ export function imageTokens(url: string, detail: Detail = "auto"): number {
 }
 
 /**
- * Returns how many high-detail images to reserve for one image. At original detail, OpenAI counts up to 10,000 patches.
+ * Returns how many high-detail images one image counts as in the reservation. At original detail, OpenAI counts up to
+ * 10,000 patches.
  */
 export function reservedImages(detail: Detail = "auto"): number {
   return detail === "original" ? 7 : 1;

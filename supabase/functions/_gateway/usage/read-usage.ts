@@ -62,8 +62,8 @@ export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedU
 
 /**
  * Reads the usage of speech in Gemini's format.
- * @returns undefined if it is too incomplete to charge by. `spoken` is whether the tokens of the speech are stated,
- * which are never zero
+ * @returns undefined if it is too incomplete to charge by. `spoken` is whether the usage states the tokens of the
+ * speech, whose count is never zero
  */
 export function readGeminiUsage(
   value: unknown,
@@ -100,8 +100,8 @@ function statedUsage(
 }
 
 /**
- * Returns whether usage is in Anthropic's format, whose input excludes cache reads and writes. Gateways may pass it on.
- * https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+ * Returns whether usage is in Anthropic's format, whose input excludes cache reads and writes. Other gateways may pass
+ * this format on. https://platform.claude.com/docs/en/build-with-claude/prompt-caching
  */
 function isAnthropic(usage: Record<string, unknown>): boolean {
   const counts = ["cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"];

@@ -5,8 +5,8 @@ export type UsageMark =
   /** The provider stated more tokens than the model's context window, so a full window is charged. */
   | "above_context_window"
   /**
-   * The provider stated more tokens than any model's context window, which is then charged, and the catalogue has no
-   * window for the model. Also set if a call has more fees or a higher cost than is plausible.
+   * The catalogue has no context window for the model, and the provider stated more tokens than any model can process
+   * in one call. That maximum is then charged. Also set if a call has more fees or a higher cost than is plausible.
    */
   | "implausible"
   /** The answer is longer than the call's output limit. */

@@ -24,8 +24,8 @@ export type GenerateLink = {
 };
 
 /**
- * Creates an email's token without sending the email, and without a minimum interval. Replaces a token that was already
- * emailed to the user. With `magiclink`, an unknown email is signed up.
+ * Creates an email's token without sending the email. No minimum interval between calls applies. Replaces a token that
+ * was already emailed to the user. With `magiclink`, an unknown email is signed up.
  * @throws AuthError 404 user_not_found; 422 email_exists, weak_password; 400 validation_failed
  */
 export async function generateLink(deps: Deps, request: GenerateLink) {

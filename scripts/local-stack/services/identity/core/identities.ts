@@ -76,7 +76,7 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
 
 /**
  * Removes everything but one identity and its data from an unconfirmed account. The other identities were created
- * without proof of owning the email. So was the password, unless the remaining identity is the email identity.
+ * without proof of owning the email. The password was, too, unless the remaining identity is the email identity.
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,

@@ -9,7 +9,7 @@ export type OneTimeTokenType =
   | "email_change_token_current"
   | "reauthentication_token";
 
-/** The prefix of a token whose redemption returns a code to the requesting client instead of a session. */
+/** The prefix of a token that is redeemed for a code, which the requesting client exchanges, and not for a session. */
 export const pkcePrefix = "pkce_";
 
 /** Returns the hash that is stored for a code and emailed in links: the lower-case hex SHA-224 of email and code. */

@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 
 /**
- * A redirect URL, parsed and written like Go's net/url, which Supabase Auth uses. A browser's URL parser would turn
- * other spellings into an allowed URL.
+ * A redirect URL, parsed and written as by Go's net/url, which Supabase Auth uses. A browser's URL parser would
+ * normalize some URLs that are not allowed into allowed ones.
  */
 export type RedirectUrl = {
   scheme: string;

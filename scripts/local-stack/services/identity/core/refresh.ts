@@ -70,7 +70,7 @@ function alreadyUsed(): AuthError {
 
 type Stored = { deps: Deps; token: string; caller: Caller };
 
-/** Refreshes with version 1: the token is a row, and its child replaces it. */
+/** Refreshes with a version 1 token, which is a row in the database. A child row replaces it. */
 async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Promise<SignedIn> {
   const find = () => one<RefreshToken>(tx, "select * from auth.refresh_tokens where token = $1", [text]);
   const seen = await find();
@@ -109,7 +109,7 @@ async function reuse(
   throw alreadyUsed();
 }
 
-/** Refreshes with version 2: the token is signed, and the session counts how many were issued. */
+/** Refreshes with a version 2 token, which is signed. The session counts the tokens issued. */
 async function refreshSigned(
   tx: Sql,
   { deps, token, caller }: { deps: Deps; token: SignedRefreshToken; caller: Caller },

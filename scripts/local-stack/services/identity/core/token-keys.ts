@@ -28,7 +28,7 @@ const claimShapes = z.looseObject({
 
 export type TokenKeys = {
   sign: (claims: JWTPayload) => Promise<string>;
-  /** Checks signature, times and types of claims. Callers check iss and aud. @throws AuthError 403 bad_jwt */
+  /** Checks a token's signature, times and claim types. Callers check iss and aud. @throws AuthError 403 bad_jwt */
   verify: (token: string, now: Date) => Promise<JWTPayload>;
   /** The public keys; empty if tokens are signed with a shared secret. */
   jwks: { keys: JWK[] };

@@ -3,7 +3,7 @@ import { AuthError } from "../core/errors.ts";
 import type { Request } from "./context.ts";
 
 const maxBodyBytes = 1_048_576;
-/** More than any real client needs, and few enough for every later parser. */
+/** Deeper than any real client nests its JSON, and shallow enough for every later parser. */
 const maxDepth = 500;
 
 /**
@@ -118,7 +118,7 @@ export const text = z
   .nullish()
   .transform((value) => value ?? "");
 
-/** A text that may be absent, which differs from empty. */
+/** A text that may be absent. Absent and empty have different meanings. */
 export const optionalText = z
   .string()
   .nullish()

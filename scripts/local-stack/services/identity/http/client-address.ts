@@ -23,7 +23,7 @@ function clientAddress(c: Request, deps: Deps): string {
   return canonicalAddress(c.env?.incoming?.socket?.remoteAddress ?? "") ?? "";
 }
 
-/** Normalizes an address, so that two requests can be compared; undefined if it is invalid. */
+/** Normalizes an address, so that the addresses of two requests can be compared; undefined if it is invalid. */
 function canonicalAddress(value: string): string | undefined {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(value)?.[1];
   if (mapped && isIP(mapped)) return mapped;

@@ -5,7 +5,7 @@ import type { Env } from "./context.ts";
 
 const exposed = ["X-Total-Count", "Link", "X-Supabase-Api-Version"];
 
-/** CORS headers of any response but a preflight, for routes that respond before the middleware. */
+/** CORS headers of every response except preflights, for routes that respond before the middleware runs. */
 export const openToAnyOrigin = {
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Allow-Credentials": "true",

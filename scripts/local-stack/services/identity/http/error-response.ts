@@ -17,7 +17,10 @@ function isDate(text: string): boolean {
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
 }
 
-/** Converts any error to an AuthError. Other errors are logged, and clients do not see their text. */
+/**
+ * Returns an AuthError unchanged, and converts any other error to a 500 that hides its text from clients. Errors with
+ * status 500 or higher are logged.
+ */
 export function asAuthError(error: unknown, c: Request, log: (line: string) => void): AuthError {
   const message = "Unexpected failure, please check server logs for more information";
   const known =

@@ -16,7 +16,7 @@ const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issue
 const verifyBody = z.looseObject({ challenge_id: text, code: text });
 
 /**
- * Returns the user of a token that names a session, since only a session can be raised by a factor.
+ * Returns the user of a token that names a session, since a factor can only raise a session.
  * @throws AuthError 403 no_authorization
  */
 async function requireAccountHolder(

@@ -42,8 +42,8 @@ export type ProviderKind = {
   /** The API's usual base path, used to complete a host that the operator sets. */
   basePath?: "/v1" | "/openai/v1";
   /**
-   * The endpoints for an API version that the operator sets, which is sent as `api-version`. Absent if versions are not
-   * supported.
+   * The endpoints to use if the operator sets an API version, which is sent as `api-version`. Absent if versions are
+   * not supported.
    */
   versionedEndpoints?: Endpoints;
   /** The provider's name for the output limit of a chat. */
@@ -96,7 +96,7 @@ export type ModelLists = {
   spell?: (model: string) => string;
 };
 
-/** Hints with a value of the client's own. The other hints can only have their default value. */
+/** Hints whose value the client chooses. The other hints can only have their default value. */
 export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
 /** OpenAI's chat members that don't change the answer. */
 export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";

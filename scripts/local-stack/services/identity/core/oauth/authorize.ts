@@ -7,7 +7,7 @@ import { authorizationServer } from "./exchange.ts";
 import type { Provider } from "./provider.ts";
 import { requireProvider, unsupported } from "./providers.ts";
 
-/** Parameters that only this server sets. They are not forwarded from a client. */
+/** Parameters that only this server sets. If a client sends them, they are not forwarded to the provider. */
 const reserved = [
   "provider",
   "scopes",

@@ -111,7 +111,7 @@ async function createAccount(
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
   // An email that an account already has is never given to a second account, not even unconfirmed. If the profile has
-  // no verified email, the new account gets no email. Otherwise, the insert fails.
+  // no verified email, the new account gets no email. If the profile has one, the insert fails.
   const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
   const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);

@@ -134,7 +134,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectWellMade(page);
       await page.getByLabel("Recovery code").fill("7KQ2-M9XA-04TC-HW5E");
       await page.getByRole("button", { name: "Remove authenticator apps" }).click();
-      await expect(page.getByRole("alert")).toContainText("That code doesn’t work");
+      await expect(page.getByRole("alert")).toContainText("That code is incorrect or was already used");
       await page.getByLabel("Recovery code").fill(code.toLowerCase());
       await page.getByRole("button", { name: "Remove authenticator apps" }).click();
       await expect(page.getByRole("status")).toContainText("Your authenticator apps were removed");

@@ -89,7 +89,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
       { mails: "down", status: 503 },
     ] as const)(
-      "answers a request whose email is withheld like one for an unknown address if the backend responds with $mails",
+      "if the backend responds with $mails, no email is sent, and the answer is the same as for an unknown address",
       async ({ mails, status }) => {
         backend.mails = mails;
         expect((await ask()).status).toBe(status);

@@ -5,6 +5,7 @@ import { createPerson, deletePerson, enter, type Person, query } from "../../scr
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { dayText } from "../http/date-text.ts";
+import { exactUsd } from "../ui/format-amount.ts";
 
 const model = `test/providers-${randomUUID().slice(0, 8)}`;
 const requestId = `providers-${randomUUID()}`;
@@ -167,7 +168,7 @@ test("shows each provider's health and usage in the console, and exports exactly
         .find((line) => line.startsWith("demo,,,"))
         ?.split(",")
         .at(-1);
-      return exact !== undefined && page.text.includes(exact);
+      return exact !== undefined && page.text.includes(exactUsd(exact));
     })
     .toBe(true);
   expect((await admin.browser.get("/admin/providers.csv?from=nonsense&to=2026-01-01")).status).toBe(400);

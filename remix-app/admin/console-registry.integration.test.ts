@@ -214,7 +214,7 @@ describe("the registry of OpenID clients", () => {
   });
 
   test("accepts 20 addresses of 2,000 characters in each list of an OpenID client, and refuses a 21st address or a longer one", async () => {
-    // Each character is percent-encoded once more when it is sent, which triples its length.
+    // The form's encoding turns each % into %25, so that the body is much longer than the addresses.
     const address = (at: number, length = 2_000) => {
       const prefix = `https://a${at}.example/?q=`;
       return prefix + "%25".repeat(length).slice(0, length - prefix.length);

@@ -120,7 +120,7 @@ describe("using a recovery code", () => {
     const browser = await enter(person);
     const again = await spend(browser);
     expect(again.status).toBe(400);
-    expect(again.text).toContain("That code doesn’t work");
+    expect(again.text).toContain("That code is incorrect or was already used");
     expect((await spend(browser, codes[1])).location).toBe(toEnrollment);
   });
 

@@ -166,7 +166,7 @@ describe("sessions without the backend's keys", () => {
 });
 
 describe("a bearer token", () => {
-  test("a bearer token is identified by its claims", async () => {
+  test("a request with a bearer token is authenticated by the token's claims", async () => {
     expect((await withBearer(await backend.accessToken())).auth).toMatchObject({
       status: "authenticated",
       via: "bearer",

@@ -149,7 +149,7 @@ describe("lists of imports", () => {
     expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
   });
 
-  test("reconciles runs by their billing provider and account or, without them, by the route's provider and no account", async ({
+  test("reconciles runs by their billing provider and account; runs without these are reconciled under the route's provider without an account", async ({
     db,
   }) => {
     // USD 1 per run.

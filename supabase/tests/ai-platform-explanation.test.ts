@@ -96,7 +96,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("lists the workspaces of an account, beginning with those without runs on the differing days", async ({
+  test("lists the workspaces of an account, first those without runs on the days whose metered and imported costs differ", async ({
     db,
   }) => {
     const { north, south, west, run, cost, causes } = await threeWorkspaces(db);

@@ -197,7 +197,7 @@ describe("a sign-in approved on the phone", () => {
     expect(both.cookie()).not.toContain(cookieName);
   });
 
-  test("an approval ends with a sign-out, whose response expires the cookie", async () => {
+  test("signing out ends an approval, and the response expires its cookie", async () => {
     const browser = await approved(await signInAgain());
     const cookie = browser.cookie();
     const response = await fetch(new URL("/logout", base), {

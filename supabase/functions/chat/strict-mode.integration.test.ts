@@ -97,7 +97,7 @@ describe("a key in strict mode", () => {
     expect(await again()).toMatchObject({ platform: { ignored: ["web_search"] } });
   });
 
-  test("strict mode refuses a response for the same reasons as a chat", async () => {
+  test("strict mode refuses a Responses API request for the same reasons as a chat request", async () => {
     const call = gateway
       .clientOf(tenant.key)
       .responses.create({ model, input: "hello", tools: [{ type: "web_search" }], acme_mode: "x" } as never);

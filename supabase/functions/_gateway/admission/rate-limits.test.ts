@@ -114,7 +114,7 @@ test.for([
   { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
   { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
 ])(
-  "with the counts $counts, a token limit leaves room for fewer than 50 more calls of the same size: $near",
+  "with the counts $counts, whether a token limit is near (room for fewer than 50 more calls of the same size) is $near",
   ({ counts, reserved_tokens, near }) => {
     expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
   },

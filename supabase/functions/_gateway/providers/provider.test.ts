@@ -384,7 +384,7 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf(routes, whole))).toBe("yes");
   });
 
-  test("a non-streamed answer's first route leaves enough time for the next route", async () => {
+  test("without streaming, the first route's time limit leaves enough time to try the next route", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
     const call = callOf([silent.baseUrl, good.baseUrl], whole);
     expect(await readAll(call)).toBe("yes");

@@ -35,7 +35,7 @@ describe("connected apps and OpenID clients", () => {
   test("a client's login is listed with its rights, age and expiry", async () => {
     await signInAt(browser, client, { scope });
     expect((await browser.get(list)).words).toMatch(
-      /Field charts No website listed Disconnect Field charts You’re signed in\. This app can: See your name, email and picture Stay connected for up to 30 days, or .* Connected just now · Session expires in 30 days/,
+      /Field charts No website listed Disconnect Field charts You’re signed in\. This app can: See your name, email and picture Stay connected for up to 30 days, unless .* Connected just now · Session expires in 30 days/,
     );
   });
 

@@ -48,7 +48,7 @@ export async function csvFile<Row>(
   });
 }
 
-/** Yields the lines of each page, or nothing if there are no pages. */
+/** Yields the lines of each page. */
 async function* pageTexts<Row>(columns: readonly CsvColumn<Row>[], pages: Pages<Row>): AsyncGenerator<string, string> {
   for await (const rows of pages) {
     yield rows.map((row) => line(columns.map((column) => column.value(row)))).join("");

@@ -30,8 +30,8 @@ export interface Verdict extends Judgement {
   /** The device that the browser's cookie has to be set to; null if the cookie stays. */
   deviceCookie: Device | null;
   /**
-   * The device after the additions in the cookies were merged into it. Null if there is no such device, or if it could
-   * not be checked.
+   * The device after the additions in the cookies were merged into it. Null if the device is unknown or could not be
+   * checked.
    */
   taken: Device | null;
 }

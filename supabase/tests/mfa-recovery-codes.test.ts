@@ -95,7 +95,7 @@ describe("recovery codes", () => {
     expect((await stateOf(db, other)).left).toBe(10);
   });
 
-  test("if no recovery code has been used, there is no unfinished use to resume", async ({ db }) => {
+  test("finds nothing to resume if no recovery code has been used", async ({ db }) => {
     const { userId, session } = await withCodes(db);
     expect(await begin(db, { userId, session })).toBeNull();
   });

@@ -41,7 +41,7 @@ const noteWords = {
   repeats_free: "The request had an idempotency key. Repeating it calls no provider and costs nothing.",
 } as const satisfies Record<PricingNote, string>;
 
-const exemptByKey = noteWords.exempt.replace("came from an external app", "used an app’s API key");
+const exemptByKey = "No credits were charged, because this run used an app’s API key.";
 
 /** Explains how a run was priced. Gives one reason at most why nothing was billed. */
 export function pricingNoteWords(

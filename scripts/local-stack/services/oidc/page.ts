@@ -39,7 +39,7 @@ async function render(title: string, content: ReturnType<typeof html>): Promise<
   return { headers, body: document.toString() };
 }
 
-/** The company that a stand-in imitates. */
+/** The company whose sign-in page is simulated. */
 export type Title = { company?: string | undefined };
 
 const describePerson = ({ name, email, verified, others }: Person) =>

@@ -14,7 +14,7 @@ export interface TurnstileOptions {
 }
 
 /**
- * Creates a stand-in for Cloudflare Turnstile. It serves the widget's script and frame, and verifies tokens
+ * Creates a local replacement for Cloudflare Turnstile. It serves the widget's script and frame, and verifies tokens
  * (https://developers.cloudflare.com/turnstile/get-started/server-side-validation/). Every visitor of a registered site
  * passes.
  */

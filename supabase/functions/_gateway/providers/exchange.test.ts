@@ -43,8 +43,8 @@ async function httpProvider(answer: RequestListener, onConnection: () => void): 
 
 /**
  * Makes calls in Deno, one after another. Returns the result of each call: the answer's status, the beginning of its
- * text and how it ended, or the error if there was no answer. A call is abandoned if its headers haven't arrived after
- * two seconds, or if its answer hasn't ended within `abandonMs` after them.
+ * text and how it ended, or the error if the call failed. A call is abandoned if its headers haven't arrived after two
+ * seconds, or if its answer hasn't ended within `abandonMs` after them.
  */
 async function postInDeno(deno: DenoPackage, url: string, calls: number, abandonMs = 2_000): Promise<string[]> {
   const program = `

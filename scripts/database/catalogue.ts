@@ -1,9 +1,11 @@
 import type pg from "pg";
+import { withoutComments } from "./body-names.ts";
 import { type Grant, readGrants } from "./grants.ts";
 
 /** A function, view or trigger as Postgres describes it. */
 export type Entry = {
   oid: number;
+  /** Without the comments of a function's body, so that a changed comment does not replace the function. */
   definition: string;
   /** The comments on objects and on the columns of views, by designation. */
   comments: ReadonlyMap<string, string>;
@@ -29,7 +31,7 @@ const functionsSql = `
       '%s %I.%I(%s)',
       case p.prokind when 'p' then 'procedure' else 'function' end, n.nspname, p.proname, oidvectortypes(p.proargtypes)
     ) as key,
-    pg_get_functiondef(p.oid) as definition,
+    pg_get_functiondef(p.oid) as definition, p.prosrc as body,
     obj_description(p.oid, 'pg_proc') as comment, null::json as columns, null as "borrowedBy"
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
   where n.nspname = any ($1) and p.prokind <> 'a' and ${notOfAnExtension("pg_proc", "p.oid")}`;
@@ -39,7 +41,7 @@ const viewsSql = `
     concat_ws(e'\\n', c.reloptions::text, (
       select string_agg(format('%I %s %s', a.attname, format_type(a.atttypid, a.atttypmod), a.attcollation), ', ' order by a.attnum)
       from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
-    ), pg_get_viewdef(c.oid)) as definition,
+    ), pg_get_viewdef(c.oid)) as definition, null as body,
     obj_description(c.oid, 'pg_class') as comment, (
       select json_object_agg(format('column %I.%I.%I', n.nspname, c.relname, a.attname), d.description)
       from pg_description d join pg_attribute a on a.attrelid = d.objoid and a.attnum = d.objsubid
@@ -50,7 +52,7 @@ const viewsSql = `
 
 const triggersSql = `
   select t.oid::int, format('trigger %I on %I.%I', t.tgname, n.nspname, c.relname) as key,
-    concat_ws(' ', pg_get_triggerdef(t.oid), nullif(t.tgenabled::text, 'O')) as definition,
+    concat_ws(' ', pg_get_triggerdef(t.oid), nullif(t.tgenabled::text, 'O')) as definition, null as body,
     obj_description(t.oid, 'pg_trigger') as comment, null::json as columns,
     case when not pg_has_role(c.relowner, 'usage')
       then format('function %I.%I()', f.nspname, p.proname) end as "borrowedBy"
@@ -64,6 +66,7 @@ type Row = {
   oid: number;
   key: string;
   definition: string;
+  body: string | null;
   comment: string | null;
   columns: Record<string, string> | null;
   borrowedBy: string | null;
@@ -75,7 +78,8 @@ export async function readCatalogue(client: pg.Client, schemas: readonly string[
     const entries = new Map<string, Entry>();
     for (const sql of [functionsSql, viewsSql, triggersSql]) {
       const { rows } = await client.query<Row>(`${sql} order by key`, [schemas]);
-      for (const { key, oid, definition, comment, columns, borrowedBy } of rows) {
+      for (const { key, oid, body, comment, columns, borrowedBy, ...row } of rows) {
+        const definition = body ? row.definition.replace(body, withoutComments) : row.definition;
         const comments = new Map(Object.entries(columns ?? {}));
         if (comment !== null) comments.set(key, comment);
         entries.set(key, { oid, definition, comments, ...(borrowedBy === null ? {} : { borrowedBy }) });

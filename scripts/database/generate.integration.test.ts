@@ -77,8 +77,21 @@ describe("generating a migration", () => {
     expect(await findDifferences(layoutOn(migratedUrl))).toEqual([]);
   });
 
+  test("writes no migration when only comments in function bodies changed", async () => {
+    await edit(functions, "select author = auth.uid()", "-- Whose note it is.\n  select author = /* owner */ auth.uid() -- Now");
+    expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
+  });
+
+  test("replaces a function if a line of a string that looks like a comment changes", async () => {
+    await edit(functions, "prefix || title", "prefix || title || $label$\n-- one\n$label$");
+    const layout = layoutOn(await cluster.createDatabase());
+    await generateMigration(layout, "first");
+    await edit(functions, "-- one", "-- two");
+    expect(await findDifferences(layout)).toEqual(["changed  function private.label(text, text)"]);
+  });
+
   test("a generated migration takes a changed function body from the source text of the schema file", async () => {
-    await edit(functions, "select author = auth.uid()", "select author = auth.uid() -- Theirs alone; no other");
+    await edit(functions, "select author = auth.uid()", "select (author = auth.uid()) -- Theirs alone; no other");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function private.may_read(uuid)"]);
     expect(statements).toEqual([
@@ -89,7 +102,7 @@ create or replace function private.may_read(author uuid) returns boolean
   security definer
   set search_path = ''
 as $$
-  select author = auth.uid() -- Theirs alone; no other
+  select (author = auth.uid()) -- Theirs alone; no other
 $$`,
     ]);
   });

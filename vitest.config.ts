@@ -36,7 +36,7 @@ export default defineConfig({
           // Tests with concurrent callers wait for each other and for processors.
           testTimeout: 20_000,
           maxWorkers: 2,
-          // Each file has its own connection and transactions.
+          // Files can share a process, because each file has its own connection and transactions.
           isolate: false,
         },
       },
@@ -48,7 +48,7 @@ export default defineConfig({
           globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
-          // These tests wait for emails and timers longer than they use a processor.
+          // These tests mostly wait for emails and timers, and use little processor time.
           maxWorkers: 3,
           // The files share only clients, which would be slow to load again for each file.
           isolate: false,
@@ -62,11 +62,11 @@ export default defineConfig({
           globalSetup,
           testTimeout: 30_000,
           hookTimeout: 30_000,
-          // These tests wait for the stack and for timers longer than they use a processor. With four workers, too
-          // often three of them wait at the same time.
+          // These tests spend more time waiting for the stack and for timers than using a processor. With four workers,
+          // too often three of them wait at the same time.
           maxWorkers: 5,
-          // The files share clients, as in `contract`, because no file leaves state behind in its modules, environment
-          // or clients.
+          // Loading the clients again for each file would be slow, as in `contract`. The files can share them because
+          // no file leaves state behind.
           isolate: false,
           expect: { poll: { timeout: 10_000 } },
         },

@@ -74,7 +74,8 @@ function runs(executablePath: string): boolean {
  */
 async function unpackFromNpm(): Promise<ChromiumLaunch> {
   const { version } = JSON.parse(await readFile(path.join(npmPackage, "package.json"), "utf8")) as { version: string };
-  // The real path, because the font configuration stores it and several checkouts may share one node_modules.
+  // Resolves symlinks, because the font configuration stores this path and several checkouts may share one
+  // node_modules.
   const cache = path.join(await realpath("node_modules"), ".cache");
   const home = path.join(cache, `chromium-${version}-mono`);
   const executablePath = path.join(home, "chromium");

@@ -32,7 +32,7 @@ const test = base.extend<{ notes: Elsewhere }>({
 
 const loginFor = (address: string, state = "s-1") => `/login?${new URLSearchParams({ returnUrl: address, state })}`;
 
-test("a sign-in for an app asks for consent first and returns to the page where it started", async ({
+test("signing in to an app shows the consent page, then returns to the app's page where the sign-in started", async ({
   page,
   member,
   notes,

@@ -46,7 +46,7 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("a member whose account requires MFA recovers it with a code and their authenticator, and gets an email", async ({
+test("a member recovers an MFA-protected account with a recovery code and their authenticator, and gets an email", async ({
   page,
   member,
 }) => {
@@ -77,7 +77,7 @@ test("a member whose account requires MFA recovers it with a code and their auth
   expect(await linkOfMail(member.email, "Your Gatehouse account was recovered")).toContain("/settings/security");
 });
 
-test("recovering an email address without an account creates one, and keeps another account signed in", async ({
+test("recovering an email address without an account creates an account, and keeps the browser's other account signed in", async ({
   page,
   newcomer,
   member,

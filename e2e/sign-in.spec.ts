@@ -3,7 +3,7 @@ import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "
 
 const maxScriptBytes = 15 * 1024;
 
-test("the sign-in page works with the keyboard only", async ({ page, member }) => {
+test("a person can use the sign-in page with only the keyboard", async ({ page, member }) => {
   await page.goto("/login");
   await page.keyboard.press("Tab");
   await expect(page.getByRole("link", { name: "Gatehouse" })).toBeFocused();

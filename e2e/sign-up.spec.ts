@@ -129,7 +129,10 @@ test("a person with an unconfirmed account is asked to confirm the email and is 
   await expect(page.getByText("isn’t confirmed yet")).toBeVisible();
 });
 
-test("a weak password is rejected at its field, and the email stays", async ({ page, newcomer }) => {
+test("a weak password is rejected with an error at its field, and the typed email is kept", async ({
+  page,
+  newcomer,
+}) => {
   await page.goto("/signup");
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill("seven77");

@@ -23,7 +23,10 @@ interface Fixtures {
 }
 
 const stack = readStack();
-/** Read as source, because the axe package would send more than twice as much to each page. */
+/**
+ * The minified source. The source that the axe-core package exports is more than twice as large, and would be sent to
+ * each page.
+ */
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
 /** The axe rules to check again in the dark scheme, because the schemes differ only in colors. */
 const rulesOfColors = ["color-contrast", "link-in-text-block"];

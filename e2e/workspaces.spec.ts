@@ -68,10 +68,7 @@ test("a workspace is created, shared, transferred and deleted", async ({ page, b
   await expect(invited.getByRole("link", { name: /Orbit two/ })).toHaveCount(0);
 });
 
-test("the longest workspace name fits small screens even without spaces, also in its form field", async ({
-  page,
-  member,
-}) => {
+test("a long workspace name without spaces fits small screens, including in a form label", async ({ page, member }) => {
   const name = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill(name);

@@ -130,7 +130,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const response = await handle(request, context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
-    // Routes without a page, such as files and form targets, also refuse with a problem.
+    // Routes without a page, such as files and form targets, refuse with problem JSON. Browsers get it as a page.
     if (context.surface === "page") return isProblem && asksForPage(request) ? asPage(response, context) : response;
     // The framework's own errors are neither problems nor JSON.
     const isOurs = isProblem || type.startsWith("application/json");
@@ -172,7 +172,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     const body = await readLimitedBody(request);
     if (body === null) return refuseForGateway("payload_too_large", { ...told, headers: { connection: "close" } });
-    // A request with an Authorization header needs no origin check, and its cookies are ignored.
+    // Skips the origin check. The context ignores cookies, so a cross-site request gains nothing.
     const context = await openContext(state);
     const response = await handle(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
     const isJson = response.headers.get("content-type")?.startsWith("application/json");
@@ -255,9 +255,8 @@ function methodDetail(allow: readonly string[]): string {
 }
 
 /**
- * Rebuilds a request for Remix, with the body that was read and on our configured origin instead of Host. Drops the
- * Origin header, which has already been checked, because Remix would compare it with Host instead of the configured
- * list.
+ * Rebuilds a request for Remix from the body that was already read, with our configured origin in its URL. Drops the
+ * Origin header, because Remix would compare it with the Host header instead of the configured origins.
  */
 function onOurOrigin(
   request: Request,

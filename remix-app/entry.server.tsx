@@ -44,7 +44,7 @@ export default function handleRequest(
           pipe(body);
         },
         onShellError: reject,
-        // Remix renders the error boundary and calls handleError.
+        // Does nothing, because Remix renders the error boundary and calls handleError.
         onError() {},
       },
     );

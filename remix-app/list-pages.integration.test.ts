@@ -139,7 +139,7 @@ test("keeps a page of members under 100 KB with six roles to choose from", async
   expect(page).toContain("Save role of Member");
 });
 
-test("splits open invitations on the members page into pages of their own", async () => {
+test("splits open invitations into pages independently of the members on the same page", async () => {
   const pages = await walk(`/workspaces/${workspaceId}/members?q=0007`, nextOf("Pages of invitations"));
   const emails = pages.flatMap((page) => [...page.matchAll(/break[^>]*>(invited-\d+)-|anywhere">(invited-\d+)-/g)]);
   expect(pages).toHaveLength(6);

@@ -78,8 +78,8 @@ export function Layout({ children }: { children: ReactNode }) {
   const nonce = useNonce();
   const brand = useBrand();
   const hydrates = useMatches().some((match) => (match.handle as RouteHandle | undefined)?.hydrate);
-  // Kept from the first document: a hydrated page stays hydrated when client-side navigation opens a page that needs no
-  // script.
+  // Keeps the first document's value: a hydrated page stays hydrated when client-side navigation opens a page that
+  // needs no script.
   const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";
   return (
@@ -168,10 +168,12 @@ export function ErrorBoundary() {
   );
 }
 
-/** @param props.failed whether a retry may succeed */
+/**
+ * @param props.failed whether the request failed for a reason other than a refusal (4xx), so that a retry may succeed
+ */
 function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
   const { pathname, search } = useLocation();
-  // This route also shows refusals of requests to other URLs, so trying this URL again would not help.
+  // The not-found route also shows errors of requests to other URLs. Loading this URL would not repeat such a request.
   const elsewhere = useMatches().at(-1)?.id === "routes/not-found";
   const wayOn = problem ? waysOn[problem.code] : undefined;
   if (wayOn) {
@@ -201,7 +203,8 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   return (
     <div className="flex flex-wrap gap-3">
       {failed && !elsewhere ? (
-        // Navigates on the client, because the script may have kept one of the page's forms.
+        // Navigates on the client, because the values of an unanswered form are kept only in memory. A page load would
+        // lose them.
         <Link to={`${pathname}${search}`} className={buttonClass("primary")}>
           Try again
         </Link>

@@ -154,7 +154,7 @@ describe("a body that is not a form", () => {
     ["multipart/form-data", "email=a", 400],
     ["multipart/form-data; boundary=b", "--b\r\nnonsense", 400],
     ["application/x-www-form-urlencoded", "%zz=%00&email=\ud800&password[]=1", 400],
-  ])("a body of type %j instead of a form is refused, never a 500", async (type, body, status) => {
+  ])("a body of type %j that is not a valid form is refused with a 4xx status", async (type, body, status) => {
     expect((await post({ "content-type": type }, body)).status).toBe(status);
   });
 });

@@ -28,9 +28,9 @@ const server = createServer({
   requestTimeout: requestTimeoutMs,
   maxHeaderSize: maxHeaderBytes,
   keepAliveTimeout: keepAliveTimeoutMs,
-  // Keeps connections longer than promised to clients, because timers are late under load. Before Node 24.6 the buffer
-  // is one second.
-  keepAliveTimeoutBuffer: 10_000,
+  // Keeps idle connections open for longer than promised, because busy clients close them late: Node's fetch counts
+  // timer ticks instead of time. Node before 24.6 ignores this option and always adds one second.
+  keepAliveTimeoutBuffer: 60_000,
 });
 const vite = development ? await startVite() : null;
 const buildFile = path.resolve("build/server/index.js");

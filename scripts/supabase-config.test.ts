@@ -54,7 +54,7 @@ describe("supabase/config.toml", () => {
     expect(output).not.toMatch(/invalid config|deprecated|WARN/i);
   });
 
-  test("the Supabase CLI would refuse supabase/config.toml if it contained a mistake", {
+  test("the Supabase CLI refuses a copy of supabase/config.toml with a mistake", {
     timeout: timeLimitMs,
   }, async () => {
     const output = await supabaseStart(config.replace("major_version = 17", "major_version = 3"));

@@ -198,7 +198,8 @@ create or replace function ai.price_tier(
   cache_write_1h numeric, output numeric, audio_input numeric, audio_output numeric, image_input numeric, request_fee numeric
 ) returns jsonb
   language sql
-  -- jsonb_build_object is only stable, because the text of some types depends on settings. The types used here do not.
+  -- jsonb_build_object is only stable, because the text of some types depends on settings. The types used here have the
+  -- same text with any settings.
   immutable
   security invoker
   parallel safe
@@ -369,14 +370,14 @@ comment on type ai.closed_run is
   'A run as it is when it is closed, and what that changes elsewhere: credits and cost that become due, what its '
   'reservation returns to account and budgets, and whether its idempotency key is free again.';
 
--- We cannot rename triggers on Supabase Auth's tables. They are created again later, and their functions must exist by
--- then.
+-- Stubs for triggers on Supabase Auth's tables. We cannot rename those triggers, so they are created again later, which
+-- needs these functions.
 create function private.serialize_account_deletions() returns trigger language plpgsql as 'begin return new; end';
 create function private.preserve_required_mfa_policy() returns trigger language plpgsql as 'begin return new; end';
 create function private.record_unconfirmed_identity() returns trigger language plpgsql as 'begin return new; end';
 create function private.create_profile_and_workspace() returns trigger language plpgsql as 'begin return new; end';
 
--- These policies are created again, since they name a function's result column by the function's old name.
+-- Redefines these policies, because they select a function's result column by the function's old name.
 alter policy select_shared_workspace on public.profiles using (id in (select private.my_coworker_ids()));
 alter policy update_with_permission on public.workspaces
   using (id in (select private.my_workspace_ids_with_permission('manage_workspace_settings')))

@@ -41,11 +41,14 @@ export type LinkMail = "sign_up_mail" | "confirmation_mail" | "recovery_mail" | 
 
 export interface AttemptOptions {
   action: AttemptAction;
-  /** The email that the attempt sends, if it contains a link. */
+  /** The kind of email with a link that the attempt sends, if any. */
   mail?: LinkMail;
   /** The email as typed, whether or not it has an account. */
   email?: string;
-  /** The emailed code, so that concurrent requests with the same code start only one session. */
+  /**
+   * The emailed code. Of concurrent attempts with the same code, all but the first are `repeated`, so that only one
+   * session starts.
+   */
   code?: string;
   /** Replaces `email` if the session identifies the account. */
   userId?: string;
@@ -70,8 +73,8 @@ export interface AdmittedAttempt {
   /** Options for the call to the identity backend; empty if no bot challenge is configured. */
   challenge: { captchaToken?: string };
   /**
-   * Seconds until the last email of this kind may be replaced; null if it may be replaced now. Until then, send nothing
-   * and answer as if it was sent. Only the signed-in owner of the account may see this.
+   * Seconds until a new email may replace the last email of this kind; null if it may be sent now. Until then, send
+   * nothing and answer as if an email was sent. Show the wait only to the signed-in owner of the account.
    */
   mailWaitSeconds: number | null;
   /** How long the link in an email is protected from replacement, in words, such as "3 minutes". */
@@ -223,7 +226,7 @@ const attackTools = [
   "sentry mba",
 ];
 
-/** Returns whether a user agent is empty or belongs to an attack tool. Such clients may not try a credential. */
+/** Returns whether a user agent is empty or belongs to an attack tool. Attempts by such clients are refused. */
 export function isSuspiciousUserAgent(userAgent: string): boolean {
   const name = userAgent.trim().toLowerCase();
   return name === "" || attackTools.some((tool) => name.includes(tool));

@@ -4,16 +4,17 @@ import botChallengeScript from "./bot-challenge.js?raw";
 import type { BotChallengeSettings } from "./bot-challenge.ts";
 
 /**
- * Renders the bot challenge's widget in the form that it protects. A page has one, and its loader must have called
- * `showBotChallenge`. Renders nothing if no bot challenge is configured. Other scripts on the page can rely on this:
+ * Renders the bot challenge's widget in the form that it protects. Use it once per page, and call `showBotChallenge` in
+ * the page's loader. Renders nothing if no bot challenge is configured. Other scripts on the page can rely on this:
  *
  * - `input[name=botChallengeToken]` in this element holds the token, or is empty before there is one.
- * - `document` dispatches `bot-challenge:change` after each change, with
+ * - `document` receives the event `bot-challenge:change` after each change, with
  *     `detail: { token: string | null, reason: string }`. The reason says in words why the token is missing.
- * - A button with the attribute `data-needs-bot-challenge`, anywhere on the page, is blocked while the token is missing
- *     (`aria-disabled`, and described by the reason). Its click events don't reach other listeners.
- * - A token is valid for one call. A script that sends it without leaving the page dispatches `bot-challenge:used` on
- *     `document`, and the widget gets a new one.
+ * - A button with the attribute `data-needs-bot-challenge`, anywhere on the page, is blocked while the token is
+ * missing.
+ *     It has `aria-disabled` and the reason as its description. Its click events don't reach other listeners.
+ * - A token is valid for one call. A script that sends the token without leaving the page dispatches
+ *     `bot-challenge:used` on `document`, and the widget gets a new token.
  *
  * A form that is submitted too early waits for the token and then submits itself.
  */

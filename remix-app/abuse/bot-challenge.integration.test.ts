@@ -98,7 +98,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       },
     );
 
-    test("instead of sending the withheld email, asks the backend to reset the password of an invalid address", async () => {
+    test("if an email is withheld, asks the backend to reset the password of an invalid address instead", async () => {
       const { status } = await ask();
       backend.attempts = held;
       const seen = backend.calls.length;

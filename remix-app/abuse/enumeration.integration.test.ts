@@ -46,7 +46,8 @@ beforeAll(async () => {
 afterAll(() => query("delete from auth.users where email like $1", [`%@${domain}`]));
 
 /**
- * Returns the parts of an answer that a browser sees, without the address and the values that change with each request.
+ * Returns what a browser sees of a response, and how long the response took. Removes the email and the values that
+ * change with each request.
  */
 async function answerTo(path: string, email: string) {
   const began = performance.now();

@@ -68,7 +68,7 @@ describe("sign-in limits", () => {
     expect((await signIn(password)).status).toBe(302);
   });
 
-  test("delays but doesn't refuse the sign-in to an account whose password many addresses guess", async () => {
+  test("delays but doesn't refuse a sign-in after password attempts for the account from many addresses", async () => {
     for (let made = 0; made < 20; made += 1)
       await database.query("select private.begin_attempt($1)", [
         JSON.stringify({ action: "password", email, address: newAddress() }),
@@ -117,7 +117,7 @@ describe("a form that sends an email", () => {
     }
   });
 
-  test("a sign-up's own check of the password doesn't count as a guess", async () => {
+  test("a sign-up doesn't count as a guess of the password", async () => {
     const newcomer = `new-${email}`;
     for (const typed of [password, "another password"]) {
       await post("/signup", { email: newcomer, password: typed });

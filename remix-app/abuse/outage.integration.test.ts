@@ -68,7 +68,7 @@ describe.each(forms)("outages at %s", (path, fields) => {
     expect(await response.text()).toContain("from your network. Try again in 6 hours.");
   });
 
-  test("sends no credentials to the backend for an attack tool or a client without a user agent", async () => {
+  test("sends no credentials to the backend if the client is an attack tool or has no user agent", async () => {
     for (const userAgent of ["sqlmap/1.8", undefined]) {
       const { status, page } = await postAs(userAgent, path, fields);
       expect(status).toBe(403);

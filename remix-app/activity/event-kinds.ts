@@ -215,7 +215,7 @@ export function eventLabel(kind: string): string {
   return eventKind(kind)?.label ?? kind.replaceAll("_", " ");
 }
 
-/** Returns a kind; undefined if it comes from another version. */
+/** Returns an event kind; undefined if this version doesn't know the kind. */
 export function eventKind(kind: string): EventKind | undefined {
   return kind in eventKinds ? eventKinds[kind as EventName] : undefined;
 }

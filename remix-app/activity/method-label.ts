@@ -25,7 +25,10 @@ export function methodLabel(method: string): string {
   return labels[method] ?? method.replaceAll("_", " ");
 }
 
-/** Returns a detail of `public.security_events` for people: a provider by its label, everything else as it is. */
+/**
+ * Returns a value from the details of a `public.security_events` row, as shown to people: the label of a provider, and
+ * any other value unchanged.
+ */
 export function detailText(name: string, value: string): string {
   return name === "provider" ? providerLabel(value) : value;
 }

@@ -55,7 +55,7 @@ test("omits the device and address from an email about an administrator's action
   expect(text).not.toMatch(/Device:|IP address:/);
 });
 
-test("asks in the email to confirm an unconfirmed sign-in method, and doesn’t say that nothing needs to be done", () => {
+test("the email about an unconfirmed sign-in method asks the owner to confirm it, and doesn’t say that nothing needs to be done", () => {
   const added = { ...told, kind: "passkey_added", details: { passkey: "Phone" } };
   const unconfirmed = eventMail({ ...added, unconfirmed: true }, addressed).text;
   expect(unconfirmed).toContain("added by an app, without confirming your identity");

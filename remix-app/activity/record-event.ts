@@ -17,9 +17,10 @@ export interface SecurityEvent {
 }
 
 /**
- * Adds an event to an account's activity with the request's address and device, or describes the event that the
- * database recorded with the change itself. The database queues the emails about it. The change has already happened,
- * so this never throws: it logs an event that can't be recorded, and queued emails go out without our description.
+ * Adds an event to an account's activity, with the request's address and device. If the database has already recorded
+ * the event, completes that record instead. The database queues the emails about the event. Never throws, because the
+ * change has already happened: a failure is logged, and emails that are already queued are sent without the request's
+ * details.
  */
 export async function recordEvent(context: AppLoadContext, event: SecurityEvent): Promise<void> {
   const { env, requestId } = context;

@@ -40,7 +40,8 @@ export type AuditFilters = z.infer<typeof filterSchema>;
 
 const linesShown = 50;
 /**
- * Lines per read of a CSV file: fewer than for other records, because each line holds the full state before and after.
+ * The number of lines that each read fetches for a CSV file. Fewer than for other records, because each line holds the
+ * full state before and after.
  */
 export const linesPerRead = 1_000;
 

@@ -24,8 +24,8 @@ export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "fi
 }
 
 /**
- * Restores the form that an admin sent after their step-up had expired. They must type the confirmation again, below
- * the effects of the change.
+ * Restores the form that an admin sent after their step-up had expired, except for the confirmation. The admin sees the
+ * effects of the change and types the confirmation again.
  */
 export function keptChange(
   context: AppLoadContext,

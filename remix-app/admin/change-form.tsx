@@ -6,8 +6,8 @@ import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 
 /**
- * The text to type, and what it is: "the account's email". For something new, which has no text to show yet, the
- * field's complete label.
+ * What a person types to confirm a change. `what` describes `text`, such as "the account's email". A new item has no
+ * text to repeat, so `label` is the complete label of the field.
  */
 type Confirmation = { text: string; what: string } | { label: string };
 

@@ -110,7 +110,7 @@ test.each([
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
 
-test("adds and edits a plan, and says how moving a workspace to the plan affects the balance", async () => {
+test("an admin adds and edits a plan, and sees how moving a workspace to the plan affects the balance", async () => {
   expect((await admin.browser.post("/admin/plans/new", plan)).location).toBe("/admin/plans?done");
   expect((await admin.browser.post("/admin/plans/new", plan)).status).toBe(409);
   const list = (await admin.browser.get("/admin/plans")).words;

@@ -178,7 +178,7 @@ test("shows each provider's health and usage in the console, and exports exactly
 /** Returns the URL of the page that follows the last of these pages. */
 const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
 
-test("shows which route failed, how and when, and says that calls to a model without a price get 404", async () => {
+test("the console shows which route failed and why, and that calls to a model without a price get 404", async () => {
   const pages = [await admin.browser.get("/admin/providers")];
   for (let next = nextPage(pages); next; next = nextPage(pages)) pages.push(await admin.browser.get(next));
   const words = pages.map((page) => page.words).join(" ");

@@ -94,7 +94,7 @@ describe("a recovery override in the console", () => {
 });
 
 describe("the audit log", () => {
-  test("filters the audit log on the page and in the file, and prevents fields from running as spreadsheet formulas", async () => {
+  test("filters the admin audit log on its page and in its CSV export, and escapes spreadsheet formulas in the export", async () => {
     const reason = '=HYPERLINK("x"), said they';
     await admin.browser.post(makePage(), filled({ reason }));
     const filters = new URLSearchParams({ target: person.email, action: "recovery." });

@@ -29,7 +29,7 @@ const auditOf = (target: string) =>
   );
 
 describe("key approval in the console", () => {
-  test("grants and withdraws a workspace's key approval only once each, with a reason and the workspace's name", async () => {
+  test("key approval needs a reason and the workspace's name, is granted only once, and can be withdrawn", async () => {
     const { id, name } = await personalWorkspace(person);
     const at = (step: string) => `/admin/workspaces/${id}/${step}`;
     const filled = { reason, confirmation: name };

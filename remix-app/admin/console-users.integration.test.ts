@@ -117,7 +117,7 @@ describe("a change of an account's second factor", () => {
     expect([back.location, await stateOf()]).toEqual([`${page()}?done=make-optional`, "optional"]);
   });
 
-  test("if two admins change a second factor, tells the later one who made the earlier change", async () => {
+  test("refuses a second-factor change that conflicts with an earlier one, and names the admin who made the earlier one", async () => {
     await other.browser.post(step("require"), filled());
     const late = await admin.browser.post(step("reset"), filled());
     expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it on`)]);

@@ -14,8 +14,8 @@ test("signs the demo admin in to the console with the authenticator secret of th
   const browser = await signIn({ id: "", ...admin }, { returnUrl: "/admin" });
   expect(browser.location).toBe("/mfa?returnUrl=%2Fadmin");
   const [, factorId = ""] = /name="factorId" value="([0-9a-f-]+)"/.exec((await browser.get("/mfa")).text) ?? [];
-  // Uses the code of the previous half-minute, in case someone is trying the current one by hand. It is valid until the
-  // current half-minute ends.
+  // Uses the code of the previous half-minute, in case someone is using the current code by hand. The previous code is
+  // valid until the current half-minute ends.
   const leftMs = halfMinuteMs - (Date.now() % halfMinuteMs);
   if (leftMs < leastLeftMs) await sleep(leftMs);
   const fields = { factorId, code: codeOf({ secret: admin.totpSecret }, -1) };

@@ -35,7 +35,7 @@ interface StepParts<Fields extends z.ZodType> {
   fields: Fields;
   /** Hidden form fields that identify the state that the admin saw. */
   hidden?: (scope: StepScope) => Record<string, string | number>;
-  /** What the filled-in form changes; absent if the effects say everything. */
+  /** Describes what the filled-in form changes. Omitted if `effects` already describes every change. */
   preview?: (scope: StepScope, asked: z.output<Fields>) => string[];
   /** The database function and its arguments. */
   sql: string;

@@ -21,7 +21,7 @@ export const planSchema = z.object({
   workspaces: z.number(),
   /** Number of models that the plan grants. */
   models: z.number(),
-  /** Whether credit accounts use the plan, so that its payer cannot change. */
+  /** Whether a credit account pays for the plan. If so, the plan's payer cannot change. */
   payerFixed: z.boolean(),
   version: z.string(),
 });

@@ -69,7 +69,7 @@ const overviewSchema = z.object({
   ),
   /** Wrong codes from recovery emails, and when the lock on the codes ends. */
   codes: z.object({ wrong: z.number(), lockedUntil: z.string().nullable() }).nullable(),
-  /** The email's own limits that are partly or fully used. */
+  /** Rate limits that apply to this email only and are partly or fully used. */
   counters: z.array(
     z.object({
       action: z.string(),
@@ -138,7 +138,7 @@ export async function sendRecovery(
   return refusals.mail;
 }
 
-/** Revokes an override and everything sent under it. */
+/** Revokes an override and every link and code that was sent under it. */
 export async function revokeOverride(
   context: AppLoadContext,
   { admin, overrideId, reason }: { admin: InfrastructureAdmin; overrideId: string; reason: string },

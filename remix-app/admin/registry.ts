@@ -31,7 +31,7 @@ export const logoutUrl = z
     return text === "" ? null : text;
   });
 
-/** How long a secret works after its rotation. */
+/** How many seconds the earlier secrets keep working after a rotation. */
 export const overlapSeconds = z.coerce.number().int().min(0).max(86_400);
 
 /** The form of every change. `version` is the version of the registration that the admin saw. */
@@ -119,11 +119,11 @@ export async function changeRegistry(
 }
 
 /**
- * Answers a form of the registry: with what is wrong, with the secret that the change created, or with a redirect to
- * the page of what was changed.
- * @param options.name the app or client that is changed; for a new one, the form has the name
- * @param options.mismatch what to say if the name was not typed to confirm
- * @param options.pages the path below which each registration has its page
+ * Answers a form of the registry with what is wrong, with the secret that the change created, or with a redirect to the
+ * changed registration.
+ * @param options.name the app or client to change. Omit it for a new one, whose name is in the form.
+ * @param options.mismatch the message if the name typed to confirm is wrong
+ * @param options.pages the base path of the registrations' pages
  */
 export async function answerRegistryForm(
   context: AppLoadContext,

@@ -8,12 +8,12 @@ import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;
 
 /**
- * Returns the infrastructure admin who makes this request, based on their current database row. The console always
- * requires the backend's own second factor in this session, at most ten minutes old. Neither a phone approval nor an
- * account without an authenticator is enough.
+ * Returns the infrastructure admin who makes this request, based on their current database row. The session must have
+ * passed the backend's own second factor, and its last proof must be at most ten minutes old. A phone approval does not
+ * replace the second factor, and an account without an authenticator must enroll one first.
  * @throws Response 403 FORBIDDEN for anyone else
- * @throws Response a redirect to the step that is due, which leads back afterwards; for APIs and bearer callers 403
- * MFA_REQUIRED or STEP_UP_REQUIRED
+ * @throws Response a redirect to the page for the missing step, which returns here afterwards; for APIs and bearer
+ * callers 403 MFA_REQUIRED or STEP_UP_REQUIRED
  */
 export async function requireInfrastructureAdmin(
   context: AppLoadContext,

@@ -46,7 +46,7 @@ const attempts: Record<string, string> = {
   override_password: "passwords under an override",
 };
 
-/** Names a kind of attempt, including kinds of a later version. */
+/** Returns the label of a kind of attempt, even of a kind that only a later version knows. */
 export function attemptLabel(action: string): string {
   return attempts[action] ?? `${action.replaceAll("_", " ")} attempts`;
 }

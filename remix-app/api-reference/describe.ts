@@ -37,7 +37,7 @@ export interface OperationView {
   }[];
   errors: readonly { status: string; code: string; meaning: string }[];
   curl: string;
-  /** Null if the page doesn't offer to send it. */
+  /** Null if the page doesn't offer to send the call. */
   tryIt: TryView | null;
 }
 
@@ -58,7 +58,7 @@ export interface TryView {
   body: string | null;
 }
 
-/** A tag of an area, with its operations. */
+/** A tag of the API document, with the tag's operations. */
 export interface TagView {
   name: string;
   slug: string;
@@ -166,7 +166,7 @@ export function errorsIn(description: string): { code: string; meaning: string }
   return [...unnamed, ...named];
 }
 
-/** Playground endpoints for gateway calls. The member's own session pays for them, as in the playground. */
+/** Maps gateway calls to the playground endpoints that make them with the member's session instead of a key. */
 const playgroundEndpoints: Record<string, string> = { "/v1/chat/completions": "chat", "/v1/embeddings": "embeddings" };
 
 /**

@@ -28,7 +28,7 @@ test("lists the names, types, limits and nested members of an object schema", ()
   ]);
 });
 
-test("separates a member's limits from its description, and counts a single item in the singular", () => {
+test("separates an array's limits from its description, and uses the singular for one item", () => {
   const schema = { properties: { ids: { type: "array", minItems: 1, description: "The IDs." } } };
   expect(schemaLines(schema, () => ({}))).toMatchObject([{ notes: ["at least 1 item"], description: "The IDs." }]);
 });

@@ -6,7 +6,7 @@ export interface SchemaLine {
   name?: string;
   type: string;
   required: boolean;
-  /** Limits, in words. */
+  /** Limits and the default value, such as `1–10 items`. */
   notes: readonly string[];
   description?: string | undefined;
   children: readonly SchemaLine[];

@@ -3,7 +3,7 @@ export interface AccentScheme {
   accent: string;
   /** For hovered elements. */
   strong: string;
-  /** Text on the accent. */
+  /** The colour of text on the accent. */
   on: string;
   /** A tinted background. */
   soft: string;

@@ -91,7 +91,7 @@ describe("the environment", () => {
       expect(parseEnv({ ...given, MICROSOFT_TENANT })).toMatchObject({ MICROSOFT_TENANT });
   });
 
-  test("accepts headers with a visitor's place only behind a trusted proxy", () => {
+  test("accepts VISITOR_CITY_HEADER and VISITOR_COUNTRY_HEADER only behind a trusted proxy", () => {
     for (const name of ["VISITOR_CITY_HEADER", "VISITOR_COUNTRY_HEADER"]) {
       const given = { ...whole, [name]: "CF-IPCountry" };
       expect(() => parseEnv({ ...given, TRUSTED_PROXY_HOPS: "0" })).toThrow(/^TRUSTED_PROXY_HOPS .* at least 1/);

@@ -20,7 +20,9 @@ export function wholeNumber(min: number, max: number) {
 
 /** Previous secrets, comma-separated. Anything made with them stays valid. */
 const previousSecrets = list.pipe(z.array(strongSecret)).optional();
-/** Like the previous secrets, but of any length, because the project's own key may be among them. */
+/**
+ * Like `previousSecrets`, but accepts secrets of any length, because the Supabase project's own key may be one of them.
+ */
 const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
 
 /** The web server's settings. docs/settings.md has the purpose and fallback of each. */

@@ -47,7 +47,7 @@ describe("the tenant that a Microsoft URL belongs to", () => {
     expect(await isTenantAddress(url, pinned)).toBe(ours);
   });
 
-  test("a Microsoft URL belongs to no tenant if none is configured", async () => {
+  test("without a configured Microsoft tenant, no Microsoft URL counts as a tenant URL", async () => {
     expect(await isTenantAddress(`${MICROSOFT_LOGIN_URL}/${id}/`, { MICROSOFT_LOGIN_URL })).toBe(false);
     expect(await tenantIssuer({ MICROSOFT_LOGIN_URL })).toBeNull();
   });

@@ -22,7 +22,7 @@ describe("the list of providers", () => {
     ["toString", false],
     ["", false],
     [undefined, false],
-  ])("finds the enabled provider %s: %s", (name, found) => {
+  ])("reports whether %s is an enabled provider: %s", (name, found) => {
     expect(findProvider(settings, name) !== null).toBe(found);
   });
 

@@ -54,7 +54,7 @@ describe("a request body", () => {
     expect(asked).toBe(false);
   });
 
-  test("returns an empty body if there is none", async () => {
+  test("returns an empty body for a request without a body", async () => {
     expect((await readLimitedBody(new Request("http://localhost/", { method: "POST" })))?.byteLength).toBe(0);
   });
 });

@@ -8,8 +8,8 @@ const longest = 400 * 24 * hour;
 export interface CookieDefinition {
   name: string;
   /**
-   * Used on https only, because browsers refuse it on plain http. A sibling host cannot plant a cookie with a prefix
-   * (RFC 6265bis §4.1.3).
+   * Prefix of the cookie's name on https. Browsers refuse prefixed cookies on plain http. A sibling host cannot plant a
+   * `__Host-` cookie (RFC 6265bis §4.1.3).
    */
   prefix?: "__Host-" | "__Secure-";
   path: string;
@@ -18,7 +18,10 @@ export interface CookieDefinition {
   maxAgeSeconds: number | null;
   /** How the server verifies the cookie, or "none" if a forged cookie could only mislead the visitor. */
   signing: string;
-  /** Whether signing out of all accounts clears the cookie. Every sign-out clears the session and its approval. */
+  /**
+   * Whether signing out of all accounts clears the cookie. False for the session and approval cookies, because every
+   * sign-out already clears them.
+   */
   ofAccounts: boolean;
   purpose: string;
 }
@@ -64,7 +67,7 @@ export const cookies = {
     // `__Host-` allows only the root path.
     prefix: "__Secure-",
     path: "/auth/callback",
-    // `private.oauth_attempts` has the same duration.
+    // Attempts in `private.oauth_attempts` also expire after ten minutes.
     maxAgeSeconds: 10 * minute,
     signing: "JWT by the key `oauth state`",
     ofAccounts: false,

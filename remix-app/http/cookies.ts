@@ -25,8 +25,8 @@ export interface CookieJar {
 }
 
 /**
- * Creates the cookie jar of a request. If a cookie was sent twice, the first counts, because browsers send the closest
- * one first.
+ * Creates the cookie jar of a request. If a cookie was sent twice, uses the first value, because browsers send the
+ * cookie with the longest path first.
  */
 export function createCookieJar(cookieHeader: string | null): CookieJar {
   const current = new Map<string, string>();
@@ -62,7 +62,7 @@ export function readCookie({ jar, origin }: CookieContext, cookie: CookieDefinit
 
 const nameSuffix = /^\w+$/;
 
-/** Returns the browser's cookies named like this one plus a suffix. */
+/** Returns the browser's cookies whose names are this cookie's name plus a suffix. */
 export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
   const start = nameOf(cookie, origin);
   return (

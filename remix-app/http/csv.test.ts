@@ -54,7 +54,7 @@ describe("csvFile", () => {
     }
   });
 
-  it("a CSV file contains every row of every page once, in order, and reads one page ahead of its reader", async () => {
+  it("a CSV file contains every row once, in order, and loads at most one page ahead of its reader", async () => {
     let read = 0;
     async function* pages() {
       for (; read < 50; read++) yield [0, 1].map((n) => ({ model: `m${read * 2 + n}`, amount: n }));
@@ -79,7 +79,7 @@ describe("csvFile", () => {
     throw refusal;
   }
 
-  it("a CSV file fails with the error of its first page", async () => {
+  it("if the first page of a CSV file can't be read, the file fails with that page's error", async () => {
     const refusal = new Response(null, { status: 403 });
     const file = csvFile(columns, { name: "usage", pages: failingAfter(0, refusal) });
     await expect(file).rejects.toBe(refusal);

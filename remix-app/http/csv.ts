@@ -13,11 +13,11 @@ const formula = /^[=+\-@＝＋－＠\t\r]/;
 type Pages<Row> = Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>;
 
 /**
- * Returns a table as a file for spreadsheets and programs: UTF-8, RFC 4180, never cached. Reads pages at the reader's
- * pace and stops when the reader leaves. If a later page can't be read, the connection breaks, so that a partial file
- * never passes for a complete one.
- * @param options.name of the file, without its extension
- * @throws what the first page throws, which is read before the answer begins
+ * Returns a table as a file for spreadsheets and programs: UTF-8, RFC 4180, never cached. Reads pages only as fast as
+ * the client does, and stops when the client disconnects. If a later page can't be read, the connection breaks, so that
+ * a partial file never passes for a complete one.
+ * @param options.name the file's name, without its extension
+ * @throws the error of the first page, which is read before the response begins
  */
 export async function csvFile<Row>(
   columns: readonly CsvColumn<Row>[],

@@ -22,7 +22,7 @@ describe("the page to return to after a detour", () => {
   });
 
   test.each([undefined, "https://evil.example/a", `${origin}.evil.example/`, "not an address"])(
-    "after a detour from a form on an unknown page (%s), the person returns to the form's URL without the query",
+    "after a detour from a form sent with the referer %s, the person returns to the form's URL without the query",
     (referer) => {
       const request = requestOf("POST", { path: "/a?intent=b", ...(referer === undefined ? {} : { referer }) });
       expect(destinationOf(request, context)).toBe("/a");
@@ -33,7 +33,7 @@ describe("the page to return to after a detour", () => {
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
   ])(
-    "after a detour from %s %s, which is not a page, the person returns to the page that links to it, or to the start page",
+    "after a detour from %s %s, which is not a page, the person returns to the referring page, or to the start page",
     (method, path) => {
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");

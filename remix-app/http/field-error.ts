@@ -1,6 +1,6 @@
 /**
- * Places a refusal with status 400, which is about the input, at the field. Any other refusal, such as a limit or an
- * outage, belongs to the whole form.
+ * Returns the message of a refusal as the errors of a form. Status 400 is about the input, so its message goes to the
+ * field. Any other refusal, such as a limit or an outage, belongs to the whole form.
  */
 export function errorsAt(
   field: string,

@@ -51,8 +51,8 @@ export async function readForm(
 }
 
 /**
- * Requires that a form comes from the signed-in account's page. Call it before refusing access to the signed-in user,
- * because a form from another account's page must be refused for that reason instead. The form can still be read
+ * Requires that a form comes from the signed-in account's page. Call this function before checking the user's access,
+ * so that a form from another account's page gets the 409 and not a refusal of access. The form can still be read
  * afterwards.
  * @throws Response 409 like {@link readForm}
  */
@@ -68,10 +68,15 @@ export async function requireFormAccount(context: PageContext, request: Request)
 
 // Another tab may switch accounts while a page is open, so the page's requests name the page's account.
 
-/** The form field that names the page's account (AccountForm). Forms for any account don't have it. */
+/**
+ * The form field that names the page's account (AccountForm). Forms that any account may send do not have this field.
+ */
 export const pageAccountField = "pageAccount";
 
-/** The header that names the page's account, for scripts' requests whose body belongs to another service. */
+/**
+ * The header that names the page's account. Scripts send it when another service defines the request's body, which
+ * therefore cannot have the form field.
+ */
 export const pageAccountHeader = "X-Page-Account";
 
 /** The parts of a request that identify its account. */

@@ -24,14 +24,14 @@ describe("a cursor that holds a position", () => {
   const read = (createdAt: string) => readCursor(writeCursor({ createdAt, id }));
 
   test.each(["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00", "2026-10-07T12:00:00.123456+14:00"])(
-    "accepts a cursor's position at %s",
+    "accepts a cursor with the time %s",
     (at) => {
       expect(read(at)).toEqual({ createdAt: at, id });
     },
   );
 
   test.each(["0000-01-01T00:00:00Z", "2026-10-07T12:00:00+15:00", `2026-10-07T12:00:00.${"1".repeat(10)}Z`])(
-    "rejects a cursor's position at %s",
+    "rejects a cursor with the invalid time %s",
     (at) => {
       expect(read(at)).toBeNull();
     },

@@ -87,7 +87,7 @@ export function pageOfAll<Row>(
   return pageOf(rows.slice(start), { limit, cursorOf: (row) => writeKeyCursor([idOf(row)]) });
 }
 
-/** In characters. The longest cursor, for usage by all dimensions, has 590. */
+/** In characters. The longest cursor, from the usage API, has 590. */
 export const maxCursorLength = 1024;
 
 export const pageQuery = z.object({

@@ -98,7 +98,7 @@ describe("a redirect target", () => {
     expect(sanitise(input)).toBe(fallback);
   });
 
-  test("falls back to the default redirect target for a path that is not a page, with any query and fragment", () => {
+  test("uses the default redirect target if the path is not a page, even if the query or fragment names a page", () => {
     const pages = { origin, isPage: (pathname: string) => pathname === "/page" };
     for (const path of ["/logout", "/logout?x=/page", "/logout#/page", "/page/../logout", `${origin}/logout`]) {
       expect(redirectTarget(path, { context: pages, fallback })).toBe(fallback);

@@ -10,8 +10,8 @@ export interface ClientAddressOptions {
 
 /**
  * Returns the caller's address: the entry that our outermost proxy wrote. Entries further left are never used, because
- * callers can write them. Falls back towards the peer's address if the header has fewer entries or an entry is not an
- * address.
+ * callers can write them. If the header has fewer entries than there are proxies, returns the first entry. If the
+ * chosen entry is missing or is not an address, returns the peer's address.
  */
 export function clientAddress(headers: Headers, { remoteAddress, trustedProxyHops }: ClientAddressOptions): string {
   const peer = normalise(remoteAddress) ?? "0.0.0.0";

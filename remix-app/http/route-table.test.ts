@@ -82,7 +82,7 @@ describe("the route table", () => {
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
   });
 
-  test("returns a route's larger body limit", () => {
+  test("returns the body limit of a route that sets one, and none for other routes", () => {
     expect(judge({ pathname: "/upload", method: "POST" })).toMatchObject({ maxBodyBytes: 9 });
     expect(judge({ pathname: "/login", method: "POST" })).not.toHaveProperty("maxBodyBytes");
   });

@@ -15,9 +15,9 @@ export type RouteVerdict =
   | { status: "method"; allow: string[]; authorization: Authorization };
 
 /**
- * How a route's callers authenticate. `bearer`: a session of the platform, by token or cookie. `basic`: an app's server,
- * with Basic credentials. `gateway`: a credential of the AI gateway, which checks it. `client`: an OAuth client or the
- * holder of its token, from any origin, which the route authenticates. Only `bearer` opens a session.
+ * How a route's callers authenticate. `bearer`: with a session of the platform, by token or cookie. `basic`: an app's
+ * server, with Basic credentials. `gateway`: with a credential that the AI gateway checks. `client`: an OAuth client or
+ * the holder of its token, from any origin. The route itself authenticates this caller. Only `bearer` opens a session.
  */
 export type Authorization = "bearer" | "basic" | "gateway" | "client";
 
@@ -32,7 +32,9 @@ export interface RouteHandle {
   takesForeignForms?: boolean;
   /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
-  /** False for a page that only completes a visit from a link, so that no redirect leads to it. */
+  /**
+   * False for a page that only completes a flow, such as an OAuth callback. Redirects to a return URL never lead to it.
+   */
   target?: false;
 }
 
@@ -71,7 +73,7 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
       maxBodyBytes,
       takesForeignForms,
     } = (handle ?? {}) as RouteHandle;
-    // Only pages and actions have `.data` URLs, because Remix would wrap the answers that other callers need.
+    // Only pages and actions have `.data` URLs. Other callers need the plain answer, which Remix would wrap.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];

@@ -8,8 +8,8 @@ export function isSafe(method: string): boolean {
 }
 
 /**
- * Returns whether a request's origin allows it to change state. A request with a Bearer token is always allowed. Unlike
- * Basic credentials, browsers never attach such a token by themselves, and the request's cookies are not used.
+ * Returns whether a request's origin allows it to change state. A request with a Bearer token is always allowed,
+ * because its cookies are not used. Browsers attach Basic credentials by themselves, but never a Bearer token.
  * @param allowedOrigins configured, never derived from Host or X-Forwarded-Host
  */
 export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {
@@ -22,8 +22,8 @@ export function originAllowed(request: Request, allowedOrigins: readonly string[
 }
 
 /**
- * Returns whether a request comes from a server instead of a browser. Browsers always name the site that a
- * state-changing request comes from.
+ * Returns whether a request comes from a server instead of a browser. Browsers send Sec-Fetch-Site or Origin with every
+ * state-changing request.
  */
 export function isServer({ headers }: Request): boolean {
   return headers.get("sec-fetch-site") === null && headers.get("origin") === null;

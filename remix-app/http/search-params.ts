@@ -7,8 +7,8 @@ export function searchTerm({ url }: { url: string }): string {
 }
 
 /**
- * Returns the query of another view of a page, with the named parameters of the current query and additional ones.
- * @returns the query with its question mark; "?" for an empty one, which leads to the page without a query
+ * Builds the query of another view of a page: the current parameters named in `keep`, then those of `add`.
+ * @returns the query with its question mark; only "?" if there are no parameters
  */
 export function keptSearch(
   search: string,

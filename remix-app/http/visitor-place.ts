@@ -8,7 +8,8 @@ export interface PlaceHeaders {
 
 const countries = new Intl.DisplayNames(["en"], { type: "region", fallback: "none" });
 /**
- * Sent by proxies for an unknown country (Cloudflare: XX; Google: ZZ). T1, Cloudflare's code for Tor, names no country.
+ * Codes that proxies send for an unknown country: XX from Cloudflare, ZZ from Google. Cloudflare's T1 for Tor is not
+ * listed, because `countryName` ignores codes with a digit.
  */
 const unknownCountries = new Set(["XX", "ZZ"]);
 const maxNameLength = 58;

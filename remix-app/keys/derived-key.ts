@@ -22,7 +22,10 @@ export function isSignature(given: string, expected: Buffer): boolean {
   return bytes.length === expected.length && timingSafeEqual(bytes, expected);
 }
 
-/** Keys for one purpose: the current one, and keys of earlier secrets, which can still open what they protected. */
+/**
+ * Keys for one purpose: the current key, and keys derived from earlier secrets, which still open data that was
+ * protected before a rotation.
+ */
 export interface KeyRing {
   current: { id: string; key: Uint8Array<ArrayBuffer> };
   /** Keys of earlier secrets, latest first. */

@@ -2,8 +2,8 @@ import { isIPv6 } from "node:net";
 import { asShown } from "../http/as-shown.ts";
 
 /**
- * Barely visible, but whitespace to link detectors. Zero-width characters would not work: Android's `Patterns.UCS_CHAR`
- * accepts U+2060 as a letter of a host name, and excludes U+2000–U+200A.
+ * Barely visible, but link detectors treat it as whitespace. A zero-width character would not work: Android's
+ * `Patterns.UCS_CHAR` accepts U+2060 as a letter of a host name, but not U+2000–U+200A.
  */
 const hairSpace = "\u200A";
 /**

@@ -7,8 +7,8 @@ import { type ReadPart, readParts } from "./mail-text.ts";
 export interface Mail {
   to: string;
   /**
-   * One line in sentence case, which is also the heading. Contains fixed words only, because readers would take a name
-   * in it for our own words.
+   * One line in sentence case, also used as the heading. Contains no text that a user chose, because readers would take
+   * that text for ours.
    */
   subject: string;
   /** Written by `mailText`. */

@@ -14,7 +14,7 @@ const authenticator = z.object({
     .transform((name) => name || defaultName),
   verified: z.boolean(),
   createdAt: utcText,
-  /** When one of its codes was last requested. */
+  /** The time at which a code of this authenticator was last requested; null if never. */
   lastUsedAt: utcText.nullable(),
 });
 const authenticators = z.array(authenticator);

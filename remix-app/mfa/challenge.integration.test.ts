@@ -41,7 +41,7 @@ describe("the second-step challenge", () => {
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).location).toBe("/workspaces");
   });
 
-  test("the challenge accepts a code of the chosen app, in the format that apps show", async () => {
+  test("the MFA challenge accepts only a code of the chosen authenticator app, and allows spaces in the code", async () => {
     const browser = await enter(person);
     const code = codeOf(tablet);
     expect((await browser.post("/mfa", answerWith(phone, code))).status).toBe(400);
@@ -60,7 +60,7 @@ describe("the second-step challenge", () => {
     },
   );
 
-  test("refuses a code of another account's app", async () => {
+  test("the challenge refuses a code from another account's authenticator app", async () => {
     const other = await createPerson();
     try {
       const [theirs] = await insertAuthenticators(other, ["Theirs"]);
@@ -174,7 +174,7 @@ describe("a code from an authenticator app", () => {
 });
 
 describe("a session that still needs its second factor", () => {
-  test("answers an API request before the second factor with 403 MFA_REQUIRED, and keeps the rotated cookies", async () => {
+  test("an API request from a session without its second factor gets 403 MFA_REQUIRED, and the session stays at AAL1", async () => {
     const browser = await enter(person);
     const response = await fetch(new URL("/api/workspaces/00000000-0000-4000-8000-000000000000", base), {
       method: "DELETE",

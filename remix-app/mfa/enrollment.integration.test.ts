@@ -113,7 +113,7 @@ describe("enrolling an authenticator app", () => {
   test.each([
     { name: "N".repeat(60), status: 200 },
     { name: "N".repeat(61), status: 400 },
-  ])("accepts names of authenticator apps up to 60 characters ($status)", async ({ name, status }) => {
+  ])("an authenticator app's name may have at most 60 characters (status $status)", async ({ name, status }) => {
     expect((await start(await enter(person), { name })).status).toBe(status);
   });
 
@@ -130,7 +130,7 @@ describe("enrolling an authenticator app", () => {
     expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticator apps")]);
   });
 
-  test("sends a session that has not yet passed its authenticator from enrollment to the challenge", async () => {
+  test("enrollment redirects to the challenge if the session has not yet passed the account's authenticator", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const browser = await enter(person);
     expect((await browser.get("/mfa/enroll?returnUrl=%2Fworkspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
@@ -195,7 +195,7 @@ describe("removing an authenticator app", () => {
   const remove = (browser: SignedInBrowser, factorId: string) =>
     browser.post(`/mfa/remove?${new URLSearchParams({ factorId })}`, { factorId });
 
-  test("removing one of two apps leaves the other app and the recovery codes", async () => {
+  test("removing one of two authenticator apps leaves the other app and the recovery codes", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -209,7 +209,7 @@ describe("removing an authenticator app", () => {
     expect((await browser.get("/settings/security")).status).toBe(200);
   });
 
-  test("requires a code from the remaining app if the session was verified by the removed one", async () => {
+  test("requires a code from the remaining authenticator app after removing the app that verified the session", async () => {
     const { browser, phone } = await enrolled();
     const tablet = await start(browser, { name: "Tablet" });
     await verify(browser, { ...tablet, code: codeOf(tablet) });
@@ -223,7 +223,7 @@ describe("removing an authenticator app", () => {
     expect(location).toBe("/settings/security");
   });
 
-  test("removing the last app deletes the recovery codes and is logged", async () => {
+  test("removing the last authenticator app deletes the recovery codes and is logged", async () => {
     const { browser, phone } = await enrolled();
     expect((await browser.get(`/mfa/remove?factorId=${phone.factorId}`)).text).toContain("your last authenticator app");
     expect((await remove(browser, phone.factorId)).location).toBe("/settings/security");
@@ -253,7 +253,7 @@ describe("removing an authenticator app", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("removing an app requires a code from the last ten minutes", async () => {
+  test("removing an authenticator app requires a code entered in the last ten minutes", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     const prove = { factorId: app.factorId, code: codeOf(app) };
@@ -265,7 +265,7 @@ describe("removing an authenticator app", () => {
     expect(await factors()).toHaveLength(1);
   });
 
-  test("answers 404 for an unknown app and for another account's app", async () => {
+  test("the page that removes an authenticator app answers 404 for an unknown app and for another account's app", async () => {
     const { browser } = await enrolled();
     const other = await createPerson();
     try {

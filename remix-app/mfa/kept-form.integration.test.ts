@@ -39,7 +39,7 @@ async function sendTooLate(
   return browser.get(page);
 }
 
-describe("a form sent after the step-up has expired", () => {
+describe("forms submitted with an expired step-up", () => {
   test("a kept form is restored on its page after the identity is confirmed, and changes nothing by itself", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
@@ -53,7 +53,7 @@ describe("a form sent after the step-up has expired", () => {
     expect(await query("select email from auth.users where id = $1", [person.id])).toEqual([{ email: person.email }]);
   });
 
-  test("restores all fields of a kept form for a new key", async () => {
+  test("after the step-up, the page for a new key shows all fields of the form that was sent too late", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,
     ]);

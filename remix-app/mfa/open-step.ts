@@ -3,7 +3,7 @@ import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { demandedSince } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
-/** A page between a visitor and their destination, such as the second factor's, with its user and that destination. */
+/** A page that a user must pass before they reach their destination, such as the second factor's page. */
 export interface Step {
   user: User;
   /** A path on our origin, from `returnUrl` in the query. */
@@ -41,7 +41,10 @@ export async function openStepUp(context: AppLoadContext, request: Request): Pro
   return step;
 }
 
-/** Returns whether the last proof is recent enough for the destination, which may require one after a certain time. */
+/**
+ * Returns whether the user's last proof of identity is recent enough for the destination. Some destinations demand a
+ * proof after a certain time.
+ */
 function isProven(context: AppLoadContext, { user, destination }: Step): boolean {
   const since = demandedSince(context, destination);
   return since === null ? isFresh(user) : user.provenAt.getTime() >= since * 1_000;

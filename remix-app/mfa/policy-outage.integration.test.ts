@@ -9,8 +9,8 @@ import type { WebProcess } from "../testing/web-process.ts";
 const boundMs = 3_500;
 const atOnce = 40;
 /**
- * Concurrency for repeating requests that took too long, because a busy machine can delay some of many concurrent
- * requests.
+ * Concurrency for requests that are repeated because they took too long. With many concurrent requests, a busy machine
+ * can delay some of them.
  */
 const fewAtOnce = 8;
 let backend: IdentityBackend;
@@ -63,7 +63,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)(
       else backend.state = fault;
     });
 
-    test("every route answers 503 within two seconds, for cookies and bearer tokens, without a partial page", async () => {
+    test("if the policy lookup fails, routes that need the session answer 503 in time and without a partial page, for cookies and bearer tokens", async () => {
       const session = await backend.session();
       const cookie = await backend.cookieOf(session);
       const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
@@ -126,7 +126,7 @@ describe("an account that requires MFA", () => {
     await requireMfa(await backend.newPerson());
   });
 
-  test("sets the rotated cookie with a 403, and with a page's redirect to the challenge", async () => {
+  test("a 403 and a page's redirect for missing MFA both set the rotated session cookie", async () => {
     for (const [path, status] of [
       ["/api/v1/users/me/sessions", 403],
       ["/workspaces", 302],

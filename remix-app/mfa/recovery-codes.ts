@@ -21,8 +21,8 @@ const recoveryCodeSchema = z
   .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E."));
 
 /**
- * The recovery form: a code to use, or with `finish`, a request to complete what this session started with an earlier
- * code.
+ * The recovery form. Contains a recovery code, or `finish` to complete a recovery that this session began with an
+ * earlier code.
  */
 export const recoverySchema = z
   .object({ code: recoveryCodeSchema.optional(), finish: z.literal("yes").optional() })

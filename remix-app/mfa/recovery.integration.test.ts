@@ -228,7 +228,7 @@ describe("an account that requires an authenticator", () => {
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
-  test("does not accept an identity check from before the recovery code was used", async () => {
+  test("using a recovery code invalidates earlier identity checks", async () => {
     await requireMfa(person);
     await spend(await enter(person));
     const [policy] = await query<{ boundary: number; now: number; required: boolean }>(

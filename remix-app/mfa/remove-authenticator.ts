@@ -10,8 +10,8 @@ const answered = z.object({ outcome: z.enum(["deleted", "last_of_required", "ins
 
 /**
  * Removes an authenticator of the signed-in user. If it is the last one, the recovery codes are deleted too, because
- * they have nothing left to recover. An authenticator that is already gone counts as removed. The removal itself
- * notifies the owner, even if its result does not reach this server.
+ * they have nothing left to recover. An authenticator that is already gone counts as removed. The owner is notified of
+ * a removal even if the database's answer does not reach this server.
  * @returns false if it is the last authenticator of an account that requires one
  * @throws Response 403 MFA_REQUIRED if the session's second factor is still due, 503 UNAVAILABLE or AUTH_UNAVAILABLE
  */

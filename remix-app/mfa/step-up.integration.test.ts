@@ -176,7 +176,7 @@ describe("step-up with an authenticator", () => {
     expect([used.status, used.text]).toEqual([400, expect.stringContaining("That code was already used")]);
   });
 
-  test("a step-up sends a session whose second factor is still due to the challenge", async () => {
+  test("a step-up redirects a session with a pending second factor to the MFA challenge", async () => {
     const browser = await enter(person);
     expect((await browser.get(stepUp)).location).toBe(`/mfa?${new URLSearchParams({ returnUrl: guarded })}`);
   });

@@ -42,7 +42,7 @@ afterAll(async () => {
 describe.each([
   ["who enrolled an authenticator by choice", { required: false }],
   ["who must use MFA", { required: true }],
-])("session before the second factor, of a person %s", (_, account) => {
+])("the session of a person %s, before the second factor", (_, account) => {
   let browser: SignedInBrowser;
   beforeAll(async () => {
     browser = await arrive(account);

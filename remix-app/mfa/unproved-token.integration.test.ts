@@ -123,7 +123,7 @@ describe.each([
       expect(own).toHaveLength(1);
     });
 
-    test("direct calls get nothing from any function, except those that report the session and the policy", async () => {
+    test("a token without proven MFA gets data only from the Data API functions that report the session and the policy", async () => {
       const found = await functions();
       const answers = await Promise.all(
         found.map(async ({ schema, name, arguments: given }) => ({
@@ -196,7 +196,7 @@ describe.each([
     };
     const forbidden = ["MFA_REQUIRED", "credential_not_bound"];
 
-    test("every gateway function refuses a token without a second factor with 403", async () => {
+    test("every gateway function answers 403 to a token without a second factor", async () => {
       const folders = readdirSync("supabase/functions", { withFileTypes: true })
         .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
         .map(({ name }) => name);

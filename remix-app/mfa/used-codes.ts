@@ -38,7 +38,10 @@ export async function releaseCode(
   if (error) console.error(`warning request=${requestId} a code stays claimed: ${error.code}`);
 }
 
-/** Identifies factor and code to the database without revealing the code, since there are only a million of them. */
+/**
+ * Returns a keyed hash that identifies the factor and code to the database. An unkeyed hash would reveal the code,
+ * because a million guesses cover all codes.
+ */
 function hashOf(secretKey: string, { factorId, code }: CodeUse): string {
   const key = createHmac("sha256", secretKey).update("used-mfa-codes").digest();
   return createHmac("sha256", key).update(`${factorId} ${code}`).digest("hex");

@@ -28,7 +28,7 @@ const inspection = z.object({ flow: oauthFlow.nullable() }).nullable();
 export type OAuthVerdict = "sign_in" | "link" | "refuse";
 
 /**
- * Starts an attempt in the database, which ensures that it ends only once.
+ * Starts an attempt, and records it in the database so that the attempt can be completed only once.
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function beginAttempt(
@@ -43,8 +43,8 @@ export async function beginAttempt(
 }
 
 /**
- * Returns the result of an attempt before anything is done with it.
- * @returns null if it was used or has expired, or if the code does not belong to it
+ * Returns the identity backend's result of an attempt, without ending the attempt.
+ * @returns null if the attempt was used or has expired, or if the code does not belong to the attempt
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function inspectAttempt(

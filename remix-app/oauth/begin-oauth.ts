@@ -36,8 +36,9 @@ export function allowProviderPages(context: AppLoadContext): void {
 }
 
 /**
- * Starts a sign-in with a provider for this browser. If a user is signed in, the sign-in only confirms their identity,
- * and another account never replaces theirs. If an account is being added, the user can choose one at the provider.
+ * Starts a sign-in with a provider for this browser. If a user is signed in, the provider only confirms the user's
+ * identity, and the sign-in never switches to another account. Otherwise, with `adding`, the provider lets the user
+ * choose an account.
  * @returns the provider's URL
  * @throws Response 403, 429 or 503, as a problem
  */
@@ -65,8 +66,8 @@ export function beginLink(context: AppLoadContext, { provider, returnTo, user }:
 }
 
 /**
- * Starts to link a provider's account to the user's from a phone. The phone's browser has none of our cookies, so only
- * the app gets the state. A person lured to the provider's URL therefore cannot finish the link.
+ * Starts to link a provider's account to a user's account on a phone. The phone's browser has none of our cookies, so
+ * the state is returned to the app. A person lured to the provider's URL cannot finish the link without the state.
  * @param options.returnTo the app's own URL for the code, which must be on the identity backend's list; a URL of ours
  * is replaced by our callback
  * @returns the provider's URL, and the state
@@ -103,7 +104,9 @@ interface Beginning {
   linkTo?: string;
 }
 
-/** Starts a visit to a provider that returns to this browser, and stores its state in a cookie. */
+/**
+ * Starts a visit to a provider, which will redirect this browser back to us. Stores the state of the visit in a cookie.
+ */
 async function begin(context: AppLoadContext, beginning: Beginning): Promise<string> {
   const back = ({ state }: StateValues) => `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state })}`;
   const { url, values } = await openVisit(context, beginning, back);
@@ -134,7 +137,7 @@ async function openVisit(
   return { url: answer.url, values };
 }
 
-/** Requires that the identity backend redirects to a known origin, and at Microsoft to our own tenant. */
+/** Requires that the identity backend redirects to a known origin. For Microsoft, also requires our own tenant. */
 async function requireOwnAddress(context: AppLoadContext, { provider, url }: { provider: OAuthProvider; url: string }) {
   const { env } = context;
   if (provider.name === "azure" && !(await isTenantAddress(url, env))) {

@@ -13,7 +13,7 @@ import { clearStateCookie, type OAuthState, openState, readState, type StateValu
 export type OAuthOutcome =
   /** The visit did not start in this browser, or has ended. Nothing was checked. */
   | { status: "foreign" }
-  /** Another account is signed in here, so the visit waits for its user's decision. */
+  /** Another account is signed in here. The signed-in user must agree before it is replaced. */
   | { status: "ask"; payload: OAuthState; email: string | null; visitor: User }
   | { status: "signed_in"; response: Response }
   | { status: "linked"; payload: Extract<OAuthState, { purpose: "link" }> }
@@ -83,7 +83,7 @@ async function endVisit(
   if (judgement.verdict === "refuse") return fail(judgement.failure);
   if (!ended) return fail("expired");
   if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
-  // Linking exchanges no code, so it creates no new session and the old one stays.
+  // A link never exchanges its code, so the user keeps the current session.
   const details = {
     provider: providerLabel(payload.provider),
     ...(flow?.identity.email ? { email: flow.identity.email } : {}),

@@ -8,7 +8,7 @@ export interface Judged {
   flow: OAuthFlow | null;
   /** The account that is signed in in this browser. */
   visitor: { id: string; sessionId: string } | null;
-  /** Whether the signed-in user has agreed that another account replaces theirs here. */
+  /** Whether the signed-in user has agreed that another account replaces theirs in this browser. */
   agreed: boolean;
   /** The issuer that a Microsoft account must have; null if it could not be determined. */
   tenantIssuer: string | null;

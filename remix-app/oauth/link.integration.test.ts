@@ -20,7 +20,7 @@ interface Identities {
   canUnlink: boolean;
 }
 
-/** Calls the API as our own pages do, unless the headers differ. */
+/** Calls the API with the headers that our own pages send. `headers` overrides them. */
 async function call(path: string, { method = "GET", browser, headers = {}, json, form }: Call) {
   const response = await fetch(new URL(path, base), {
     method,
@@ -223,7 +223,7 @@ describe("a link started by a phone", () => {
     return back.searchParams.get("code") ?? "";
   };
 
-  test("a link that a phone starts links the account and returns to the app with its state, only once", async () => {
+  test("ten concurrent completions of a link started by a phone link the provider's account only once", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     const elsewhere = journey.newEmail();
@@ -237,7 +237,7 @@ describe("a link started by a phone", () => {
     expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
   });
 
-  test("without an app URL, a link started by a phone returns to our callback, where no browser can complete it", async () => {
+  test("linking a provider from a phone without an app URL returns to our callback, where only the phone can complete the link", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
@@ -267,7 +267,7 @@ describe("a link started by a phone", () => {
     expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
-  test("refuses to complete a link started by a phone for another account, with another state, or with a cookie", async () => {
+  test("a link that a phone started can't be completed by another account, with a wrong state, or with a browser's cookie", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
@@ -365,7 +365,7 @@ describe("unlinking", () => {
     expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
   });
 
-  test("unlinking through the page's form has the same effects, and the page says so", async () => {
+  test("the security page's form unlinks a provider account, and a notice confirms it", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail() }, link);
     const answer = await browser.post(`/settings/security/linked-accounts/${await linkedIdentity(browser)}`, {});

@@ -97,12 +97,12 @@ describe("a return from the provider before the code is exchanged", () => {
     await expectRefused(way, address.href, way.browser.cookie());
   });
 
-  test("refuses a return from the provider with another state", async () => {
+  test("refuses a return from the provider if the state belongs to another sign-in", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     await expectRefused(way, way.back.replace(way.state, other.state), way.browser.cookie());
   });
 
-  test("refuses a return from the provider in another browser", async () => {
+  test("refuses a return from the provider in a browser that did not start the sign-in", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     await expectRefused(way, way.back, "");
     await expectRefused(way, way.back, other.browser.cookie());
@@ -194,7 +194,7 @@ describe("a visit to a provider that ends with an error", () => {
     expect(await journey.sessionsOf(email)).toEqual([]);
   });
 
-  test("refuses an unverified address in the same way even if it has an account", async () => {
+  test("refuses a provider sign-in with an unverified email, even if an account has that email", async () => {
     const { email } = await journey.member();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
@@ -212,7 +212,7 @@ describe("a visit to a provider that ends with an error", () => {
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
-  test("refuses an account that was banned during the visit to the provider, which the backend doesn't check again", async () => {
+  test("refuses an account that was banned during the visit to the provider, even though the backend doesn't recheck bans", async () => {
     const email = journey.newEmail();
     await journey.signIn(openBrowser(base), { email });
     const browser = openBrowser(base);
@@ -240,7 +240,7 @@ describe("a signed-in user", () => {
     ]);
   });
 
-  test("a signed-in user stays signed in until they agree to switch, and keeps their earlier session afterwards", async () => {
+  test("a provider sign-in to another account asks a signed-in user first, and keeps the user's earlier sessions", async () => {
     const member = await journey.member();
     const visitor = openBrowser(base);
     const email = journey.newEmail();
@@ -285,7 +285,7 @@ describe("a signed-in user", () => {
     expect((await visitor.get(back)).location).toBe("/");
   });
 
-  test("a signed-in user proves their identity with a provider, in a new session", async () => {
+  test("a signed-in user who proves their identity with a provider gets a new session", async () => {
     const { email, browser } = await journey.member();
     const [before] = await journey.sessionsOf(email);
     expect(await journey.signIn(browser, { email }, { returnUrl: "/settings/security" })).toMatchObject({

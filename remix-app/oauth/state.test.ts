@@ -26,7 +26,10 @@ const link: OAuthState = {
 const contextOf = (jar: CookieJar, origin = "https://app.example.com") => ({ env, jar, origin });
 const cookieOf = (jar: CookieJar) => jar.getAll().map(({ name, value }) => `${name}=${value}`)[0] ?? "";
 
-/** Returns a browser that has started a visit with this payload, and the state in the URL that it returns to. */
+/**
+ * Starts a visit to a provider with this payload. Returns the browser's cookie and the state that the provider sends
+ * back.
+ */
 async function setOut(payload: OAuthState = signIn) {
   const { state } = createState(env);
   const jar = createCookieJar(null);

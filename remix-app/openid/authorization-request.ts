@@ -58,9 +58,7 @@ const parameters = [
   "registration",
 ] as const;
 
-/**
- * The query parameter of an authorization request to which people return from our own pages, such as the sign-in page.
- */
+/** Marks an authorization request to which a person returns from one of our own pages, such as the sign-in page. */
 const resumedParameter = "resumed";
 
 /** Returns the path of an authorization request, with only the parameters that we support. */

@@ -101,8 +101,8 @@ export interface Decision {
 /**
  * Checks what the request and the person's account require before the person can decide.
  * @returns the URL of the answer if there is nothing to decide
- * @throws Response a redirect to the sign-in page, the second step, the step-up or the accounts, each of which leads
- * back
+ * @throws Response a redirect to sign-in, the second step, the step-up or the accounts page, if one of them is required
+ * first. The page then leads back to this request.
  */
 export async function prepareDecision(
   context: AppLoadContext,
@@ -142,13 +142,13 @@ export async function prepareDecision(
 
 type SignInDemand =
   /**
-   * `isOpen`: the person has not signed in at or after `since`. `isNew`: this browser has not recorded the required
-   * sign-in yet.
+   * `isOpen`: the person has not signed in at or after `since`. `isNew`: this browser has no record yet that a sign-in
+   * is required.
    */
   { since: number; isOpen: boolean; isNew: boolean } | { since: number | null; isOpen: false; isNew: false };
 
 /**
- * Returns what `prompt=login` and `max_age` require. Once a new sign-in is required, an earlier sign-in never counts.
+ * Returns whether `prompt=login` and `max_age` require a new sign-in, and the earliest time at which a sign-in counts.
  */
 function signInDemand(
   context: AppLoadContext,

@@ -96,7 +96,7 @@ describe("the code response type", () => {
 });
 
 describe("the ID token", () => {
-  test("OP-IDToken-RS256: the ID token has the claims of section 2, and is signed with RS256 and a key id", async () => {
+  test("OP-IDToken-RS256: the ID token has the claims of OpenID Connect Core section 2, and is signed with RS256 and a key id", async () => {
     const { tokens, claims } = await signInAt(browser, client);
     const now = Math.floor(Date.now() / 1000);
     expect(claims).toMatchObject({
@@ -173,17 +173,20 @@ describe("the token response", () => {
     expect(await userinfo(client, first.access_token)).toBe(401);
   });
 
-  test.each([59, 61])("OP-OAuth-code-lifetime: a code expires after 60 seconds (%i)", async (seconds) => {
-    const asked = await ask(client);
-    const address = await consent(browser, asked);
-    await query(
-      `update private.authorization_codes
+  test.each([59, 61])(
+    "OP-OAuth-code-lifetime: a code works for 60 seconds (redeemed after %i seconds)",
+    async (seconds) => {
+      const asked = await ask(client);
+      const address = await consent(browser, asked);
+      await query(
+        `update private.authorization_codes
        set created_at = created_at - make_interval(secs => $2), expires_at = expires_at - make_interval(secs => $2)
        where code_hash = sha256($1::bytea)`,
-      [address.searchParams.get("code"), seconds],
-    );
-    expect((await redeem(asked, { address })).status).toBe(seconds > 60 ? 400 : 200);
-  });
+        [address.searchParams.get("code"), seconds],
+      );
+      expect((await redeem(asked, { address })).status).toBe(seconds > 60 ? 400 : 200);
+    },
+  );
 });
 
 describe("the redirect URI", () => {
@@ -229,7 +232,7 @@ describe("the prompt parameter", () => {
     // Until the person confirms, every return to the request leads to the step-up again.
     const returnUrl = new URL(first.location ?? "", base).searchParams.get("returnUrl") ?? "";
     expect((await browser.get(returnUrl)).location).toBe(first.location);
-    // The page asks even though the sign-in is less than ten minutes old.
+    // The page asks for confirmation even though the sign-in is less than ten minutes old.
     expect((await browser.get(first.location ?? "")).words).toContain("Confirm it’s you");
     const confirmed = await browser.post(first.location ?? "", { password: person.password });
     expect(confirmed.location).toBe(returnUrl);
@@ -239,7 +242,7 @@ describe("the prompt parameter", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)?.auth_time).toBeGreaterThan(claims?.auth_time ?? Number.NaN);
-    // The code above fulfilled the requirement, so opening the same URL again requires another step-up.
+    // The demand for a new sign-in ended when the code was issued, so opening the URL again requires another step-up.
     expect((await browser.get(returnUrl)).location).toMatch(/^\/step-up\?/);
   });
 
@@ -317,7 +320,7 @@ describe("request parameters", () => {
     expect(page.words).toContain("To continue to Charts.");
   });
 
-  test("OP-Req-ui_locales, OP-Req-claims_locales, OP-display-page and OP-Req-NotUnderstood: are ignored", async () => {
+  test("OP-Req-ui_locales, OP-Req-claims_locales, OP-display-page and OP-Req-NotUnderstood: ignores the parameters", async () => {
     const ignored = { ui_locales: "se", claims_locales: "se", display: "popup", acr_values: "1 2", extra: "foobar" };
     expect((await signInAt(browser, client, ignored)).tokens.id_token).toEqual(expect.any(String));
   });
@@ -326,7 +329,7 @@ describe("request parameters", () => {
     ["request", "request_not_supported"],
     ["request_uri", "request_uri_not_supported"],
     ["registration", "registration_not_supported"],
-  ])("OP-%s-Unsigned: answers %s (3.1.2.6)", async (name, error) => {
+  ])("OP-%s-Unsigned: the unsupported parameter is refused with %s (OIDC Core 3.1.2.6)", async (name, error) => {
     expect(await errorOf({ [name]: "x" })).toBe(error);
   });
 

@@ -50,12 +50,15 @@ describe("a client's credentials", () => {
   test.each([
     ["in both places", "client_secret=s", "charts:s"],
     ["for two clients", "client_id=other", "charts:s"],
-  ])("refuses client credentials %s", async (_, body, credentials) => {
-    expect(await refusal(body, { authorization: basic(credentials) })).toMatchObject({
-      status: 400,
-      error: "invalid_request",
-    });
-  });
+  ])(
+    "refuses a request whose body and Authorization header have client credentials %s",
+    async (_, body, credentials) => {
+      expect(await refusal(body, { authorization: basic(credentials) })).toMatchObject({
+        status: 400,
+        error: "invalid_request",
+      });
+    },
+  );
 
   test.each([basic("charts:%zz"), basic("charts"), basic(":s"), basic("a%00:s"), "Bearer abc", "Basic !"])(
     "answers unreadable client credentials with a WWW-Authenticate challenge: %s",
@@ -73,11 +76,11 @@ describe("a client's credentials", () => {
   );
 });
 
-describe("a form", () => {
+describe("the form in a client's request", () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `p${index}=1`).join("&");
 
   test.each(["client_id=a&client_id=a", "client_id=a&code=1&code=", "client_id=a&code=%00", `client_id=a&${many(50)}`])(
-    "refuses the form %s",
+    "answers invalid_request to the form body %s",
     async (body) => {
       expect(await refusal(body)).toMatchObject({ status: 400, error: "invalid_request" });
     },

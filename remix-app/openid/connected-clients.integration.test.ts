@@ -39,7 +39,7 @@ describe("connected apps and OpenID clients", () => {
     );
   });
 
-  test("a consent without a login is listed, and disconnecting the client makes the client ask for consent again", async () => {
+  test("a client's consent stays listed after its login ends, and is asked for again once the client is disconnected", async () => {
     await signInAt(browser, client, { scope });
     await query("update private.openid_grants set revoked_at = now() where user_id = $1", [person.id]);
     const { words } = await browser.get(list);

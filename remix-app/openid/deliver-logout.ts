@@ -42,7 +42,10 @@ export async function deliverLogout(
   }
 }
 
-/** Signs the logout token of section 2.4. The `jti` stays the same for every attempt. */
+/**
+ * Signs a logout token (OpenID Connect Back-Channel Logout 1.0 section 2.4). The `jti` is the same for every attempt to
+ * deliver the notice.
+ */
 async function signLogoutToken(env: Env, { id, app, userId, sid }: LogoutNotice): Promise<string> {
   const second = Math.floor(Date.now() / 1000);
   const claims = {

@@ -39,9 +39,9 @@ export function oauthError(
 const retryAfterSeconds = "5";
 
 /**
- * Runs an endpoint for OAuth clients. Turns a failure that is not an OAuth error into one, so that the client keeps its
- * code or token and tries again. Answers 503 `temporarily_unavailable` if the database does not answer, and 500
- * `server_error` for a defect.
+ * Runs an endpoint for OAuth clients. Turns unexpected failures into OAuth errors, so that the client keeps its code or
+ * token and tries again. Answers 503 `temporarily_unavailable` if the database does not answer, and 500 `server_error`
+ * for a defect.
  */
 export async function answerClient(
   { requestId }: Pick<AppLoadContext, "requestId">,

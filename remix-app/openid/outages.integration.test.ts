@@ -14,7 +14,7 @@ let client: TestClient;
 
 beforeAll(async () => {
   [web, person, client] = await Promise.all([
-    // The watched server has the stack's issuer, because it may also send the stack's logout notices.
+    // Uses the stack's issuer, because this server may also send the stack's pending logout notices.
     startWatchedWeb(supabase, { ...appSettings(), BASE_URL: base }),
     createPerson(),
     createOpenidClient(),

@@ -119,7 +119,7 @@ describe("RP-initiated logout", () => {
     expect(response.status).toBe(403);
   });
 
-  test("RP-Logout-signed-out: redirects immediately if no account is signed in", async () => {
+  test("RP-Logout-signed-out: redirects back to the client immediately if no account is signed in", async () => {
     const answer = await openBrowser(base).get(logout({ client_id: client.id, post_logout_redirect_uri: bye }));
     expect(answer).toMatchObject({ status: 303, location: bye });
   });

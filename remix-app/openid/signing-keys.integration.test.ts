@@ -12,7 +12,7 @@ import { parseEnv } from "../config/env.server.ts";
 import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";
 import { readStoredKeys, rotateStoredKeys } from "./stored-keys.ts";
 
-// A separate database, because the stack's servers have another secret and other tests need their keys.
+// Uses a separate database, because these tests delete signing keys that the stack's servers and other tests need.
 let cluster: ScratchCluster;
 let db: pg.Client;
 let dataApi: { server: Server; url: string; close: () => Promise<void> };
@@ -118,7 +118,7 @@ describe("signing keys", () => {
     const token = await signJwt(server(first), idToken);
     await query("update private.signing_keys set signs_from = now() - interval '89 days' where true", []);
     await rotateStoredKeys(server(first));
-    // The next key begins to sign in one day, and a login from before then can last for 30 more days.
+    // The next key first signs a token in one day. A login that begins before then can last 30 more days.
     await query(
       "update private.signing_keys set signs_from = signs_from - interval '31 days', retires_at = retires_at - interval '31 days' where true",
       [],

@@ -60,8 +60,8 @@ export async function publicKeys(context: SigningContext): Promise<PublicKey[]> 
 }
 
 /**
- * Returns the claims of a token that a published key of this provider has signed for this purpose, else null. Expired
- * tokens are accepted, as an `id_token_hint` may be one (OpenID Connect RP-Initiated Logout 1.0 section 2).
+ * Returns the claims of a token of this type that a published key of this provider has signed, else null. Accepts
+ * expired tokens, because an `id_token_hint` may have expired (OpenID Connect RP-Initiated Logout 1.0 section 2).
  * @throws Response 503 as {@link openSigner}
  */
 export async function verifyOwnJwt(

@@ -51,7 +51,7 @@ const refusals: Record<string, Refusal> = {
 };
 
 /**
- * Narrows an error to the identity backend's, because the client's types also allow browser errors.
+ * Narrows an error to the identity backend's error type. The client's types also allow browser errors.
  * @throws any other error: ceremonies run in the browser, never on our server
  */
 export function backendError(error: Error | null): AuthError | null {

@@ -209,7 +209,7 @@ describe("registering a passkey", () => {
     expect((await other.browser.postJson(registration, { challengeId, credential })).status).toBe(200);
   });
 
-  test("a passkey registration's challenge cannot complete a sign-in, nor a sign-in's challenge a registration", async () => {
+  test("the challenge of a passkey registration cannot complete a sign-in, and the challenge of a sign-in cannot complete a registration", async () => {
     const { authenticator } = await register(owner.browser);
     const asked = await requestOptions(owner.browser);
     const credential = new Authenticator().create({ ...asked.options, user: { id: "AAAA" } }, quirks);

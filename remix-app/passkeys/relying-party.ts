@@ -15,7 +15,7 @@ export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): s
   if (parentDomain !== undefined && (hostname === parentDomain || hostname.endsWith(`.${parentDomain}`))) {
     return parentDomain;
   }
-  // Matches browsers, which treat a suffix where anyone can register a host as a public suffix.
+  // Counts a private suffix such as github.io as a public suffix, as browsers do.
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
 

@@ -87,10 +87,10 @@ export type Consumption =
   | { status: z.infer<typeof seen>; session: null };
 
 /**
- * Consumes an approved challenge. Of any number of concurrent callers, only one succeeds: it claims the challenge,
- * mints a session, gives it the approver's sign-in time, and returns it for the caller to put into the browser. Checks
- * the account's requirements for creator and approver at the claim and again at the end. If no session was minted, the
- * next poll can consume the challenge. If it is unknown whether one was minted, the challenge cannot be used any more.
+ * Consumes an approved challenge and returns a new session for the caller to put into the browser. Only one of several
+ * concurrent callers succeeds. The session has the approver's sign-in time. Checks before and after minting that the
+ * sessions of creator and approver satisfy the account's policy. If minting fails, the next poll can consume the
+ * challenge. If its outcome is unknown, the challenge cannot be used any more.
  * @param options.claims of the requesting session, which is active
  * @throws Response 403 MFA_REQUIRED, 404, 409 CONFLICT for an account without an email, 503
  */

@@ -30,9 +30,9 @@ const proven = z.object({
 });
 
 /**
- * Continues a sign-in for which an override lifted the limits, and records the identity backend's answer. If the
- * account is banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The first
- * attempt has spent the bot challenge's token, so the second attempt uses our own key.
+ * Finishes a sign-in for which an override lifted the limits, and records the identity backend's answer. If the account
+ * is banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The second attempt
+ * uses our secret key, because the first attempt has used up the bot challenge's token.
  * @returns the error to show, or null on success, when the response's cookie has the session
  */
 export async function signInUnderOverride(
@@ -64,8 +64,8 @@ export async function signInUnderOverride(
 }
 
 /**
- * Records a sign-in for which an override lifted the limits. An emailed sign-in code proves access to the mailbox but
- * does not lift a ban. Only a recovery email does.
+ * Records a sign-in for which an override lifted the limits. The sign-in does not lift a ban: an emailed sign-in code
+ * is not enough for that.
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,
@@ -81,7 +81,7 @@ export async function recordSignInUnderOverride(
   });
 }
 
-/** An account proven by a recovery credential, or by its password under an override. */
+/** An account whose owner proved access with a recovery credential, or with the password under an override. */
 export interface BlockedAccount {
   userId: string;
   email: string;
@@ -91,8 +91,9 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email, after the credential has been proven. If the person proved access to the mailbox,
- * the password of an unconfirmed account may be an attacker's, so the same call replaces it with a random one.
+ * Lifts a ban and confirms the email, after the credential has been proven. An attacker may have created an unconfirmed
+ * account and set its password. If the person proved access to the mailbox, the same call replaces that password with a
+ * random one.
  * @returns whether no block remains; a failure is recorded
  */
 export async function liftBlocks(

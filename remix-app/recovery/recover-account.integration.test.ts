@@ -135,8 +135,8 @@ describe("a recovery link", () => {
     }
   });
 
-  // Only ten uses, because each makes several calls that queue. supabase/tests/recovery-credentials.test.ts tests sixty
-  // concurrent uses.
+  // Posts the link only ten times, because each post makes several database calls, and these queue.
+  // supabase/tests/recovery-credentials.test.ts tests sixty concurrent uses.
   test("a recovery link posted ten times concurrently signs in only once", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));
@@ -282,7 +282,7 @@ describe("a recovery", () => {
     await deletePerson(user);
   });
 
-  test("a recovery signs in at AAL1, so the account must still pass its authenticator", async () => {
+  test("a recovery signs in at AAL1 and still requires the account's authenticator", async () => {
     await insertAuthenticators(person, ["Phone"]);
     await requireMfa(person);
     const { token } = await help();

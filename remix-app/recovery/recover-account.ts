@@ -17,7 +17,7 @@ export type Proof = { token: string } | { email: string; code: string };
 export type AccountRecovery =
   | {
       outcome: "recovered";
-      /** Whether the account existed before. */
+      /** Whether the account existed before the recovery. */
       known: boolean;
       passwordReplaced: boolean;
     }
@@ -31,17 +31,17 @@ const consumed = z.object({
   userId: z.uuid().nullable(),
   banned: z.boolean(),
   confirmed: z.boolean(),
-  /** Whether an earlier use, whose response was lost, replaced the password. */
+  /** Whether an earlier use of the credential, whose response was lost, replaced the password. */
   replacedPassword: z.boolean(),
   waitMs: z.number(),
 });
 const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
 
 /**
- * Signs a person in with the credential from a recovery email. Consuming it ends every other session, app session and
- * app token of the account. Lifts blocks or creates the missing account, and stores an AAL1 session in the response's
- * cookie. If the response is lost, the same browser can use the credential again. Errors do not reveal whether the
- * email, the link or the code was wrong, used or expired.
+ * Signs a person in with the credential from a recovery email, and stores an AAL1 session in the response's cookie.
+ * Consuming the credential ends every other session, app session and app token of the account. A ban is lifted, an
+ * unconfirmed email is confirmed, and a missing account is created. If the response is lost, the same browser can use
+ * the credential again. Errors do not reveal whether the email, the link or the code was wrong, used or expired.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;
@@ -88,7 +88,7 @@ async function enter(
   const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
   const account = { email, overrideId, banned, confirmed, provenBy: "mailbox" } as const;
   const open = !known.userId || (await liftBlocks(context, { ...account, userId: known.userId }));
-  // A session is valid only from the second after the account's session boundary.
+  // Waits for the second after the account's session boundary. A session that begins earlier is not valid.
   await new Promise((resolve) => setTimeout(resolve, waitMs));
   const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {

@@ -12,18 +12,20 @@ const shape = /^[\w-]{43}$/;
  */
 export function markRecoveryBrowser(context: CookieContext): void {
   const held = readCookie(context, cookies.recoveryBrowser);
-  // Written at each visit, so that the mark lasts as long as the link in the most recently opened email.
+  // Renews the cookie at each visit, so that it lasts as long as the link in the email that was opened last.
   const value = shape.test(held) ? held : randomBytes(secretBytes).toString("base64url");
   writeCookie(context, cookies.recoveryBrowser, { value });
 }
 
-/** Returns the hash of the browser's mark as a bytea for the Data API, or null without a mark. */
+/**
+ * Returns the hash of the secret in the recovery cookie as a bytea for the Data API, or null without a valid cookie.
+ */
 export function recoveryBrowserHash(context: CookieContext): string | null {
   const secret = readCookie(context, cookies.recoveryBrowser);
   return shape.test(secret) ? secretHashOf(secret) : null;
 }
 
-/** Removes the mark in the response that signs in. */
+/** Removes the browser's mark once the recovery has signed the user in. */
 export function clearRecoveryBrowser(context: CookieContext): void {
   clearCookie(context, cookies.recoveryBrowser);
 }

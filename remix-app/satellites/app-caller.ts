@@ -8,8 +8,8 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /**
- * A caller with a satellite's central session or an OpenID client's access token. Database functions identify the
- * caller by the token's hash. The caller has no user session.
+ * A satellite with an app session, or an OpenID client with an access token. Database functions identify the caller by
+ * the token's hash. The caller has no user session.
  */
 export interface AppCaller {
   kind: "app";
@@ -43,8 +43,8 @@ const anyId = z.uuid();
 const noWorkspace = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Returns the workspace id from the URL, for a database function that takes an app session. A malformed id becomes an
- * id that does not exist, because the session is checked before the URL.
+ * Returns the workspace id from the URL, for a database function that takes an app session. Replaces a malformed id
+ * with an id that does not exist, so that the database function checks the session first.
  */
 export function askedWorkspace(id: string | undefined): string {
   return anyId.safeParse(id).data ?? noWorkspace;

@@ -41,7 +41,7 @@ export type HandoffPreview = z.output<typeof handoffPreview>;
 /** Null for a token that is invalid, used or expired. */
 export const validated = z.union([openedSessions, handoffPreview, z.null()]);
 
-/** The request of every call about a session. */
+/** The request body of the calls that refresh, introspect or revoke a session. */
 export const sessionTokenRequest = z.strictObject({ token: z.string().min(1).max(4096) });
 
 /** A session's current state (RFC 7662 §2.2). Name, email and picture depend on the app's scopes. */
@@ -54,7 +54,9 @@ export const introspection = z.union([
     iss: z.string(),
     aud: z.string(),
     sub: z.uuid(),
-    /** The login, which is the same for all sessions of a handoff, regardless of refreshes. */
+    /**
+     * The id of the handoff that opened the session. All sessions of the handoff have this id, and refreshes keep it.
+     */
     sid: z.uuid(),
     scope: z.string(),
     iat: z.number().int(),

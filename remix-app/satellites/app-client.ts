@@ -8,7 +8,7 @@ import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { callAppFunction } from "./app-database.ts";
 import { hashOf } from "./tokens.ts";
 
-/** The app named in a request. Each database function verifies its credentials itself. */
+/** The app named in a request. Its credentials are not verified yet: each database function verifies them itself. */
 export interface AppClient {
   name: string;
   /**
@@ -61,8 +61,8 @@ const begun = z.discriminatedUnion("allowed", [
 ]);
 
 /**
- * Answers an app with invalid credentials, the same way for an unknown name, a wrong secret and a disabled app.
- * Repeated failures are rate-limited; valid credentials never are.
+ * Returns the response for an app with invalid credentials. The response is the same for an unknown name, a wrong
+ * secret and a disabled app. Repeated failures are rate-limited. Valid credentials never are.
  */
 export async function refuseApp(context: AppLoadContext): Promise<Response> {
   await requireAllowance(context, { action: "app_secret" });

@@ -20,7 +20,7 @@ export interface AppDestination {
   app: z.infer<typeof registeredApp>;
   /** The origin, exactly as registered. */
   origin: string;
-  /** Path, query and fragment on that origin. */
+  /** The path, query and fragment of the page, relative to `origin`. */
   nextUrl: string;
 }
 
@@ -107,8 +107,8 @@ export interface SignInTarget {
 }
 
 /**
- * Reads `returnUrl` (and `state`) of the sign-in page. Accepts our own paths and pages of registered apps, which lead
- * to the page that asks before it signs a person in to an app. Drops anything else.
+ * Reads the sign-in page's `returnUrl` and `state`. Accepts our own paths and pages of registered apps, and drops any
+ * other URL. For an app's page, returns our page that asks the person before it signs them in to the app.
  */
 export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
   const given = query.get("returnUrl");

@@ -54,7 +54,7 @@ test.each([
   [["profile"], false],
   [["profile", "studio:keys"], true],
 ])(
-  "whether disconnecting an app whose login has the scopes %j stops the coding agents that it connected: %j",
+  "the description of disconnecting an app with the login scopes %j says that its coding agents stop working: %j",
   (scopes, stops) => {
     const login = { ...held, scopes };
     const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };

@@ -45,7 +45,7 @@ export const appScopes = [
   { field: "scopeTtsUse", scope: "tts:use", label: "Use speech (external apps only)", right: null },
 ] as const;
 
-/** Describes what an app may do through its sessions, for their owner. */
+/** Returns descriptions of what an app may do through a session, as shown to the session's owner. */
 export function rightsOfSession({ scopes }: { scopes: readonly string[] }): string[] {
   const rights = appScopes.flatMap(({ scope, right }) => (right && scopes.includes(scope) ? [right] : []));
   return scopes.includes("profile") ? rights : ["Recognize your account, without your name or email", ...rights];

@@ -75,7 +75,7 @@ describe("introspection", () => {
     expect(await introspect(held.centralSession.token)).toMatchObject({ active: true, aud: base });
   });
 
-  test("introspection returns only active: false for any other token", async () => {
+  test("introspection returns only active: false for a forged token, a Supabase access token or another app's token", async () => {
     const other = await createApp({ scopes: ["profile"] });
     expect(await introspect(held.appSession.token, other)).toEqual({ active: false });
     const [header, claims] = held.appSession.token.split(".");
@@ -110,7 +110,7 @@ describe("a central session", () => {
     ["GET", "/workspaces"],
     ["GET", "/settings/security"],
     ["GET", "/"],
-  ])("a central session is not a full session: %s %s returns 401", async (method, path) => {
+  ])("a central or app session is not accepted as a user's session: %s %s returns 401", async (method, path) => {
     for (const { token } of [held.centralSession, held.appSession]) {
       const answer = await central(method, path, { token });
       expect(answer.status).toBe(401);

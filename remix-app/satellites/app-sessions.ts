@@ -17,8 +17,8 @@ import {
 export type TokenOfApp = { client: AppClient; token: string };
 
 /**
- * Returns the hash under which the database stores a token. A text that we never signed gets an unknown hash, so that
- * the app's credentials are still verified.
+ * Returns the hash under which the database stores a token. For a text that we never signed, returns a hash that
+ * matches no token, so that the database call still verifies the app's credentials.
  */
 export async function sessionHash(token: string, keys: AppKeys): Promise<string> {
   const jti = await readSessionToken(token, keys.session);

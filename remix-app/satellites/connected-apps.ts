@@ -12,7 +12,7 @@ const held = z.object({
   connectedAt: time,
   /** When the app last renewed its token. Other use is not recorded. */
   renewedAt: time,
-  /** The latest possible renewal of a session, or the expiry of tokens that are not renewed. */
+  /** When the session or login ends. For gateway tokens, when the app's access expires if the app does not renew it. */
   endsAt: time,
 });
 
@@ -26,7 +26,9 @@ const connectedApp = z.object({
   login: held.nullable(),
   /** The scopes that the app gets through OpenID Connect without asking the person again, or null if it has to ask. */
   consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
-  /** The app's gateway tokens combined per workspace. The workspace has no name if the gateway refuses the tokens. */
+  /**
+   * The app's gateway tokens, combined per workspace. `workspace` is null if the app or the person lost access to it.
+   */
   tokens: z.array(held.extend({ workspace: z.string().nullable() })),
 });
 

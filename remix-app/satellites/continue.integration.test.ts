@@ -35,7 +35,7 @@ test("the handoff page lists what the app may do before the person continues", a
   );
 });
 
-test("continuing on the handoff page signs the account that the page names in to the app", async () => {
+test("continuing on the handoff page signs in to the app with the account that the page names", async () => {
   const { words, fields } = await openPage();
   expect(words).toContain(`Continue as ${ada.email}`);
   const { status, location } = await browser.post(here, fields);

@@ -10,8 +10,8 @@ import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
- * Mints a cross-app token for the signed-in user. The database returns the facts that the session has proven, which are
- * signed and stored with the token's hash.
+ * Mints a cross-app token for the signed-in user. Stores the token's hash with a signature of the facts that the
+ * session has proven.
  * @param user the result of requireUser for this request, whose verified claims name the session
  * @throws Response 404 NOT_FOUND for an unknown or disabled target; 401, 403 or 503 if the session is no longer
  * sufficient
@@ -105,8 +105,8 @@ export async function proveHandoff(
 }
 
 /**
- * Redeems the token, once, and opens the app's sessions. This second half checks the proof again against the current
- * policy.
+ * Completes a redemption that {@link proveHandoff} began: uses up the token and opens the app's sessions. Checks the
+ * proof against the current policy.
  * @returns null if another call was first, or if the proof no longer holds
  */
 export async function openAppSessions(

@@ -29,7 +29,7 @@ describe("a platform without APP_SESSION_SECRET", () => {
   });
   afterAll(() => web.stop());
 
-  test("a sign-in connects to the identity backend, and the test detects the connection", async () => {
+  test("connections to the identity backend are recorded during a sign-in", async () => {
     await openBrowser(web.base).post("/login", { email: person.email, password: "wrong", returnUrl: "" });
     expect(connections(web)).toContain(new URL(supabase.url).host);
   });

@@ -25,9 +25,9 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
 }
 
 /**
- * Refreshes with the successor derived from the current key, then with the successors from earlier secrets if the first
- * is rejected. An earlier secret never creates a new successor: the database accepts such a successor only if the token
- * was refreshed before the secret was changed, and only within that refresh's grace period.
+ * Refreshes with the successor derived from the current key. If the database rejects the token, tries the successors
+ * derived from earlier keys. An earlier key can only repeat a refresh from before the secret was changed, within that
+ * refresh's grace period.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
   { current, earlier }: KeyRing,
@@ -90,7 +90,10 @@ export async function readSessionToken(token: string, keys: KeyRing): Promise<st
   return claims.success ? claims.data.jti : null;
 }
 
-/** Returns whether a bearer token has the form of an app session, so that it is checked only as an app session. */
+/**
+ * Returns whether a bearer token has the type of an app session. Such a token is never checked as a user's access
+ * token.
+ */
 export function isSessionToken(token: string): boolean {
   return typeOf(token) === type;
 }
@@ -106,8 +109,8 @@ export function signToken(claims: object, { type, keys }: { type: TokenType; key
 }
 
 /**
- * Returns the claims of a token that a key of the ring signed for this purpose, or null. Leaves the check of the times
- * to the database, which knows what has been revoked.
+ * Returns the claims of a token that a key of the ring signed for this purpose, or null. Does not check expiry or
+ * revocation, which the database checks.
  */
 export async function verifyToken(
   token: string,

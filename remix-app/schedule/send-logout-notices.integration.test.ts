@@ -107,7 +107,7 @@ async function proveByFactor({ sid }: Held): Promise<string> {
   return factorId;
 }
 
-describe("logout tokens sent to an app within 5 seconds", () => {
+describe("delivery of logout tokens within 5 seconds", () => {
   test.for<[string, () => PromiseLike<unknown>]>([
     ["of a sign-out", () => signOut(person)],
     [
@@ -174,7 +174,7 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     expect(claims).not.toHaveProperty("nonce");
   });
 
-  test("section 2.4: the logout token is typed explicitly, so that it cannot pass for an ID token", async () => {
+  test("section 2.4: the logout token has the type logout+jwt, so that it cannot pass for an ID token", async () => {
     const { body } = await signedOut();
     expect(decodeProtectedHeader(body.get("logout_token") ?? "")).toEqual({
       alg: "RS256",
@@ -183,20 +183,20 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     });
   });
 
-  test("section 2.4: the logout token expires two minutes after it was issued", async () => {
+  test("a logout token expires two minutes after it was issued (Back-Channel Logout, section 2.4)", async () => {
     await signedOut();
     const [claims] = await logoutsOf(person);
     expect((claims?.exp ?? 0) - (claims?.iat ?? 0)).toBe(120);
   });
 
-  test("section 2.4: each login's logout token has its own jti", async () => {
+  test("back-channel logout section 2.4: each login's logout token has its own jti", async () => {
     await Promise.all([handOver(person, app), handOver(person, app)]);
     await signOut(person);
     await expect.poll(async () => (await logoutsOf(person)).length, soon).toBe(2);
     expect(new Set((await logoutsOf(person)).map(({ jti }) => jti)).size).toBe(2);
   });
 
-  test("section 2.5: the logout request is a form post of logout_token only, without cookies", async () => {
+  test("the logout request posts a form with only logout_token, and sends no cookies (Back-Channel Logout 1.0, section 2.5)", async () => {
     const { method, contentType, cookie, body } = await signedOut();
     expect([method, contentType, cookie]).toEqual([
       "POST",
@@ -206,13 +206,16 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     expect([...body.keys()]).toEqual(["logout_token"]);
   });
 
-  test.for([200, 204])("section 2.8: %i counts as a successful logout", async (status) => {
-    statuses = [status];
-    await signedOut();
-    await expect.poll(() => waiting(person), soon).toEqual([]);
-  });
+  test.for([200, 204])(
+    "section 2.8: an app's response with status %i counts as a successful logout",
+    async (status) => {
+      statuses = [status];
+      await signedOut();
+      await expect.poll(() => waiting(person), soon).toEqual([]);
+    },
+  );
 
-  test("section 2.8: a logout request refused with 400 is not retried", async () => {
+  test("a logout request that the app refuses with 400 is not retried (Back-Channel Logout 2.8)", async () => {
     statuses = [400];
     await signedOut();
     await expect.poll(() => waiting(person), soon).toEqual([]);

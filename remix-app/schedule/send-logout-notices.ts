@@ -62,7 +62,10 @@ export function sendLogoutNotices(env: Env): ScheduledTask {
   };
 }
 
-/** Returns a warning at an unresponsive app's first and last attempt, so that an outage logs two lines per notice. */
+/**
+ * Returns the warning to log about a delivery, or null. If an app does not respond, only the first and the last attempt
+ * are logged.
+ */
 function warningOf({ attempts, isLast }: ClaimedNotice, delivery: Delivery): string | null {
   if (delivery.outcome === "acknowledged") return null;
   if (delivery.outcome === "refused") return `was refused, and is not sent again: ${delivery.reason}`;

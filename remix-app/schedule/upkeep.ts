@@ -21,8 +21,8 @@ const timeoutMs = 10 * second;
 const batch = 1_000;
 
 /**
- * Functions that keep the database tidy, at the same intervals as pg_cron's jobs if it is installed. Only one server at
- * a time can run each function. The database answers all other calls immediately that there is nothing to do.
+ * Functions that keep the database tidy. If pg_cron is installed, its jobs call the same functions at the same
+ * intervals. Only one call of each function works at a time. Concurrent calls return at once and do nothing.
  */
 export const upkeepFunctions = {
   /** Deletes expired attempts and blocks. */
@@ -33,7 +33,7 @@ export const upkeepFunctions = {
   "sweep-content": { schema: "ai", name: "delete_expired_content", intervalMs: minute },
   /** Deletes the gateway's expired idempotency keys and the rate-limit windows of inactive subjects. */
   "forget-expired-gateway-state": { schema: "ai", name: "delete_expired", intervalMs: 5 * minute },
-  /** Deletes the credentials of apps a day after they end. */
+  /** Deletes each app credential a day after the credential ends. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
   /** Deletes expired sign-in attempts at providers, and removes identities whose link was never completed. */
   "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minute },
@@ -63,7 +63,9 @@ export function upkeep(env: Env): ScheduledTask[] {
   return (Object.keys(upkeepFunctions) as UpkeepName[]).map((name) => upkeepTask(env, name));
 }
 
-/** Returns one task of {@link upkeep}. Repeats the call while the function removes whole batches. */
+/**
+ * Returns one task of {@link upkeep}. The task repeats its database call until a call deletes less than a full batch.
+ */
 export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">, name: UpkeepName): ScheduledTask {
   const { schema, name: functionName, args, intervalMs }: DatabaseFunction = upkeepFunctions[name];
   const database = createServiceClient(env, { timeoutMs }).schema(schema);
@@ -85,7 +87,10 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
 const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 
-/** Warns the people who manage a budget at 50, 80 and 100% of it, and if it refuses calls before it is used up. */
+/**
+ * Emails the people who manage a budget when spending reaches 50, 80 or 100% of the budget, or when the budget refuses
+ * calls although it is not fully spent.
+ */
 export function warnOfBudgets(env: Env): ScheduledTask {
   return warn<BudgetAlert>(env, {
     name: "warn-of-budgets",
@@ -106,8 +111,8 @@ export function warnOfCredits(env: Env): ScheduledTask {
 }
 
 /**
- * Writes the emails about crossed thresholds. The database records each crossing once, and queues its emails in the
- * statement that marks it as sent. The next sweep retries failures.
+ * Queues the emails about crossed thresholds. The database records each crossing once. One statement queues the emails
+ * about a crossing and marks the crossing as sent, so the next sweep retries failures.
  */
 function warn<Alert>(
   env: Env,

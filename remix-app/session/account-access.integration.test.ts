@@ -44,7 +44,7 @@ async function signInDirectly({ email, password }: Pick<Person, "email" | "passw
   return { client, token: data.session.access_token };
 }
 
-/** Links a Google account directly with the session of a person who knows the password, bypassing our pages. */
+/** Links a Google account to the person, as anyone who knows the password can do without our pages. */
 async function linkDirectly(): Promise<string> {
   await signInDirectly();
   const { db, close } = openPool(1);
@@ -152,7 +152,7 @@ describe("the account's access list", () => {
     expect(words).not.toContain("Unconfirmed");
   });
 
-  test("the access list continues to the destination, and never to another site", async () => {
+  test("the access list redirects to its returnUrl, but never to another site", async () => {
     const browser = await enter(person);
     const { fields } = await list(browser, `${path}?returnUrl=%2Fworkspaces`);
     expect((await browser.post(path, fields)).location).toBe("/workspaces");
@@ -160,7 +160,7 @@ describe("the account's access list", () => {
     expect((await browser.post(path, elsewhere)).location).toBe("/");
   });
 
-  test("the access list answers 409 if the last way to sign in would be removed, with errors at the field and above it", async () => {
+  test("removing the last way to sign in is refused with 409, with the error at the item and at the top of the access list", async () => {
     const browser = await enter(person);
     const { fields, boxes } = await list(browser);
     expect(checkedIn({ fields, boxes })).toEqual([]);
@@ -202,7 +202,7 @@ describe("the account's access list", () => {
     }
   });
 
-  test("the access list submitted twice concurrently removes each item once", async () => {
+  test("two concurrent submissions of the access list remove each item only once", async () => {
     const browser = await enter(person);
     await linkDirectly();
     const { fields } = await list(browser);
@@ -230,7 +230,7 @@ describe("the account's access list", () => {
   );
 });
 
-describe("after a password reset", () => {
+describe("the access list after a password reset", () => {
   const password = `quite another ${crypto.randomUUID()}`;
 
   test("after a password reset, the access list shows and removes what an attacker added, and the attacker is locked out", async () => {

@@ -26,7 +26,7 @@ const listedWay = z.object({
   bySession: z.uuid().nullable(),
   /** Added since the owner last confirmed the list, or since the account was created. */
   isNew: z.boolean(),
-  /** Added by a direct call to the identity backend without a step-up. */
+  /** Whether the item was added by a direct call to the identity backend without a step-up. */
   unconfirmed: z.boolean(),
 });
 
@@ -44,8 +44,8 @@ const accountAccess = z.object({
   email: z.string().nullable(),
   ways: z.array(way),
   /**
-   * Sessions that the list leaves out, counted up to 1,001, and whether any of them is new. The key selects all of
-   * them.
+   * The sessions that the list leaves out. `key` selects all of them, `count` is at most 1,001, and `isNew` is true if
+   * any of them is new.
    */
   otherSessions: z.object({ key: z.string(), count: z.number().int(), isNew: z.boolean() }),
 });
@@ -106,8 +106,8 @@ export function preselected(
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // Keeps a password that this session set, because the owner chose it. Keeps a password that is needed to sign in,
-    // because the owner can change it instead.
+    // Keeps a password that the owner set in this session. Also keeps the password if no other kept item can sign in,
+    // because the owner can change the password instead.
     (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
@@ -133,11 +133,11 @@ export type AccessConfirmation =
 /** The owner's decision about the list that they saw. */
 export interface AccessDecision {
   listedAt: string;
-  /** Keys of the items on the list that were added without a step-up. */
+  /** Keys of the listed items that were added without a step-up. */
   listed: string[];
   /** Keys of the items to remove. */
   remove: string[];
-  /** Keys of the sessions that were on the list. */
+  /** Keys of all sessions that the list showed. */
   sessions: string[];
 }
 
@@ -155,8 +155,9 @@ export async function mayReviewAuthenticators(
 }
 
 /**
- * Returns the user if they may change the account's access list.
- * @throws Response like {@link requireFreshUser}, unless {@link mayReviewAuthenticators}
+ * Returns the user if they may change the account's access list. A user who has not passed MFA may do so only if {@link
+ * mayReviewAuthenticators} allows it.
+ * @throws Response from {@link requireFreshUser} for everyone else
  */
 export async function requireAccessOwner(context: AppLoadContext, request: Request): Promise<User> {
   const user = await getUser(context);

@@ -117,7 +117,7 @@ describe("signing out another device", () => {
   );
 });
 
-describe("the activity log", () => {
+describe("the activity log API", () => {
   const at = "/api/v1/users/me/security-events";
   const idsOf = (body: { events: { id: string }[] }) => body.events.map(({ id }) => id);
 

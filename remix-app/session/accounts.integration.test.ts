@@ -55,7 +55,7 @@ async function browserWith(first: Person, ...others: Person[]): Promise<Browser>
 }
 
 describe("adding an account by sign-in", () => {
-  test("the page to sign in again doesn't say that the same account stays signed in", async () => {
+  test("the page for signing in again to the active account doesn't say that the account stays signed in", async () => {
     const browser = await browserWith(ada, bob);
     const stays = `You’ll stay signed in as ${bob.email}.`;
     expect((await browser.get(`/add-account?account=${ada.id}`)).words).toContain(stays);
@@ -120,7 +120,7 @@ describe("adding an account by sign-in", () => {
 });
 
 describe("switching accounts", () => {
-  test("a switch opens the account's last page, or the page that the caller asks for", async () => {
+  test("switching accounts opens the account's last page, or the page that the caller requests", async () => {
     const browser = await browserWith(ada, bob);
     const there = await switchTo(browser, ada, { currentRoute: "/settings/profile?x=1" });
     expect([there.status, JSON.parse(there.text)]).toEqual([200, { accountId: ada.id, redirectTo: "/" }]);
@@ -217,7 +217,7 @@ describe("an unreadable vault entry", () => {
   ];
 
   test.each(damage)(
-    "a vault entry %s is dropped: its account asks for a sign-in, and the other accounts stay",
+    "a vault entry %s is dropped: its account must sign in again, and the other accounts stay",
     async (_, value) => {
       const browser = await browserWith(ada, bob);
       const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];

@@ -4,11 +4,11 @@ import type { KeyRing } from "../keys/derived-key.ts";
 import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
 
 /**
- * The cookies of additions: sign-ins that have yet to join the browser's accounts. Each addition has its own cookie, so
- * that responses to tabs that add accounts concurrently don't overwrite each other. The value has the format of a
- * device cookie, with the addition's secret. After the merge, the cookie names the resulting device secret, and remains
- * until a minute after the browser has sent that secret. If a late response restores an earlier device cookie, the
- * browser can still find the current one.
+ * The cookies of additions. An addition is a sign-in that is not yet merged into the browser's accounts. Each addition
+ * has its own cookie, so that responses to tabs that add accounts concurrently don't overwrite each other. The cookie
+ * has the format of a device cookie and holds the addition's secret. After the merge, the cookie is marked with a hash
+ * of the device's new secret and kept until a minute after the browser has sent that secret. Until then, the browser
+ * can find its current device secret even if a late response restores an earlier device cookie.
  */
 
 type Context = CookieContext & { cookie: KeyRing };
@@ -44,8 +44,8 @@ export function writeAddition(context: Context, addition: Device): void {
 }
 
 /**
- * Marks the cookies of additions that are merged into the device with its current secret, and removes all other
- * addition cookies.
+ * Marks the cookies of additions that are merged into the device's current secret, and removes all other addition
+ * cookies.
  * @param options.shown the secret in the browser's own device cookie
  */
 export function settleAdditions(

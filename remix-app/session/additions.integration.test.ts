@@ -62,7 +62,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     const [first, early] = [copyOf(browser), copyOf(browser)];
     await add(early, cid);
     const second = withCookies(browser.cookie(), cookiesOf(early, "gh_added_"));
-    // The second request was sent with both cookies, and is answered before the first one.
+    // Simulates that the second request, sent with both addition cookies, is answered before the first request.
     await accountsOf(first);
     await accountsOf(second);
     const late = withCookies(
@@ -71,12 +71,12 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     );
     expect((await accountsOf(late)).sort()).toEqual(idsOf(ada, bob, cid));
     expect(cookiesOf(late, "gh_device=")).toBe(cookiesOf(second, "gh_device="));
-    // The browser lost both responses, so it sends only the cookie of the first addition.
+    // The browser lost both responses, so it sends the same cookies again.
     const lost = withCookies(browser.cookie(), cookiesOf(early, "gh_added_"));
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });
 
-  test("two tabs keep all the accounts if one adds an account after the other loaded its form", async () => {
+  test("two tabs keep all the accounts if one tab adds an account after the other tab has loaded its sign-in form", async () => {
     const browser = await enter(ada);
     const tab = copyOf(browser);
     await add(browser, bob);
@@ -149,7 +149,8 @@ describe("access to an added account", () => {
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
     expect(await accountsOf(copyOf(thief))).toEqual([]);
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
-    // The copy sends its next request first, so the account that the owner then adds does not join the copy's accounts.
+    // This time, the copy sends its next request before the owner's browser does. The owner's new account must not join
+    // the copy's accounts.
     const [second, copy] = [copyOf(browser), copyOf(browser)];
     await add(second, cid);
     await add(copy, ada);
@@ -158,7 +159,7 @@ describe("access to an added account", () => {
     expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("an added account is not revealed to earlier copies of the cookies that concurrently read, switch and add accounts", async () => {
+  test("copies of a browser's cookies never reveal an account that was added later, even if many copies are used concurrently", async () => {
     const browser = await enter(ada);
     await add(browser, cid);
     await accountsOf(browser);
@@ -175,7 +176,7 @@ describe("access to an added account", () => {
     for (const text of seen.slice(1)) expect(text).not.toContain(bob.id);
   });
 
-  test("an added account is not revealed to an attacker who plants device and added-account cookies before or after a sign-in", async () => {
+  test("an added account is not revealed to an attacker who plants cookies in the victim's browser before or after the sign-in", async () => {
     const mallory = await enter(ada);
     const own = copyOf(mallory);
     await add(own, cid);
@@ -183,8 +184,8 @@ describe("access to an added account", () => {
     const victim = withCookies(...planted);
     const held = [withCookies(...planted), mallory, own];
     await victim.post("/login", { email: bob.email, password: bob.password });
-    // Mallory plants the cookie of another account that they added, after the response and before the victim's next
-    // request.
+    // After the victim's sign-in and before the victim's next request, Mallory adds an account again and plants the new
+    // cookie.
     const again = copyOf(own);
     await add(again, ada);
     const shown = withCookies(victim.cookie(), cookiesOf(again, "gh_added_"));

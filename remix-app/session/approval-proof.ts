@@ -4,7 +4,7 @@ import type { Env } from "../config/env.server.ts";
 import { derivedKey, hmac } from "../keys/derived-key.ts";
 import { type ApprovalContext, heldApproval } from "./cookies.ts";
 
-/** Returns the key of a session's proofs. The database keeps it with the approval. */
+/** Returns the key for the approval proofs of a session. The database stores this key with the approval. */
 export function approvalProofKey(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: string): Uint8Array {
   return derivedKey(env, `mobile approval proof ${sessionId}`);
 }
@@ -23,7 +23,9 @@ export function heldApprovalProof(context: ApprovalContext, sessionId: string): 
   return heldApproval(context, sessionId) === "held" ? proveApproval(context.env, sessionId) : null;
 }
 
-/** Returns the claims of this request's token that the database reads, with the proof of its mobile approval. */
+/**
+ * Returns the claims that the database reads from this request's token, with a proof of the session's mobile approval.
+ */
 export function claimsFor({ session }: AppLoadContext, { sub, session_id, aal, amr }: Claims) {
   return { sub, session_id, aal, amr, approval_proof: session.approvalProof() };
 }

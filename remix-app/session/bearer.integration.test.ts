@@ -10,7 +10,7 @@ let bearer: string;
 beforeAll(async () => {
   backend = await startIdentityBackend();
   web = await backend.startWeb();
-  // The calls that the server makes at startup do not belong to a request.
+  // Waits for the call that the server makes at startup, so that no test counts it.
   const probe = "POST /auth/v1/passkeys/authentication/options";
   await vi.waitFor(() => expect(backend.calls).toContain(probe), { timeout: 10_000 });
 });
@@ -43,7 +43,10 @@ async function post(path: string, fields: Record<string, string>, headers: Recor
   return { status: response.status, setCookies: response.headers.getSetCookie(), written: backend.calls.filter(acts) };
 }
 
-/** Every change to an account goes to the identity backend. The server's scheduled tasks call only the Data API. */
+/**
+ * Matches calls to the identity backend that can change an account. The server's scheduled tasks never match, because
+ * they call only the Data API.
+ */
 const acts = (call: string) => /^(?!GET )\w+ \/auth\/v1\//.test(call);
 
 describe("forms on our pages", () => {

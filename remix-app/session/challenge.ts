@@ -114,7 +114,7 @@ export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoad
 
 const part = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Stores the challenge that a page waits for in a cookie, with the other data that the page shows. */
+/** Stores in a cookie the challenge that a page waits for, with the other data that the page shows. */
 export function keepChallenge(
   context: CookieContext,
   cookie: CookieDefinition,
@@ -190,7 +190,7 @@ const localAuthentications: readonly unknown[] = ["biometric", "passcode"];
 
 /**
  * Requires the app lock and a local confirmation by fingerprint, face or passcode before a phone approves
- * (docs/mobile.md). The app itself reports them, which is trusted because the session is the app's.
+ * (docs/mobile.md). Trusts what the app reports, because the session belongs to the app.
  * @throws Response 403 FORBIDDEN
  */
 export function requireLocalAuthentication(

@@ -31,7 +31,7 @@ export type PasswordChange =
       httpStatus: AuthFailure["status"];
       formErrors?: string[];
       fieldErrors?: Partial<Record<"password" | PasswordProof, string[]>>;
-      /** The proof to ask for from now on. */
+      /** The proof that the form must ask for from now on. Null if the backend requires no new proof. */
       ask: PasswordProof | null;
     };
 
@@ -80,7 +80,7 @@ export async function changePassword(
     ...(currentPassword ? { current_password: currentPassword } : {}),
     ...(code ? { nonce: code } : {}),
   });
-  // A weak-password error says nothing about the code sent with the password, so such an attempt stays counted.
+  // A weak-password error doesn't show whether the code was right, so the attempt stays counted.
   if (!error || guesses.has(error.code ?? "") || generalFailure(error)) await attempt.settle(outcomeOf(error));
   if (!error) {
     await recordEvent(context, { userId, kind: first ? "password_added" : "password_changed" });

@@ -28,14 +28,14 @@ export interface CompletedSignIn {
   destination: string;
   /** The typed password. A password that is easy to guess leads first to the page that replaces it. */
   password?: string;
-  /** The session of this browser that the new session replaces without another sign-in ({@link keepSignIn}). */
+  /** The id of this browser's session that the new session continues and replaces ({@link keepSignIn}). */
   inPlaceOf?: string;
 }
 
 /**
- * Completes a sign-in once the backend's session is stored. Makes the account the active one in this browser, replacing
- * its earlier session here, and records the sign-in. Then redirects the visitor, to a required second step first.
- * @returns the redirect to answer with
+ * Completes a sign-in once the backend's session is stored. Makes the account the active one in this browser, replaces
+ * the account's earlier session in this browser, and records the sign-in.
+ * @returns a redirect to the destination, or to a step that is required first
  * @throws Response 403 FORBIDDEN if the session was too large for a cookie, and what {@link keepSignIn} throws
  */
 export async function completeSignIn(
@@ -71,21 +71,21 @@ interface SignIn {
   /** Claims of the session, which the identity backend has returned in this very request. */
   claims: Claims;
   /**
-   * The session of this browser that the new session replaces without another sign-in. If the browser has signed out of
-   * the earlier session, the sign-in is refused and no new device is created.
+   * The browser's earlier session, which the new session continues without another sign-in, for example after a QR
+   * handoff. If the browser has signed out of the earlier session, the new session is ended.
    */
   inPlaceOf?: string | undefined;
 }
 
 /**
- * Adds a fresh sign-in to this browser. A known browser gets a cookie with which its next request adds the account to
- * the others (docs/accounts.md, A sign-in). An unknown browser gets a new device, because no identifier that it sends
- * is ever adopted. A session that continues another one replaces it in the vault immediately.
- * @throws Response a redirect to the accounts if the browser has the maximum number of accounts; the new session is
- * ended
- * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, if the session that it continues has
- * ended in this browser; the new session is ended
- * @throws Response 503 AUTH_UNAVAILABLE if it could not be stored; the browser stays signed out of it
+ * Stores a new sign-in for this browser. A known browser gets a cookie, and its next request adds the account to the
+ * others (docs/accounts.md, A sign-in). An unknown browser gets a new device, because identifiers from the browser are
+ * never adopted. If `inPlaceOf` is set, the new session immediately replaces that session in the vault. Every refusal
+ * ends the new session.
+ * @throws Response a redirect to the accounts page if the browser has the maximum number of accounts
+ * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, if the session `inPlaceOf` has ended
+ * in this browser
+ * @throws Response 503 AUTH_UNAVAILABLE if the session could not be stored
  */
 async function keepSignIn(context: AppLoadContext, signIn: SignIn): Promise<void> {
   const { requestId, surface } = context;
@@ -149,7 +149,9 @@ async function sealFor(vault: Vault, { device, session, claims }: SignIn & { dev
   return { deviceId: device.id, userId, sessionId, ...(await vault.seal(device, { userId, session })) };
 }
 
-/** Retries an idempotent call once, because only its response may have been lost. */
+/**
+ * Retries an idempotent call once if the vault did not answer. The first call may have succeeded and lost its response.
+ */
 async function askTwice<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   return ask().catch((error: unknown) => {
     if (error instanceof VaultUnavailable) return ask();
@@ -193,7 +195,10 @@ export function readLastUsedMethod(context: CookieContext): LastUsedMethod | nul
   return lastUsedMethod.safeParse(readCookie(context, cookies.lastMethod)).data ?? null;
 }
 
-/** Remembers the sign-in method of this browser. Emailed links have no button, so they change nothing. */
+/**
+ * Remembers this browser's sign-in method, which the sign-in page marks. Emailed links have no button to mark, so they
+ * are not remembered.
+ */
 export function rememberMethod(context: CookieContext, method: string): void {
   const remembered = lastUsedMethod.safeParse(
     method === "sign_up" || method === "password_reset" ? "password" : method,

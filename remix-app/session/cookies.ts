@@ -35,12 +35,12 @@ export interface SessionCookieScope {
 
 const encodingPrefix = "base64-";
 const encoded = /^base64-([\w-]+)$/;
-/** All of our cookies together stay below 8 KB. */
+/** Leaves room for the other cookies, since all of our cookies together must stay below 8 KB. */
 export const maxSessionCookieBytes = 6 * 1024;
 
 /**
- * Returns the canonical cookie's scope. Each project has one name. The cookie has a Domain only if the host is the
- * parent domain or below it, and is Secure on https.
+ * Returns the canonical cookie's scope. The cookie has the same name for all requests of a project. It has a Domain
+ * only if the host is the parent domain or below it, and is Secure on https.
  */
 export function sessionCookieScope(options: {
   supabaseUrl: string;

@@ -10,7 +10,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { emailOfMailedLink, type MailedLink } from "./mailed-link.ts";
 import { discardSession } from "./request-session.ts";
 
-/** bcrypt ignores further bytes, so the identity backend rejects longer passwords. */
+/** bcrypt ignores bytes beyond this limit, so the identity backend rejects longer passwords. */
 const maxPasswordBytes = 72;
 const minPasswordLength = 8;
 
@@ -50,18 +50,18 @@ export const mailSchema = z.object({ email: emailSchema, returnUrl });
 export const resetPasswordSchema = z.object({ password: newPasswordSchema });
 
 /**
- * Anyone can sign up with anyone's email, and the identity backend keeps the first password. So a person who proves
- * access to the mailbox is signed in with that password only if it is known to be theirs, because this browser typed
- * it. The browser remembers that in a cookie for as long as the emailed link works. Every sign-up gets the cookie and
- * only we can read it, because its presence would otherwise reveal which emails are registered.
+ * Anyone can sign up with another person's email, and the identity backend keeps the first password. A person who
+ * proves access to the mailbox may keep that password only if this browser typed it at sign-up. A cookie remembers this
+ * for as long as the emailed link works. Every sign-up sets the cookie, and only our server can read it, so that the
+ * cookie does not reveal which emails are registered.
  */
 
 /**
- * A confirming link sets the times of the confirmation and of the sign-in together. An account confirmed earlier was
- * already in its owner's hands.
+ * The maximum time between an account's confirmation and its sign-in if one link did both. A longer time means that the
+ * account was confirmed earlier.
  */
 const sameMomentMs = 2_000;
-/** The backend creates an account and its confirmation within one call. */
+/** The maximum time between an account's creation and its confirmation email if the same call caused both. */
 const sameCallMs = 500;
 
 function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {

@@ -55,7 +55,7 @@ async function withBearer(token: string, jar = createCookieJar(null)) {
   return open(jar, `Bearer ${token}`);
 }
 
-describe("a live session", () => {
+describe("requests with a live session", () => {
   test("a live session is verified without a call to the identity backend once its keys are cached", async () => {
     await withCookie(await backend.session());
     backend.calls.length = 0;

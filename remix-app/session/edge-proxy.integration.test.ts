@@ -34,7 +34,7 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson({ id: userId }));
 
-/** Signs in like one of our forms. @returns the session that the client stored */
+/** Signs in with a password through the client that our forms use. @returns the session that the client stored */
 async function signIn(): Promise<StoredSession> {
   let stored: StoredSession | null = null;
   const session = {

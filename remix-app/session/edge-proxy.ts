@@ -73,8 +73,8 @@ function unanswered(error: unknown): "unavailable" {
 /**
  * Creates the edge proxy, which judges a request's session once, refreshes it in time, and decides what the browser
  * holds afterwards. A request with an Authorization header never falls back to its cookies. A cookie's session is valid
- * only if it is the active session of the browser's device. Any other session (late, older than the one in the vault,
- * or planted) is replaced from the vault or dropped.
+ * only if it is the active session of the browser's device. The proxy replaces any other session, such as an outdated
+ * or planted one, with the session in the vault, or drops it.
  */
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
@@ -200,10 +200,11 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         known.device = successorOf(known.device, vault.keys);
         return known.device;
       }
-      // If merging additions gave the device a new secret, the browser has not received that secret yet.
+      // If adding accounts gave the device a new secret, this request still has the earlier secret.
       const shown = known.device.secret === credentials.device?.secret;
       if (shown && !view.arrived) void vault.noteArrival(known.device);
-      // Extends the cookie's expiry, but rarely, because a late response with an earlier secret would undo a sign-in.
+      // Extends the cookie's expiry only rarely, because a late response could overwrite the cookie of a newer sign-in
+      // with an earlier secret.
       return renewed && view.old ? known.device : null;
     }
 

@@ -26,7 +26,7 @@ export function ConfirmEmailChange({
   otherAccount,
 }: {
   change: ShownEmailChange;
-  /** The link, as hidden inputs. */
+  /** Hidden inputs with the values of the emailed link. */
   fields: ReactNode;
   message: string | null;
   /** The active account of this browser, if it isn't the account whose email changes. */

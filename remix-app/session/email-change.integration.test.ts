@@ -125,7 +125,7 @@ describe("a change of email", () => {
     expect(await profile(browser)).toContain("There’s no pending email change.");
   });
 
-  test("resending a change of email asks both mailboxes again and invalidates the earlier links", async () => {
+  test("resending the links of an email change resets both confirmations and invalidates the earlier links", async () => {
     const { browser } = await ask();
     const first = await confirmationLink(account.email);
     await confirm(first);

@@ -10,7 +10,10 @@ import { takeMintLease } from "./mint-session.ts";
 import { discardSession } from "./request-session.ts";
 import type { User } from "./user.ts";
 
-/** How long a link waits for other links of its account, and the interval between two tries, in milliseconds. */
+/**
+ * How long a link waits while another link of its account is being redeemed, and the pause between two tries, in
+ * milliseconds.
+ */
 const patienceMs = 5_000;
 const retryMs = 100;
 const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
@@ -28,7 +31,7 @@ const pending = z.object({
 });
 const ofLink = pending.extend({ userId: z.uuid(), mailbox: z.enum(["current", "new"]) });
 
-/** A change of email that waits for one or both of its mailboxes. */
+/** An email change that one or both mailboxes still have to confirm. */
 export type PendingEmailChange = z.infer<typeof pending>;
 
 /** A {@link PendingEmailChange} found by the link from one of its emails. */
@@ -157,7 +160,7 @@ export async function confirmEmailChange(
     const failure = generalFailure(error);
     return failure ? { status: "refused", httpStatus: failure.status, message: failure.message } : { status: "void" };
   }
-  // The change was canceled in the meantime, or confirmed by a link that only the backend knows.
+  // The backend accepted the link, but the database found no pending change for it.
   if (!change) return { status: "void" };
   if (!data.session) return { status: "half", change };
   await discardSession(context, data.session);
@@ -171,9 +174,10 @@ export async function confirmEmailChange(
 }
 
 /**
- * Redeems a link while no other link of its account is being redeemed: the backend would take two concurrent links for
- * the first confirmation and invalidate both. An account without an email has only one link.
- * @returns the change that it confirms, if any, and the backend's answer; null if no lease was available in time
+ * Redeems a link while no other link of its account is being redeemed. If both links of a change were redeemed at the
+ * same time, the backend would treat each as the first confirmation and invalidate both. An account without an email
+ * has only one link.
+ * @returns the change that the link confirms, if any, and the backend's answer; null if no lease was available in time
  */
 async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
   for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {

@@ -13,7 +13,7 @@ import { Notice } from "../ui/notice.tsx";
 export interface EnterCodeProps {
   /** The masked email that the code was sent to. */
   masked: string;
-  /** True if the visitor is known to own the account. Other people must not learn whether it exists. */
+  /** True if the page may show that the account exists, because the visitor is known to own it. */
   exists: boolean;
   resent: boolean;
   returnUrl: string;

@@ -29,8 +29,8 @@ beforeEach(async () => {
 });
 
 /**
- * Creates an account that was confirmed long ago, because an account that an email has only just confirmed gets a new
- * password.
+ * Creates an account that was confirmed long ago. The server would replace the password of an account that an email has
+ * just confirmed.
  */
 async function createAccount(): Promise<Person> {
   const created = await createPerson();
@@ -128,7 +128,7 @@ describe("refused emailed codes", () => {
     expect(answer.words).toContain(wrong);
   };
 
-  test("an emailed code is refused if it is wrong, and the right one still works", async () => {
+  test("after a wrong emailed code is refused, the right code still works", async () => {
     const code = await codeOf(person.email);
     await expectWrong(code === "0000000000" ? "0000000001" : "0000000000");
     expect((await enter(browser, code)).status).toBe(302);
@@ -367,7 +367,7 @@ test("no sign-in code is sent within 3 minutes of a reset email, so the reset li
   expect(answer.location).toBe("/reset-password");
 });
 
-test("another sign-in code is emailed immediately after one was used", async () => {
+test("once a sign-in code is used, a new one can be requested immediately", async () => {
   const [browser, other] = [openBrowser(base), openBrowser(base)];
   await askForCode(browser);
   expect((await enter(browser, await codeOf(person.email))).location).toBe("/");

@@ -10,8 +10,8 @@ import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { holdMailBack, startEvenTiming } from "./even-answers.ts";
 
 // Sign-in with a code that the identity backend emails (its OTP). It works only for existing accounts, but no answer
-// reveals whether an account exists. The backend keeps one token for this email and the reset email, so both count as
-// `recovery_mail`.
+// reveals whether an account exists. The backend keeps one token for sign-in codes and password resets, so emails of
+// both kinds count as `recovery_mail`.
 
 /** The identity backend's codes have 6 to 10 digits (`otp_length`). Mail clients may add spaces. */
 export const emailCodeSchema = z.object({
@@ -30,14 +30,14 @@ export interface CodeRequest {
   email: string;
   /** Whether a recovery override lifts the email's rate limits. Omitted if the page has no overrides. */
   isOverridden?: () => Promise<boolean>;
-  /** Called with the identity backend's answer to a code for which an override lifted the rate limits. */
+  /** Called with the result of verifying a code, if an override lifted the rate limits for the attempt. */
   recordOverride?: (answer: { error: AuthError | null; userId: string | undefined }) => Promise<void>;
 }
 
 /**
- * Emails a sign-in code to an address that has an account, unless a link or code was emailed to it minutes ago, and
- * lets this browser enter it.
- * @returns the error to show, or null; the same for known and unknown emails, in the same time
+ * Emails a sign-in code to an address that has an account, unless a link or code was emailed to the address minutes
+ * ago. Then lets this browser enter a code.
+ * @returns the error to show, or null. Known and unknown emails get the same result, after the same time.
  */
 export async function mailCode(
   context: AppLoadContext,
@@ -62,8 +62,8 @@ export async function mailCode(
     attempt.mailWaitSeconds === null
       ? await context.session.mailClient().auth.signInWithOtp({ email, options })
       : await holdMailBack(context, attempt);
-  // Only known emails reach their own limit, and only unknown emails are rejected, so neither error may change the
-  // answer.
+  // The backend returns this rate limit only for known emails, and rejects only unknown emails. The answer must not
+  // reveal either error.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
@@ -103,8 +103,8 @@ export async function redeemCode(
 const remembered = z.object({ email: z.string(), until: z.number() });
 
 /**
- * Remembers the email that this browser requested a code for. Another browser cannot enter the code, so an attacker
- * cannot sign it in to the attacker's account.
+ * Remembers the email that this browser requested a code for. Only this browser can enter the code, so an attacker
+ * cannot sign a victim's browser in to the attacker's account.
  */
 export function rememberRequest(context: CookieContext & KeyContext, email: string): void {
   const until = Date.now() + cookies.codeRequest.maxAgeSeconds * 1_000;

@@ -4,9 +4,9 @@ import type { AdmittedAttempt } from "../abuse/attempts.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 
 /**
- * The minimum response time of a request about an email, known or not. It is longer than the slowest case with a local
- * backend, a sign-up that hashes a password and sends an email in up to 400 ms. Slower responses wait for the next
- * multiple, so that a slow mail server shows only as a step.
+ * The minimum response time of a request whose timing must not reveal whether an email is known. It exceeds the slowest
+ * case with a local backend: a sign-up that hashes a password and sends an email in up to 400 ms. Slower responses are
+ * delayed to the next multiple, which hides smaller differences.
  */
 export const answerStepMs = 750;
 /** A random delay added to each answer, to hide the few milliseconds that still differ after the wait. */
@@ -44,8 +44,8 @@ export function startEvenTiming({ now, sleep, random }: Clock = systemClock): ()
 const unknownEmail = "unknown@gatehouse.invalid";
 
 /**
- * Makes an attempt whose email is held back look like an attempt for an unknown email: the identity backend checks the
- * bot challenge, applies rate limits, or fails. Otherwise a wrong challenge would reveal which emails are known.
+ * Handles an attempt whose email is held back like an attempt for an unknown email. The identity backend still checks
+ * the bot challenge, because otherwise a wrong challenge would reveal which emails are known.
  */
 export async function holdMailBack(
   { session }: Pick<AppLoadContext, "session">,

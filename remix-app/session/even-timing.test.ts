@@ -25,7 +25,7 @@ test.each([0, 5, 73, 208, 395, answerStepMs - 1, answerStepMs])(
 );
 
 test.each([answerStepMs + 1, 2 * answerStepMs])(
-  "work that takes %d ms is answered at the end of the second time step",
+  "a response that takes %d ms of work is sent at the end of the second time step",
   async (ms) => {
     expect(await answeredAfter(ms)).toBe(2 * answerStepMs);
   },

@@ -77,7 +77,7 @@ describe("an account that an attacker signed up for", () => {
     },
   );
 
-  test("an attacker who keeps trying the password while the owner confirms is rejected", async () => {
+  test("sign-in attempts with an attacker's password are rejected while the owner confirms the account", async () => {
     const fields = await linkFields(0);
     let confirmed = false;
     const codes: (string | undefined)[] = [];
@@ -96,7 +96,7 @@ describe("an account that an attacker signed up for", () => {
     expect(codes.filter((code) => code !== "email_not_confirmed" && code !== "invalid_credentials")).toEqual([]);
   });
 
-  test("an account that an attacker signed up for gets the provider's data once its owner signs in with that provider", async () => {
+  test("the owner's first sign-in with a provider replaces the data of an account that an attacker created with the owner's email", async () => {
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await mailsTo(email)).toHaveLength(1);
     const account = await accountOf();

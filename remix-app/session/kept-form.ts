@@ -14,8 +14,8 @@ type FormContext = Parameters<typeof readForm>[1];
 const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
 
 /**
- * Stores a form that arrived after its sender's step-up expired. The browser keeps it for its page until the sender
- * returns from the next step-up. Only for forms without secrets. A form that is empty or too long is not stored.
+ * Stores a form that arrived after its sender's step-up expired, in a cookie. The form's page restores the fields after
+ * the next step-up. Only for forms without secrets. Does not store a form that is too long.
  * @param page the path of the form's page with its query, which may name the account that the form changes
  */
 export async function keepForm(

@@ -42,7 +42,7 @@ async function person(): Promise<Person> {
   return one;
 }
 
-/** Copies the browser with its current cookies. The original does not see later changes to the copy's. */
+/** Copies the browser with its current cookies. The original does not see later changes to the copy's cookies. */
 const copyOf = (browser: Browser) => openBrowser(base, { cookie: browser.cookie() });
 
 async function accountsOf(browser: Browser): Promise<string[]> {
@@ -102,7 +102,7 @@ const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
     const browser = await enter(await person());
     const email = journey.newEmail();
     const address = new URL(await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email }));
-    // Posts like the page that asks for confirmation because another account is signed in.
+    // Submits the form of the confirmation page, which appears because another account is signed in.
     const send = (copy: Browser) => copy.post(address.pathname, Object.fromEntries(address.searchParams));
     return { browser, send };
   },
@@ -162,7 +162,7 @@ const inPlace: Record<string, () => Promise<Omit<Operation, "gives"> & { done(br
       return {
         browser,
         send: (copy) => copy.get(path),
-        // The page itself has to redirect to the destination too.
+        // After the approval, the page /qr has to redirect to the destination.
         done: async (copy) =>
           (await copy.get(`/qr?${new URLSearchParams({ returnUrl: guarded })}`)).location === guarded &&
           (await copy.get(guarded)).status === 200,
@@ -187,7 +187,7 @@ describe("repeating a request after a lost response", () => {
   });
 
   test.each(Object.entries(onceOnly))(
-    "after a lost response, repeating %s is refused without losing an account",
+    "after a lost response, repeating %s is refused, and the browser keeps its accounts",
     async (_, begin) => {
       const { browser, send } = await begin();
       const before = await accountsOf(copyOf(browser));
@@ -227,7 +227,7 @@ test("a recovery can be repeated only by the browser that lost the response, unt
   expect((await send(browser)).status).toBe(302);
   expect(browser.cookie()).not.toContain("gh_recovery");
   expect((await send(browser)).status).toBe(410);
-  // A copy of the browser's cookies stops working once the browser has sent the cookies that it received.
+  // Once the browser has sent its new cookies, the older copy of its cookies stops working.
   await accountsOf(browser);
   expect((await send(old)).status).toBe(410);
 });

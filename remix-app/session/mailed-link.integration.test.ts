@@ -31,7 +31,7 @@ async function linkOf(type: "signup" | "invite" | "recovery" | "magiclink") {
 const pathOf = (link: Record<string, string>) => `/auth/confirm?${new URLSearchParams(link)}`;
 
 describe.each(["signup", "invite", "recovery"] as const)("the page of an emailed link of type %s", (type) => {
-  test("an emailed link's page names the masked account before the button, and does not use the link up", async () => {
+  test("an emailed link's page shows the account's masked email above the button, and does not use up the link", async () => {
     const link = await linkOf(type);
     for (const method of ["GET", "HEAD", "GET"]) {
       expect((await fetch(new URL(pathOf(link), base), { method })).status).toBe(200);
@@ -102,7 +102,7 @@ test("an emailed link of one type does not reveal its account when opened as ano
   }
 });
 
-test("after 60 guesses at emailed links from one IP address, every link gets 429 without the account's email", async () => {
+test("after 60 guesses at emailed links from one IP address, every link returns 429 and hides the account's email", async () => {
   const link = await linkOf("signup");
   const address = newAddress();
   const browser = openBrowser(base, { address });

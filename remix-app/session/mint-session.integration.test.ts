@@ -33,7 +33,7 @@ test("a minted session is an AAL1 session of the account, with a one-time code a
 test("concurrent requests each mint their own session or learn that another request is minting one", async () => {
   const answers = await callAtOnce(() => mint());
   const statuses = new Set(answers.map(({ status }) => status));
-  // On a busy machine, some requests time out and report it.
+  // On a busy machine, some requests time out and return `unavailable`.
   expect([...statuses].filter((status) => !["minted", "busy", "unavailable"].includes(status))).toEqual([]);
   expect(statuses).toContain("minted");
   const sessions = answers.flatMap((answer) => (answer.status === "minted" ? [answer.claims.session_id] : []));

@@ -8,11 +8,14 @@ import { identityList } from "./sign-in-methods.ts";
 
 /** The request to link an account at a provider. */
 export const linkRequest = z.strictObject({ returnTo: z.string().max(2_048).optional() });
-/** `state` is for a phone, which completes the link that it began with the same state. */
+/** `state` is only for a phone, which sends it back to complete the link. */
 const linkBegun = z.object({ url: z.url(), state: z.string().optional() });
 export type LinkBegun = z.output<typeof linkBegun>;
 
-/** The request with which a phone completes a link, with its state and the code that the identity backend sent it. */
+/**
+ * The request that completes a link on a phone: the link's state, and the code that the identity backend sent to the
+ * phone.
+ */
 export const linkCompletion = z.strictObject({ state: z.string().max(2_048), code: z.string().min(1).max(512) });
 
 const tag = "Account security";

@@ -65,7 +65,7 @@ describe("an account that an attacker had signed up for", () => {
     await passMailPause(email);
   });
 
-  test("an account belongs only to the mailbox's owner once confirmed, even if an attacker also signed up for it", async () => {
+  test("confirming a sign-up gives the account only to the mailbox's owner, even if an attacker signed up with the email first", async () => {
     const browser = openBrowser();
     await browser.post("/signup", { email, password: own });
     const { location } = await openMail(browser, { after: 1 });

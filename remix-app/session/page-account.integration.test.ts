@@ -12,7 +12,10 @@ import { visitorHeaders } from "../testing/visitor.ts";
 
 const { base } = readStack();
 
-/** Pages whose forms name their account themselves, or do not depend on an account. */
+/**
+ * Form actions that don't need `pageAccount`. These forms name their account in another field, or do not depend on an
+ * account.
+ */
 const anybodys = ["/accounts", "/logout", "/theme"];
 
 let ada: Person;

@@ -98,7 +98,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get(page)).status).toBe(200);
   });
 
-  test("a session is restricted even if it used the common password only for a step-up", async () => {
+  test("a session is restricted even if a common password was used only for its step-up", async () => {
     const { email, password } = await createOwner("12345678");
     const browser = await signedInLongAgo({ email, password }, { secondsAgo: 3_600 });
     expect((await browser.get("/workspaces")).status).toBe(200);
@@ -137,14 +137,14 @@ describe("a session that began with a common password", () => {
   });
 });
 
-test("a sign-in with the person's own name as the password requires a new one", async () => {
+test("a sign-in with the person's own name as the password requires a password change", async () => {
   const { id, email, password } = await createOwner("hopper1906");
   await query("update public.profiles set display_name = 'Grace Hopper' where id = $1", [id]);
   const { location } = await openBrowser(base).post("/login", { email, password });
   expect(location).toBe("/reset-password?listed=&returnUrl=%2F");
 });
 
-test("the second step comes before the page that replaces a common password", async () => {
+test("asks for the second factor before it shows the page that replaces a common password", async () => {
   const { id, email, password } = await createOwner("12345678");
   const [app] = await insertAuthenticators({ id }, ["Phone"]);
   if (!app) throw new Error("no app");

@@ -46,7 +46,9 @@ export interface RequestSession {
   approvalProof(): string | null;
   /** Removes the session from the browser, in every variant of its cookie, together with its approval. */
   clear(): void;
-  /** The session that the browser holds after this response; also null if it was too large for a cookie. */
+  /**
+   * The session that the browser holds after this response. Null if there is none, or if it was too large for a cookie.
+   */
   readonly stored: StoredSession | null;
   /** The browser's device according to its cookie, whether or not the database knows it. */
   readonly deviceCookie: Device | null;
@@ -54,7 +56,9 @@ export interface RequestSession {
   store(session: StoredSession): void;
   /** Stores the device in the browser's cookie, with its current secret. */
   storeDevice(device: Device): void;
-  /** Stores an added account in the browser until the browser sends it back. */
+  /**
+   * Stores an added account in a cookie. The account joins the browser's accounts when the browser sends the cookie.
+   */
   storeAddition(addition: Device): void;
   /** Refreshes a session at the identity backend, once for concurrent calls. */
   refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
@@ -87,7 +91,10 @@ export interface OpenRequestSessionOptions {
   clientAddress: string;
 }
 
-/** Reads the session of one request: the edge proxy's verdict, and the methods to act on it. */
+/**
+ * Asks the edge proxy for its verdict on a request's session. Returns the verdict with the methods that act on the
+ * session.
+ */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
   const { env, services, jar, origin, authorization, clientAddress } = options;
   const { proxy, refreshSession, vault } = services;
@@ -117,8 +124,8 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
-  // If the device's secret is unknown, the addition cookies stay, because the response with the new secret may still be
-  // on its way.
+  // Keeps the cookies of sign-ins that have yet to join the browser's accounts if the device's secret is unknown. The
+  // response with the new secret may still be on its way.
   if (verdict.taken || (byCookie && !deviceCookie)) {
     settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });
   }
@@ -149,8 +156,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     const kept = stored;
     if (!judged || !kept || auth.status !== "authenticated" || !device) return;
     if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
-    // A new session belongs to a sign-in, whose completion adds it to the vault. Requests ignore a session that is not
-    // there.
+    // A session with another id comes from a new sign-in, which adds the session to the vault when it completes.
     if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
     const keepInPlaceOf = (tag: string) => {
@@ -256,7 +262,8 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
   const storage = {
     isServer: true,
     getItem: (key: string) => (key === sessionKey && session.get() ? JSON.stringify(session.get()) : null),
-    // auth-js stores everything that the backend returned, including an identity provider's own tokens.
+    // Keeps only the fields of storedSession. auth-js passes everything that the backend returned, including an
+    // identity provider's own tokens.
     setItem: (key: string, value: string) => {
       if (key === sessionKey) session.set(storedSession.parse(JSON.parse(value)));
     },
@@ -272,7 +279,7 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
       autoRefreshToken: false,
       detectSessionInUrl: false,
       skipAutoInitialize: true,
-      // Versions that support passkeys by default ignore this option.
+      // Older auth-js versions need this option for passkeys. Newer versions ignore it.
       experimental: { passkey: true },
     },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
@@ -280,8 +287,8 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
 }
 
 /**
- * Ends a session that this server created and never handed out, for example to check a password. It does not appear as
- * a sign-in in the account's activity. Never throws: a session that may still be active is logged.
+ * Ends a session that this server created but never handed out, such as one created to check a password. The session
+ * does not appear as a sign-in in the account's activity. Never throws. Logs a session that may still be active.
  */
 export async function discardSession(
   { env, requestId, session }: AppLoadContext,

@@ -20,8 +20,8 @@ const facts = z.object({
     required: z.boolean(),
     satisfied: z.boolean(),
     /**
-     * Whether the second step was passed by mobile approval only. Release 0.1.0 stored approvals without a key, so for
-     * those we check the cookie.
+     * Whether the session satisfies the policy only because of a mobile approval. The server must then check the
+     * approval's cookie, because the database can't verify the cookie for approvals that release 0.1.0 stored.
      */
     byApproval: z.boolean(),
   }),
@@ -117,6 +117,6 @@ function stateOf(answered: object): SessionState {
   const { data: state } = answer.safeParse(answered);
   if (!state) return { status: "unavailable" };
   if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
-  // An unreadable policy is never satisfied and never optional.
+  // An unreadable policy doesn't tell whether the session needs a second factor.
   return state.policy.state === "malformed" ? { status: "unavailable" } : { status: "alive", facts: state };
 }

@@ -10,7 +10,7 @@ const contextOf = (cookie: string, key = "sb_secret_test") => ({
   origin: "https://gatehouse.test",
 });
 
-/** Returns the Cookie header of a browser with a demand to sign in again. */
+/** Returns the Cookie header of a browser after `demandSignIn` was called for the page. */
 function demand({ since = now, key = "sb_secret_test" } = {}): string {
   const context = contextOf("", key);
   demandSignIn(context, { page, since });
@@ -21,7 +21,7 @@ const sinceOf = (cookie: string, at = page) => demandedSince(contextOf(cookie), 
 
 afterEach(() => void vi.useRealTimers());
 
-test("a demand to sign in again applies to its page in any spelling of the query, and to no other page", () => {
+test("a demand to sign in again applies to its page however the query is encoded, and to no other page", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   expect(sinceOf(demand())).toBe(now);
   expect(sinceOf(demand(), "/oauth/authorize?client_id=%61&prompt=login")).toBe(now);

@@ -6,8 +6,9 @@ import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 type DemandContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 
 /**
- * Records in this browser that a page accepts only a sign-in or step-up made at or after a given second, for example
- * when an app requires a new one. The record is signed and names the page, so a changed URL starts a new demand.
+ * Records in this browser that a page requires a sign-in or step-up made at or after a given second, for example
+ * because an app asked for a new sign-in. The record's signature covers the page, so the record is invalid for any
+ * other URL.
  * @param page a path of ours, with its query
  */
 export function demandSignIn(context: DemandContext, { page, since }: { page: string; since: number }): void {
@@ -16,8 +17,8 @@ export function demandSignIn(context: DemandContext, { page, since }: { page: st
 }
 
 /**
- * Returns the earliest second at which the page accepts a sign-in, or null if no demand was recorded for it in the last
- * ten minutes.
+ * Returns the second recorded for the page, which accepts only sign-ins made at or after that second. Returns null if
+ * this browser holds no demand for the page from the last ten minutes.
  */
 export function demandedSince(context: DemandContext, page: string): number | null {
   const [since = "", signature = ""] = readCookie(context, cookies.signInDemand).split(".");
@@ -34,7 +35,7 @@ export function forgetSignInDemand(context: DemandContext): void {
 }
 
 function signatureOf({ env, origin }: DemandContext, { page, since }: { page: string; since: number }): Buffer {
-  // In canonical form, because Remix re-encodes the query of a URL.
+  // Signs the query in canonical form, because Remix re-encodes the query of a URL.
   const { pathname, searchParams } = new URL(page, origin);
   return hmac(derivedKey(env, "sign-in demand"), `${since} ${pathname}?${searchParams}`);
 }

@@ -7,14 +7,16 @@ import { getUser } from "./user.ts";
 /** The maximum number of accounts in one browser. `private.add_account` has the same value. */
 export const maxAccounts = 10;
 
-/** Returns whether a sign-in page was requested as `/add-account`, by a person who stays signed in. */
+/**
+ * Returns whether a request is for `/add-account` or a page below it. These pages keep the current account signed in.
+ */
 export function isAddAccount(request: Request): boolean {
   return /^\/add-account(\/|$)/.test(new URL(request.url).pathname);
 }
 
 /**
- * Returns what the page shows to a person who adds an account, or who signs in again to an account.
- * @throws Response a redirect to the accounts if this browser has the maximum number of accounts
+ * Returns what the page shows to a person who adds an account or signs in to one again.
+ * @throws Response a redirect to `/accounts` if this browser has the maximum number of other accounts
  */
 export function openAddAccount(
   context: AppLoadContext,
@@ -60,9 +62,9 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
 }
 
 /**
- * Returns the email of this browser's active account, for a page that asks before an emailed link replaces the account.
- * Null without an active account, or if the account is unknown. These pages grant nothing through the session and help
- * people who are locked out, so they stay open if the account cannot be checked.
+ * Returns the email of this browser's active account, or null if there is none or it is unknown. Pages show the email
+ * before an emailed link replaces the account. These pages grant nothing through the session, so they work even if the
+ * account cannot be checked.
  */
 export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);

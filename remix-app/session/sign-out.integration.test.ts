@@ -70,7 +70,7 @@ describe("signing out", () => {
   });
 });
 
-describe("a sign-in", () => {
+describe("a sign-in by password or by emailed link", () => {
   const link = { token_hash: "a".repeat(56), type: "signup" };
   const ways: [string, Record<string, string>][] = [
     ["/login", { email, password: "three unrelated words" }],

@@ -55,7 +55,8 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
     if (outcome.status === "switched") {
       return { status: "signed_out", activeAccountId: next, redirectTo: outcome.lastRoute ?? "/" };
     }
-    // If a switch fails for another reason, no account is active, and the person can choose one of the others.
+    // Tries the next account only if this account's session has ended. After any other failure, the person chooses an
+    // account.
     if (outcome.status !== "ended") break;
   }
   const redirectTo = device.view.accounts.length > 1 ? chooser : "/login";

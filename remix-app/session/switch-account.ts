@@ -206,7 +206,10 @@ function ended({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutco
   return { status: "ended", email };
 }
 
-/** Returns where to open an account: at the caller's target, where the account was left, or at the home page. */
+/**
+ * Returns the path at which to open an account: the first valid one of the caller's target, the account's last page and
+ * the home page.
+ */
 export function entryPath({
   targetRoute,
   lastRoute,

@@ -24,7 +24,7 @@ export interface User {
    */
   provenAt: Date;
   mfa: MfaFacts;
-  /** Whether the session may only replace its password, which is easy to guess. */
+  /** Whether the session can only replace the account's password, because the password is easy to guess. */
   mustReplacePassword: boolean;
   infrastructureAdmin: boolean;
   /** The Data API as this user, under row-level security. */
@@ -89,7 +89,7 @@ export function isFresh(user: User): boolean {
 
 /** The sessions that a route accepts although other routes refuse them. */
 export interface Admission {
-  /** Accepts a session that has to replace its password first. */
+  /** Accepts the session of a user who must first replace their password. */
   replacesPassword?: boolean;
 }
 
@@ -175,7 +175,7 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
     required: policy.required || hasVerifiedFactor,
     satisfied: policy.satisfied,
     enrolled: hasVerifiedFactor,
-    // A malformed policy has already been answered with 503.
+    // Never `malformed` here: requests of an account with a malformed policy were already answered with 503.
     policy: policy.state === "malformed" ? "recovery_in_progress" : policy.state,
   };
 }
@@ -189,7 +189,9 @@ export function secondStepPath({ enrolled, policy }: MfaFacts, destination: stri
   return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
 }
 
-/** Returns the page that replaces a password that is easy to guess and then continues to the destination. */
+/**
+ * Returns the path of the page that replaces an easily guessed password. The page then continues to the destination.
+ */
 export function replacePasswordPath(destination: string): string {
   if (/^\/reset-password(\?|$)/.test(destination)) return destination;
   return `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`;

@@ -192,7 +192,7 @@ export interface Vault {
    * @returns the device with its new secret; null if the device is unknown or its secret is invalid
    */
   takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;
-  /** Returns the device with its active account's sealed session, or null if it is unknown. */
+  /** Returns the device with its active account's sealed session; null if the device is unknown. */
   open(device: Device): Promise<z.infer<typeof openedDevice> | null>;
   /** Returns the session in an entry, or null if it does not open. */
   unseal(device: Device, entry: VaultEntry): Promise<StoredSession | null>;

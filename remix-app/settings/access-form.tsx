@@ -25,7 +25,7 @@ export interface AccessFormProps {
 }
 
 /**
- * Lists everything that can open the account, with when and from where it was added, and one button for the whole list.
+ * Lists everything that can open the account, and when and from where each item was added. One button submits the list.
  */
 export function AccessForm({ access, selected, currentSessionId, returnUrl, refusal = null }: AccessFormProps) {
   const { ways, listedAt, confirmedAt, otherSessions } = access;
@@ -180,7 +180,7 @@ function OtherSessions({
 }: {
   others: AccountAccess["otherSessions"];
   index: number;
-  /** The number of sessions with a line of their own. */
+  /** The number of sessions that the list shows individually. */
   listed: number;
   selected: boolean;
 }) {
@@ -220,7 +220,7 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
   app: { noun: "App", verb: "Connected", used: "access renewed" },
 };
 
-/** Returns "Passkey: Laptop", or only the kind if it is unnamed. */
+/** Returns a name such as "Passkey: Laptop", or only the kind if there is no name. */
 function nameOf({ kind, name, provider }: AccessWay): string {
   const noun = kind === "identity" && provider ? providerLabel(provider) : kinds[kind].noun;
   return name && name !== noun ? `${noun}: ${name}` : noun;

@@ -50,7 +50,7 @@ export function linkedAccountsOf(
   return { providers, nextCursor, notice: linkNoticeText(notice) };
 }
 
-/** The result of linking an account, for the card where it began. */
+/** The result of linking or unlinking an account, shown on the card of linked accounts. */
 export interface LinkNotice {
   tone: "good" | "warn";
   text: string;

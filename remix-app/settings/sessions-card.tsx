@@ -29,7 +29,7 @@ export function SessionsCard({
 }: {
   /** One page of sessions. */
   sessions: readonly AccountSession[];
-  /** The total, counted up to 1,001. */
+  /** The number of sessions. Counting stops at 1,001. */
   count: number;
   nextCursor: string | null;
   notice: SettingsNotice | null;

@@ -2,7 +2,10 @@ import { z } from "zod";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 
-/** The result of an action: the card that shows the result, and that card's own keyword for it. */
+/**
+ * The result of an action. `card` is the settings card that shows the result, and `done` is the card's keyword for the
+ * result.
+ */
 export interface SettingsNotice {
   card: string;
   done: string;

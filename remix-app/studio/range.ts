@@ -15,15 +15,15 @@ export interface Range {
   to: string;
   preset: RangePreset | "custom";
   /**
-   * The range to compare with. It has the same length and ends where this range begins. For a month, it is in the
-   * previous month.
+   * The range to compare with: the equally long range just before this one. The current month is compared with the same
+   * days of the previous month, and the last month with the whole month before it.
    */
   previous: { from: string; to: string };
   /** What is wrong with the dates in the URL, or null. If they are invalid, the default range is used. */
   fault: string | null;
 }
 
-/** The name of the range without limits, in lists that can show all time. */
+/** The value of `?range=` for all time. Only some lists accept it. */
 export const allTime = "all";
 
 const defaultPreset: RangePreset = "30d";
@@ -114,7 +114,7 @@ export function rangeFileName(name: string, range: { from: string; to: string } 
   return `${name}-${first}-${last}`;
 }
 
-/** The paging parameters of lists: `cursor`, and `providers` for the upper list on a page with two. */
+/** The paging parameters of lists: `cursor`, and `providers` for the upper list on a page with two lists. */
 export const pageParameters: readonly string[] = ["cursor", "providers"];
 
 /**

@@ -39,7 +39,7 @@ const refusal = z.union([
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);
 
-/** Maps members' functions to the functions for app sessions. */
+/** The functions for app sessions whose names differ from the functions for members. */
 const functionsForApps: Record<string, string> = {
   list_provider_costs: "list_provider_costs_by_app_session",
   list_provider_invoices: "list_provider_invoices_by_app_session",
@@ -49,7 +49,8 @@ const functionsForApps: Record<string, string> = {
 /**
  * Calls a database function that reads for a member or for an app session.
  * @param options.name the name of a function in schema ai
- * @throws Response 400 for an invalid range, 403 FORBIDDEN, 503 UNAVAILABLE; like callAsApp for app sessions
+ * @throws Response 400 for an invalid range, 403 FORBIDDEN, 503 UNAVAILABLE
+ * @throws Response for app sessions, what {@link callAsApp} throws
  */
 export async function readStudio<Schema extends z.ZodType>(
   context: AppLoadContext,

@@ -89,7 +89,7 @@ describe("the budgets page", () => {
   });
 
   test.each(["", "-1", "ten", "1,5", "0.0000000000001", "1000000000000"])(
-    "the budgets page reports at its field that %j is not an amount",
+    "the budgets page rejects %j as an amount and marks the field",
     async (typed) => {
       const answer = await admin.browser.post(at("budgets"), form({ limitUsd: typed }));
       expect(answer.status).toBe(400);
@@ -111,7 +111,7 @@ describe("the budgets page", () => {
     expect(await limits()).toContainEqual({ scope: "key", limit: "0.5" });
   });
 
-  test("the budgets page shows 50 budgets and edits them in place, and its file has every budget that the member may see", async () => {
+  test("the budgets page lists 50 budgets at a time, and its CSV file contains every budget that the member may see", async () => {
     const crowded = await createTenant(db, { credits: "1" });
     await join(db, { workspaceId: crowded.workspaceId, userId: admin.id, role: "admin" });
     await join(db, { workspaceId: crowded.workspaceId, userId: member.id, role: "member" });
@@ -119,7 +119,7 @@ describe("the budgets page", () => {
     const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
     const shown = (text: string) =>
       [...text.matchAll(/id="((?:workspace|app|key|member)\.[^"]+)"/g)].map(([, id]) => id);
-    // The workspace, its first key and three members have a budget each, so there are 50 budgets.
+    // The workspace, its first key, three members and 45 more keys have one budget each, 50 in total.
     for (let n = 0; n < 45; n++) await addKey(db, crowded);
     const whole = await admin.browser.get(path);
     expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);
@@ -245,7 +245,7 @@ describe("the policy page", () => {
     expect(answer.text).toContain('value="366"');
   });
 
-  test("the policy page tells a late submitter who changed what, and saves their version when they send it again", async () => {
+  test("the policy page refuses changes to an outdated policy and lists the differences, then saves the changes when they are sent again", async () => {
     const { readAt } = await read();
     const first = await admin.browser.post(at("policy"), form({ readAt, tokensPerMinute: "5000" }));
     expect(first.status).toBe(303);
@@ -293,7 +293,7 @@ describe("the policy page", () => {
 });
 
 describe("the credits page", () => {
-  test("the credits page shows balance, ledger and totals of the range with each charge's run, and its file has exact amounts", async () => {
+  test("the credits page links each charge to its run, and the credits file has exact amounts", async () => {
     const run = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run)]);
     const page = await member.browser.get(`${at("credits")}?range=7d`);

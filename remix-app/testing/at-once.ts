@@ -1,4 +1,4 @@
-/** More than the Data API has connections, so that each connection is busy and some callers wait. */
+/** Exceeds the number of the Data API's connections, so that every connection is busy and some calls wait. */
 export const atOnce = 24;
 
 /** Makes the calls concurrently, by default {@link atOnce} of them. @returns each answer */

@@ -7,7 +7,7 @@ export interface Browser {
   post(path: string, fields: Record<string, string> | FormData): Promise<Answer>;
   /** Posts JSON as a page's script does. */
   postJson(path: string, body: unknown): Promise<Answer>;
-  /** Sends JSON as a page's script does, with another method. */
+  /** Sends JSON with any method, as a page's script does. */
   sendJson(method: string, path: string, body?: unknown): Promise<Answer>;
   /** The value of the browser's Cookie header. */
   cookie(): string;

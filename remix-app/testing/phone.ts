@@ -20,7 +20,7 @@ interface PhoneAnswer<Body> {
 export interface PhoneOptions {
   email: string;
   password: string;
-  /** Raises the session to AAL2. */
+  /** The factor and the code that raise the session to AAL2. */
   prove?: { factorId: string; code: string };
 }
 

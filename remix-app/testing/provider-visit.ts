@@ -10,7 +10,7 @@ export interface ProviderAnswer {
 /**
  * Completes a sign-in on a provider's page with the given answer.
  * @param address the provider's URL, where our server sent the browser
- * @returns the URL on our site where the identity backend finally sends the browser, which has not been visited
+ * @returns the URL on our site to which the identity backend finally redirects. This function does not request it.
  */
 export async function visitProvider(
   address: string,

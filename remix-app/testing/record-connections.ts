@@ -7,7 +7,7 @@ import { Socket } from "node:net";
 const { connect } = Socket.prototype;
 
 Socket.prototype.connect = function record(this: Socket, ...args: unknown[]) {
-  // Node's own callers pass their arguments as one array.
+  // Node's own modules call this function with all arguments in one array.
   const [target, host] = Array.isArray(args[0]) ? args[0] : args;
   const options = typeof target === "object" && target !== null ? target : { port: target, host };
   const place = options.path ?? `${options.host ?? "localhost"}:${options.port}`;

@@ -2,7 +2,9 @@ import { once } from "node:events";
 import { vi } from "vitest";
 import { startWeb, type WebProcess } from "./web-process.ts";
 
-/** Faults in a server's calls, each selected by the end of the call's path. */
+/**
+ * Faults in a server's outgoing calls. Each value is the end of a path and selects the calls whose path ends with it.
+ */
 export interface Trouble {
   /** Matching calls fail with a network error. */
   unreachable?: string;
@@ -18,7 +20,7 @@ export interface Trouble {
 export interface WatchedWeb extends WebProcess {
   /** The paths of the server's calls so far. */
   calls(): string[];
-  /** Waits until the server attempts the call that `holds` selects. */
+  /** Replaces the faults of the server's calls. Waits until the server has received the new faults. */
   trouble(trouble: Trouble): Promise<void>;
   /** Waits until a call is held. */
   held(): Promise<void>;

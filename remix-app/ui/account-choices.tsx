@@ -17,8 +17,8 @@ const row =
   "flex min-h-12 w-full cursor-pointer items-center gap-3 rounded-card border border-line bg-surface px-3 py-2 text-left hover:bg-sunken";
 
 /**
- * Renders a button per account that switches to it and continues to `returnUrl`. Signed-out accounts have to sign in
- * again.
+ * Renders a button for each signed-in account, to switch to the account and continue to `returnUrl`. Signed-out
+ * accounts get a sign-in link instead.
  */
 export function AccountChoices({
   accounts,

@@ -19,7 +19,7 @@ export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">
   );
 });
 
-/** Renders the page's account as a hidden field, for a form that a script may send itself. */
+/** Renders a hidden field with the page's account. AccountForm already includes this field. */
 export function PageAccount() {
   const account = useSite()?.account;
   return account ? <input type="hidden" name={pageAccountField} value={account} /> : null;

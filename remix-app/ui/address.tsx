@@ -2,9 +2,12 @@ import { Fragment, type ReactNode } from "react";
 
 /** Matches the places where an email may break: before its @ and after its dots. Other words with dots stay whole. */
 const breaks = /(?<=\.)(?=[^\s@]*@)|(?=@)|(?<=@[^\s@]*\.)(?=\S)/;
-/** Like {@link breaks}, but neither in the domain nor in a masked email. */
+/**
+ * Matches the places where an email may break if its domain must stay whole: before its @, unless the email is masked,
+ * and after the dots before its @.
+ */
 const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?<!•)(?=@)/;
-/** Matches a domain's hyphens with their neighbours, because browsers would break after a hyphen. */
+/** Matches a domain's hyphens with the character on each side, to prevent a line break after the hyphen. */
 const hyphens = /(?<=@[^\s@]*)([^\s@-]-+[^\s@-])/;
 
 /**

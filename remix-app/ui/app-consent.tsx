@@ -15,7 +15,7 @@ export interface AppConsentProps {
   account: { id: string; email: string };
   /** The browser's other accounts. */
   others: readonly ListedAccount[];
-  /** The path of this page, to come back to with another account. */
+  /** The path of this page, to which the person returns after choosing or adding another account. */
   here: string;
   /** Where the forms post to. Defaults to the page's own URL. */
   action?: string;

@@ -91,7 +91,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
   );
 }
 
-/** Shows a QR code, dark on white in both themes, as readers expect. */
+/** Shows a QR code, dark on white in both themes because scanners expect that. */
 export function QrCodeImage({ size, path, label }: { size: number; path: string; label: string }) {
   return (
     <svg

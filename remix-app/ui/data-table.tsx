@@ -22,7 +22,7 @@ export interface DataTableProps<Row> {
   columns: readonly [DataColumn<Row>, ...DataColumn<Row>[]];
   rows: readonly Row[];
   rowKey: (row: Row) => string;
-  /** Shown instead of an empty table: what it is for and how to begin. */
+  /** Shown instead of an empty table. Says what the table is for and how to begin. */
   empty: ReactNode;
   /**
    * The breakpoint from which rows are shown as a table, not as cards. `lg` is for more columns than fit on half a
@@ -43,7 +43,7 @@ const heads = {
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
   const { head, row: headRow } = heads[from];
-  // Builds the parts that all rows share only once, and likewise a cell that appears in two places of its row.
+  // These are the same for every row, so build them once.
   const classes = columns.map(classOf);
   const below = columns.flatMap(({ label, fullLabel = label, small = "below" }, index) =>
     index > 0 && small === "below" ? [{ label: fullLabel, index: index - 1 }] : [],
@@ -102,7 +102,7 @@ function headOf({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLab
   );
 }
 
-/** Returns a column's own classes. The default look is for numbers, placed below the name on small screens. */
+/** Returns a column's classes. Without classes, cells after the first are right-aligned and hidden on small screens. */
 function classOf({ numeric, small }: DataColumn<never>, index: number): string | undefined {
   if (index === 0) return undefined;
   return [numeric ? "" : "words", small === "aside" ? "aside" : ""].filter(Boolean).join(" ") || undefined;

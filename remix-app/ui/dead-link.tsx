@@ -6,7 +6,7 @@ interface Words {
   lead: string;
   /** The alternative to signing in. */
   way: { href: string; label: string };
-  /** Whether most people need the alternative instead of signing in. */
+  /** Whether to show the alternative before "Sign in", because most people need it. */
   newLinkFirst?: boolean;
 }
 

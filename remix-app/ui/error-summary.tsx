@@ -18,16 +18,20 @@ export function ErrorSummary({
   id: string;
   /** Errors of the form as a whole: one message, or Conform's list. */
   form?: string | string[] | null | undefined;
-  /** Errors of fields, by id. */
+  /** Error messages of fields, keyed by the field's element id. */
   fields?: FieldErrors;
-  /** The id of a request that failed on our side, on a hydrated page. Other pages get it from FailedRequestContext. */
+  /**
+   * The id of the request that failed on our side. A page without hydration gets the id from FailedRequestContext
+   * instead.
+   */
   requestId?: string | null;
 }) {
   const formErrors = form ? [form].flat() : [];
   const faults = Object.entries(fields).filter(([, message]) => message);
   const summary = useRef<HTMLDivElement>(null);
   const failed = formErrors.length + faults.length > 0;
-  // Needed after client-side updates: browsers apply autofocus only when a page loads, and React only to fields.
+  // Focuses the summary after client-side updates. Browsers apply autofocus only when a page loads, and React applies
+  // it only to form fields.
   const answer = useActionData<unknown>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a second failure looks the same, but for being another answer
   useEffect(() => {

@@ -75,10 +75,7 @@ const smallAmounts = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, 
 const counts = new Intl.NumberFormat("en");
 const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/**
- * The maximum number of decimals in a column. Smaller amounts are shown as less than the smallest number with six
- * decimals.
- */
+/** The maximum number of decimals in a column. An amount that would round to 0 is shown as less than 0.000001. */
 const maxDecimals = 6;
 const fixed = new Map<number, Intl.NumberFormat>();
 

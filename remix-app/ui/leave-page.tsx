@@ -7,8 +7,8 @@ export interface Departure {
 }
 
 /**
- * Continues to another site from a page. A redirect after one of our forms would be blocked, because form-action also
- * applies to all further redirects, and we don't know the app's redirects.
+ * Shows a page that continues to another site. Browsers would block a redirect after one of our forms, because
+ * form-action must list every later redirect, and we don't know the app's redirects.
  */
 export function LeavePage({ address, displayName, signedOut = false }: Departure & { signedOut?: boolean }) {
   return (

@@ -3,7 +3,7 @@ import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./fo
 /**
  * Shows dollars, with the exact amount on hover and for assistive technology.
  * @param props.amount exact decimal string; null if the workspace hides it
- * @param props.of the whole, if the amount is shown as part of one
+ * @param props.of the total, if the amount is shown as a part of a total
  * @param props.decimals the number of decimals of all amounts in the column
  */
 export function Usd({ amount, of, decimals }: { amount: string | null; of?: string; decimals?: number }) {

@@ -15,7 +15,7 @@ interface NextPage {
 function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefined {
   const here = useLocation().pathname;
   const { state, location } = useNavigation();
-  // Another view of the same page keeps the current content until it has loaded.
+  // A navigation that keeps the path, such as a new query, shows the current content until the new content has loaded.
   const path = state === "loading" && location.pathname !== here ? location.pathname : undefined;
   const [next, setNext] = useState<NextPage>();
   useEffect(() => {
@@ -28,7 +28,8 @@ function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefin
       setNext(undefined);
     };
   }, [path, content]);
-  // The loaded page is shown in the same render, so that its scroll position can be restored.
+  // Hides the outline in the same render that shows the loaded page, so that the page's scroll position can be
+  // restored.
   return next?.path === path ? next : undefined;
 }
 
@@ -57,7 +58,7 @@ export function UntilNextPage({ children }: { children: ReactNode }) {
       <div ref={content} hidden={next !== undefined} className="space-y-6">
         {children}
       </div>
-      {/* The outline is as high as the content, so that nothing scrolls, and is visible at any scroll position. */}
+      {/* Keeps the height of the content, so that the scroll position does not change. */}
       {next ? (
         <div style={{ minHeight: next.height }}>
           <h1 className="sr-only">Loading</h1>

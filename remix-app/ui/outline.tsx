@@ -33,7 +33,7 @@ const form = (
 const table = <Lines count={8} />;
 const card = <Lines count={4} titled />;
 
-/** Content outlines by the end of a page's path. All other pages get two cards. */
+/** The outline of each page, by the end of the page's path. All other pages get two cards. */
 const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
   [/^\/workspaces\/[^/]+$/, [figures, chart, card]],
   [/\/ai$/, [range, figures, chart, table]],

@@ -13,7 +13,8 @@ export function PageArrival() {
     if (shown.current.key === key) return;
     if (shown.current.pathname !== pathname) setTitle(document.title);
     shown.current = { pathname, key };
-    // The focused element was removed with the previous page, unless the new page has already focused one of its own.
+    // The body has the focus if the focused element was removed with the previous page and the new page has focused
+    // nothing yet.
     if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
   }, [pathname, key]);
   return (

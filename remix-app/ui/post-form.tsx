@@ -19,7 +19,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   const [unanswered, setUnanswered] = useState(false);
   useEffect(() => {
     if (element.current) setUnanswered(fillUnanswered(element.current));
-    // Forgets the values after a delay, so that `failSent` runs first if a failed response has replaced this form.
+    // Waits, so that `failSent` runs before `forgetAnswered` if a failed response has replaced this form.
     return () => void setTimeout(forgetAnswered);
   }, []);
   const answered = useRef(answer);
@@ -39,7 +39,8 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     keepSent(event.currentTarget);
     onSubmit?.(event);
     if (navigator.onLine || event.defaultPrevented) return;
-    // `onLine` is false without a network, but a server on the same machine may still be reachable, so this tries it.
+    // `onLine` is false without a network, even if the server runs on this machine. A request shows whether the server
+    // can be reached.
     event.preventDefault();
     const { submitter } = event.nativeEvent as SubmitEvent;
     const target = submitter instanceof HTMLButtonElement ? submitter : event.currentTarget;

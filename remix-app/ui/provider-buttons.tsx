@@ -5,7 +5,7 @@ import { buttonClass } from "./button.tsx";
 export interface ProviderButtonsProps {
   /** In display order. */
   providers: readonly { name: string; label: string }[];
-  /** The provider last used in this browser, which has its own row. */
+  /** The provider last used in this browser. Its button has a row of its own. */
   lastUsed: string | null;
   /** Where to continue after the sign-in; empty for the home page. */
   returnUrl: string;
@@ -15,7 +15,7 @@ export interface ProviderButtonsProps {
 
 /** Renders one button per provider. The form leads to the provider's page. */
 export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: ProviderButtonsProps) {
-  // Two columns only if the providers after the last used one fill them.
+  // Uses two columns only if every row is full. The last used provider has a row of its own.
   const columns = (providers.length - (lastUsed ? 1 : 0)) % 2 === 0 ? "grid-cols-2" : "";
   return (
     <form method="post" data-once className={`grid gap-2 ${columns}`}>

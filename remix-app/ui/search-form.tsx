@@ -41,7 +41,7 @@ export function SearchField({ name, label, term }: { name: string; label: string
         autoCapitalize="none"
         spellCheck={false}
         aria-keyshortcuts="/"
-        // The key hint is visible while the placeholder is, so the placeholder must not be empty.
+        // CSS shows the key hint only with `:placeholder-shown`, which never matches an empty placeholder.
         placeholder=" "
         trailing={
           <span aria-hidden="true" className="search-key">

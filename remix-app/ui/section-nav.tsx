@@ -52,7 +52,7 @@ export function SectionNav({ label, name, head, groups }: SectionNavProps) {
           <bdi>{name}</bdi>
         </span>
       </button>
-      {/* The key closes the menu on client-side navigation. */}
+      {/* Remounts the menu when the path changes, so that client-side navigation closes it. */}
       <nav key={pathname} id={menuId} {...{ popover: "auto" }} aria-label={label} className="side-nav">
         <div>
           <button

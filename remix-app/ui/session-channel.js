@@ -1,9 +1,8 @@
-// Notifies this browser's other tabs of who is signed in, and reacts to their notifications. This affects only the
-// display: a notified tab asks the server before it reacts, and the server checks every request anyway. After another
-// tab has switched accounts, client-side navigation updates this page's account.
+// Tells this browser's other tabs who is signed in, and reacts when they do the same. This affects only the display: a
+// notified tab asks the server before it reacts, and the server checks every request anyway. The script also checks
+// again when client-side navigation changes the page's account.
 const page = document.documentElement;
-// Fields changed by hand. Their values would not show a changed checkbox or selection, or that a script made the
-// change.
+// Fields that received input. Comparing `value` with `defaultValue` does not detect a changed checkbox or selection.
 const touched = new Set();
 let channel;
 
@@ -22,7 +21,7 @@ async function compare() {
     document.getElementById("session-notice").hidden = true;
     return;
   }
-  // A key that is shown only once must not be lost, unless the person has signed out.
+  // Does not leave a page that shows a key for the only time, unless the person has signed out.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();

@@ -10,7 +10,7 @@ export interface WorkspaceListItem {
   role: string;
 }
 
-/** Lists workspaces to choose from, or explains what workspaces are for if there are none. */
+/** Lists the workspaces to choose from. If there are none, says to ask for an invitation. */
 export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] }) {
   if (workspaces.length === 0) {
     return <p className="text-muted">You’re not in a workspace yet. Ask a colleague to invite you to theirs.</p>;

@@ -25,7 +25,7 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   ),
 );
 
-test("finds the activity actions in the database's SQL code", () => {
+test("finds the workspace activity actions that the SQL schema files log", () => {
   expect(written).toContain("workspace.created");
 });
 

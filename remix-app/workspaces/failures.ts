@@ -22,7 +22,7 @@ export function workspaceProblem(error: Pick<PostgrestError, "code">, { requestI
   return problem("UNAVAILABLE", { requestId });
 }
 
-/** Returns whether a call was refused because of a conflict, which a page explains next to its form. */
+/** Returns whether a call was refused because of a conflict. The page explains a conflict next to its form. */
 export function isConflict({ code }: PostgrestError): boolean {
   return problems[code] === "CONFLICT";
 }

@@ -88,7 +88,7 @@ test("escapes a workspace name in the page's data script so that it cannot end t
   expect(html).toMatch(/streamController\.close\(\);<\/script>(<!--\/?\$-->)*$/);
 });
 
-describe("another person's workspace", () => {
+describe("access to another person's workspace", () => {
   test("returns the same 404 for another person's workspace on pages, forms and the API", async () => {
     const { id, path, roleId } = await found();
     const before = await stateOf(id);
@@ -126,7 +126,7 @@ describe("another person's workspace", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("requests to one's own workspace can neither change another workspace nor use its roles", async () => {
+  test("a request to one workspace can't change another workspace or use its roles", async () => {
     const [mine, theirs] = [await found(), await found()];
     const before = await stateOf(theirs.id);
     const invite = { intent: "invite", email: "someone@integration.gatehouse.test", roleId: theirs.roleId("viewer") };
@@ -143,7 +143,7 @@ describe("another person's workspace", () => {
 });
 
 describe("a role with fewer permissions", () => {
-  test("a role with fewer permissions can manage others only within its own permissions", async () => {
+  test("a member cannot change members, roles or settings beyond the permissions of their own role", async () => {
     const { id, path, roleId } = await found();
     const before = await stateOf(id);
     const attempts: [string, Record<string, string>, number][] = [
@@ -202,7 +202,7 @@ describe("a role with fewer permissions", () => {
   });
 });
 
-describe("an irreversible action", () => {
+describe("an irreversible action on a workspace", () => {
   test("an irreversible action requires a fresh sign-in if the last one is too old", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);
@@ -226,7 +226,7 @@ describe("an irreversible action", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation before removing a member or transferring the workspace, but only if the person is a member", async () => {
+  test("asks for confirmation before removing a person or making the person the owner, but only if the person is another member", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They’ll lose access immediately");
@@ -363,7 +363,7 @@ describe("invitations", () => {
     }
   });
 
-  test("refuses a second invitation to the same person, so the first link stays valid until that invitation is withdrawn", async () => {
+  test("refuses to invite a person again until the pending invitation is withdrawn", async () => {
     const { id, path, roleId } = await found();
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const invite = (name: string) =>
@@ -420,7 +420,7 @@ describe("invitations", () => {
     }
   });
 
-  test("reports an invalid email of an invitation at its field, and keeps the chosen role", async () => {
+  test("an invitation with an invalid email shows an error at the email field and keeps the chosen role", async () => {
     const { path, roleId } = await found();
     const invite = { intent: "invite", email: "not-an-email", roleId: roleId("admin") };
     const refused = await owner.browser.post(`${path}/members`, invite);

@@ -88,7 +88,7 @@ describe("POST /api/auth/verify-app-token", () => {
 });
 
 describe("the page that completes a sign-in", () => {
-  test("opening the verify-token page redeems nothing, and shows which account a link from elsewhere would sign in", async () => {
+  test("opening the verify-token page does not use the token, and asks for confirmation if another browser started the sign-in", async () => {
     const token = await mintForNotes();
     const page = await (await get(`/verify-token?token=${token}&nextUrl=/w/1&state=s`)).text();
     expect(page.replaceAll("<wbr/>", "")).toContain(`Continue as ${person.email}`);

@@ -80,7 +80,7 @@ async function enter(): Promise<Browser> {
   return browser;
 }
 
-describe("a satellite's process", () => {
+describe("a satellite's calls to the platform", () => {
   test("a satellite's process connects only to the platform", async () => {
     const stranger = openBrowser(satellite.base);
     for (const path of ["/", "/sign-in", "/w/1", "/login", "/assets/none.js"]) await stranger.get(path);

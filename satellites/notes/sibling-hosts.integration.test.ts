@@ -50,7 +50,7 @@ async function enter(person: Person): Promise<Response> {
 }
 
 describe("a satellite behind https", () => {
-  test("behind https, a satellite's session has a seal cookie that no other host can set", async () => {
+  test("behind https, a satellite seals its session with a __Host- cookie, which no other host can set", async () => {
     const response = await enter(victim);
     const lines = response.headers.getSetCookie();
     expect(lines.map((line) => line.split("=")[0])).toEqual([

@@ -52,7 +52,10 @@ export type Plan = {
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
-  /** The upstream alone runs for `upstreamMs`, long enough to show that it is not the bottleneck. */
+  /**
+   * Calls to the upstream without a gateway run for `upstreamMs`, which is long enough to show that the upstream is not
+   * the bottleneck.
+   */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
   streams: { count: number; staggerMs: number; warmUp: number };
   /** The number of runs of one workspace, and the number of days they are spread over. */

@@ -45,7 +45,7 @@ export async function saturate(options: {
   return { perSecond: latenciesMs.length / ((performance.now() - begun) / 1_000), latenciesMs };
 }
 
-/** The number of calls by `timeEach`, including the warm-up, for each measured call. */
+/** The ratio of all calls that `timeEach` makes, including the warm-up, to the calls that it measures. */
 export const warmUpFactor = 1.25;
 
 /** Returns how long each of `count` sequential calls of `work` takes, after a warm-up. */

@@ -33,7 +33,7 @@ describe("required checks of a client", () => {
     expect(shown({ input: "hello", messages: [{ role: "assistant" }] })).toEqual(["plain"]);
   });
 
-  test("requires that a client made a streaming call", () => {
+  test("the streaming check passes only if the client made a streaming call", () => {
     expect(shown({ stream: true })).toEqual(["stream"]);
     expect(shown({ stream: false })).toEqual(["plain"]);
   });
@@ -66,7 +66,7 @@ describe("required checks of a client", () => {
     expect(shown({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([]);
   });
 
-  test("requires that a client reported each feature that it supports", () => {
+  test("fails the check of a supported feature that the client did not report", () => {
     const exchanges = [exchange({}), exchange({ stream: true })];
     const lacks = ["tools", "structured"] as const;
     const checks = requiredChecks([{ name: "chat", feature: "plain", ok: true }], { exchanges, lacks });

@@ -113,9 +113,7 @@ export function versionOf({ package: name, runtime, manifest }: Client): string 
   return version;
 }
 
-/**
- * Returns the client's manifest with the newest version in place of each exact one. An alias keeps its major version.
- */
+/** Returns the client's manifest with pinned versions replaced by the newest. An alias keeps its major version. */
 export function newestManifest({ package: name, runtime, manifest }: Client): string {
   const text = readSource(manifest);
   switch (runtime) {

@@ -75,16 +75,16 @@ function insertedColumns(code: string): Reference[] {
 }
 
 const commentOrString =
-  /(\n?[ \t]*--[^\n]*|\/\*[\s\S]*?\*\/)|\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\2/gi;
+  /(\n?[ \t]*--[^\n]*)|\/\*[\s\S]*?\*\/|\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\2/gi;
 
 /** Blanks strings and comments without changing positions. */
 function withoutStrings(body: string): string {
   return body.replace(commentOrString, (found) => found.replace(/[^\n]/g, " "));
 }
 
-/** Removes comments, and the line breaks before comments that fill a line. */
-export function withoutComments(body: string): string {
-  return body.replace(commentOrString, (found, comment) => (comment === undefined ? found : ""));
+/** Removes line comments, and the line break before a comment on its own line. */
+export function withoutLineComments(body: string): string {
+  return body.replace(commentOrString, (found, comment) => (comment ? "" : found));
 }
 
 async function listNames(client: pg.Client, sql: string): Promise<Set<string>> {

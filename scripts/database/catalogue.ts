@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { withoutComments } from "./body-names.ts";
+import { withoutLineComments } from "./body-names.ts";
 import { type Grant, readGrants } from "./grants.ts";
 
 /** A function, view or trigger as Postgres describes it. */
@@ -9,7 +9,10 @@ export type Entry = {
   definition: string;
   /** The comments on objects and on the columns of views, by designation. */
   comments: ReadonlyMap<string, string>;
-  /** The function that a trigger on another owner's table runs. Only dropping this function removes the trigger. */
+  /**
+   * For a trigger on another owner's table: the function that the trigger runs. We can remove such a trigger only by
+   * dropping its function.
+   */
   borrowedBy?: string;
 };
 
@@ -79,7 +82,7 @@ export async function readCatalogue(client: pg.Client, schemas: readonly string[
     for (const sql of [functionsSql, viewsSql, triggersSql]) {
       const { rows } = await client.query<Row>(`${sql} order by key`, [schemas]);
       for (const { key, oid, body, comment, columns, borrowedBy, ...row } of rows) {
-        const definition = body ? row.definition.replace(body, withoutComments) : row.definition;
+        const definition = body ? row.definition.replace(body, withoutLineComments) : row.definition;
         const comments = new Map(Object.entries(columns ?? {}));
         if (comment !== null) comments.set(key, comment);
         entries.set(key, { oid, definition, comments, ...(borrowedBy === null ? {} : { borrowedBy }) });

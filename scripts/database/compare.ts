@@ -13,7 +13,7 @@ export type Differences = {
 
 /**
  * Compares the functions, views, triggers, comments and privileges of two databases.
- * @param governs whether a privilege is compared
+ * @param governs returns whether to compare a privilege
  */
 export function compareCatalogues(from: Catalogue, to: Catalogue, governs: (grant: Grant) => boolean): Differences {
   const keys = [...to.entries.keys()];

@@ -7,10 +7,10 @@ import { withQualifiedNames } from "./catalogue.ts";
 export type FixedDependant = { name: string; uses: string; drop: string; create: string[] };
 
 export type Dependants = {
-  /** Functions, views and triggers, by designation. */
+  /** Functions, views and triggers, such as `function private.f(integer)`. */
   keys: Set<string>;
   fixed: FixedDependant[];
-  /** Dependants that cannot be dropped and restored without a decision about data, described for the error message. */
+  /** Dependants that cannot be dropped and restored automatically, described for the error message. */
   immovable: { name: string; uses: string; storesResults: boolean }[];
 };
 

@@ -78,7 +78,7 @@ describe("generating a migration", () => {
   });
 
   test("writes no migration when only comments in function bodies changed", async () => {
-    await edit(functions, "select author = auth.uid()", "-- Whose note it is.\n  select author = /* owner */ auth.uid() -- Now");
+    await edit(functions, "select author = auth.uid()", "-- Whose note it is.\n  select author = auth.uid() -- Now");
     expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
   });
 

@@ -26,7 +26,7 @@ export type Grant = Source & { grant: GrantStmt };
 export type SchemaFiles = { definitions: Definition[]; comments: Comment[]; grants: Grant[] };
 
 const grantsFile = "grants.sql";
-/** The schema of an unqualified object, as in a migration. */
+/** The schema of an object whose name states none. Unqualified names in migrations have the same schema. */
 const defaultSchema = "public";
 
 /**
@@ -163,7 +163,7 @@ function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** Returns the source of a PL/pgSQL function, which Postgres itself does not resolve until it runs. */
+/** Returns the body of a PL/pgSQL function. Postgres doesn't resolve the names in the body until the function runs. */
 function plpgsqlBody({ options }: CreateFunctionStmt): string | undefined {
   const byName = new Map(
     (options ?? []).flatMap((node) => ("DefElem" in node ? [[node.DefElem.defname, node.DefElem.arg]] : [])) as [

@@ -21,7 +21,7 @@ const startLimitMs = 30_000;
 
 export type ScratchCluster = {
   /**
-   * Creates a database like that of a new Supabase project. Returns its URL, which logs in as the role that migrates.
+   * Creates a database like that of a new Supabase project. Returns a connection URL for the role that runs migrations.
    */
   createDatabase: () => Promise<string>;
   stop: () => Promise<void>;

@@ -25,7 +25,7 @@ describe("readBlocks", () => {
     },
   );
 
-  test("readBlocks refuses a missing or unchecked language, and accepts a language that is only displayed", () => {
+  test("readBlocks refuses a block whose language is missing or has no check, and accepts a display-only language", () => {
     const text = "```bash\nls\n```\n\n```mermaid\nx\n```\n\n```\nls\n```\n\n```text\nplain\n```\n";
     const { faults } = readBlocks("a.md", text);
     expect(faults.map(renderFault)).toEqual([

@@ -62,8 +62,8 @@ describe("claims in the documents", () => {
 });
 
 /**
- * Returns the code whose settings a section lists: the file or folder in its heading, or the tests if the heading names
- * neither.
+ * Returns the source text in which to look for a section's settings: that of the file or folder in its heading, or all
+ * of `scripts`, `e2e` and `supabase` if the heading names neither.
  */
 function codeOf(heading: string): string {
   const place = /`([^`]+)`/.exec(heading)?.[1];

@@ -1,6 +1,7 @@
 /**
- * Every block that is parsed but not run: its document, the reason (a `needs=` of blocks.ts, or a language that does
- * nothing) and its first line. A new block that is not run must be added here, so that none is left out by accident.
+ * Lists every block that is parsed but not run: its document, the reason and its first line. The reason is a `needs=`
+ * label from blocks.ts or a language that cannot be run. A new block that is not run must be added here, so that none
+ * is left out by accident.
  */
 export const notRun: readonly string[] = [
   "README.md checkout: npm ci && npm start",

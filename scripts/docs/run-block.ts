@@ -28,7 +28,7 @@ const checkout = [
   "build",
 ];
 
-/** Creates a workplace for the blocks of one document, which may leave files for each other. */
+/** Creates a workplace that all blocks of one document share, so that a block can use the files of an earlier block. */
 export async function openWorkplace(stack: Stack): Promise<Workplace> {
   await mkdir(".local", { recursive: true });
   const directory = await mkdtemp(path.resolve(".local/docs-"));

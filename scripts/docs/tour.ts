@@ -1,6 +1,6 @@
 import { type Block, isRunnable, readBlocks } from "./blocks.ts";
 
-/** The section that e2e/tour.spec.ts follows step by step, including its blocks. */
+/** The section whose steps and code blocks e2e/tour.spec.ts follows in order. */
 export const tour = { file: "docs/getting-started.md", heading: "Five minutes with it" };
 
 /** A step for the reader of a section: text in bold to find on a page, or a block to run. */

@@ -59,7 +59,7 @@ function readSettings(config: Exclude<AuthConfig, { from: "local" }>): BackendSe
   if (config.from === "project") {
     return hostedSettings.safeParse(config.values).data ?? `${notShown(config.project).why}.`;
   }
-  // Supabase Auth requires this setting, so without it the backend's settings were not given to the doctor.
+  // Supabase Auth requires GOTRUE_JWT_SECRET. If it is missing here, the doctor was not given the backend's settings.
   if (config.values.GOTRUE_JWT_SECRET) return readOwnSettings(config.values);
   return "not shown by the backend: name its settings too (--env), or set SUPABASE_PROJECT_ID and SUPABASE_ACCESS_TOKEN.";
 }

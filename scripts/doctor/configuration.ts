@@ -49,7 +49,7 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     );
   }
   const { base, ai, supabase, ...demo } = runningStack.parse(JSON.parse(readFileSync(stackFile, "utf8")));
-  // The stack also passes the providers in its own environment to its functions.
+  // The stack passes the `AI_PROVIDER_*` variables of its environment to its functions, too.
   const own = Object.entries(settings).filter(([name]) => name.startsWith("AI_PROVIDER_"));
   return {
     source: stackFile,

@@ -44,9 +44,7 @@ function configure(settings: Record<string, string>): string {
 
 type Finding = { level: string; about: string; says: string };
 const findingsOf = (said: string) => (JSON.parse(said) as { findings: Finding[] }).findings;
-/**
- * Ignores failures about models, since concurrent tests add models without a price or without a provider that has them.
- */
+/** Ignores failures about models, because concurrent tests add models that have no price or that no provider offers. */
 const failuresOf = (findings: Finding[]) =>
   findings.filter(({ level, about }) => level === "fail" && about !== "models");
 
@@ -79,7 +77,7 @@ describe("model providers in a settings file", () => {
     return { findings: findingsOf(said), code };
   };
 
-  test("queries the model providers of a settings file, with their routes read from the project", async () => {
+  test("queries the model providers in a settings file, and checks the project's routes to them", async () => {
     const { findings } = await examine(demo);
     expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
     const speech = "route 1 of demo-speech leads to demo_speech, which has no settings, so callers get 404";
@@ -153,7 +151,7 @@ test("reports an OAuth provider that is disabled at the backend, and a bot chall
 test.each([
   ["the backend's tenant", demoTenant, [], `accounts of tenant ${demoTenant} alone`],
   ["another tenant", crypto.randomUUID(), ["Microsoft"], `the backend sends people to ${new URL(oidc).origin}/azure`],
-])("the doctor judges MICROSOFT_TENANT set to %s", async (_, tenant, failures, says) => {
+])("the doctor compares MICROSOFT_TENANT with the backend's tenant: %s", async (_, tenant, failures, says) => {
   const { said } = await doctor(["--env", configure({ ...microsoft, MICROSOFT_TENANT: tenant }), "--json"]);
   expect(said).toContain(says);
   expect(failuresOf(findingsOf(said)).map(({ about }) => about)).toEqual(failures);
@@ -170,9 +168,7 @@ test("merges several settings files into one configuration in which later files 
   expect(code).toBe(1);
 });
 
-/**
- * Serves a response that Supabase's platform gives in place of functions that are missing or behind its token check.
- */
+/** Serves the response that Supabase's platform gives if the functions are not deployed, or if verify_jwt is on. */
 async function inPlaceOfFunctions(status: number, body: object) {
   const server = createServer((_, response) =>
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),

@@ -83,7 +83,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
     const local = URL.canParse(url) && isLoopback(new URL(url).hostname);
     return { providers: readProviders(settings, { local }), faults: [] };
   } catch (error) {
-    // checkFunctions reports the error itself if the functions' other settings are present.
+    // If GATEWAY_DB_URL is set, checkFunctions reports this error.
     const faults = settings.GATEWAY_DB_URL ? [] : [fail("functions", messageOf(error))];
     return {
       providers: undefined,
@@ -92,7 +92,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
   }
 }
 
-/** @param env the environment if its project accepts the keys, otherwise undefined */
+/** @param env the environment, or undefined if it is invalid or a check of its keys failed */
 async function checkModels(providers: Providers, env: Env | undefined): Promise<Finding[]> {
   const findings: Finding[] = [];
   let models: RoutedModel[] | undefined;

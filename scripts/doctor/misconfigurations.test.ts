@@ -186,7 +186,7 @@ test.each([
   [1, 2, "fail"],
   [2, 2, "ok"],
   [3, 2, "warn"],
-])("judges %d proxies with TRUSTED_PROXY_HOPS=%d as %s", async (forwarded, hops, level) => {
+])("a proxy count of %d with TRUSTED_PROXY_HOPS=%d is reported as %s", async (forwarded, hops, level) => {
   const url = await answering({ "/healthz": [200, { status: "ok", app: "web", forwarded }] });
   const findings = await checkProxyHops(envOf({ BASE_URL: url, TRUSTED_PROXY_HOPS: String(hops) }));
   expect(findings.map((finding) => finding.level)).toEqual([level]);
@@ -195,7 +195,7 @@ test.each([
 test.each([
   ["an older release", { status: "ok", app: "web" }],
   ["another service", { message: "not found" }],
-])("cannot count proxies when %s answers at the health endpoint", async (_, body) => {
+])("the number of proxies cannot be checked if %s answers at the health endpoint", async (_, body) => {
   const url = await answering({ "/healthz": [200, body] });
   expect((await checkProxyHops(envOf({ BASE_URL: url }))).map(({ level }) => level)).toEqual(["unseen"]);
 });
@@ -227,11 +227,14 @@ test.each([
 test.each([
   ["without a token", { SUPABASE_ACCESS_TOKEN: "" }, "SUPABASE_ACCESS_TOKEN"],
   ["behind a custom domain", { SUPABASE_URL: "https://auth.example.com" }, "SUPABASE_PROJECT_ID"],
-])("%s, the doctor names the setting that it needs to read the backend's settings", async (_, change, needs) => {
-  const findings = await checkBackend({ ...complete, ...change });
-  expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
-  for (const { says } of findings) expect(says).toContain(needs);
-});
+])(
+  "%s, the doctor can't read the backend's settings and names the missing environment variable",
+  async (_, change, needs) => {
+    const findings = await checkBackend({ ...complete, ...change });
+    expect(findings.map(({ level }) => level)).toEqual(["unseen", "unseen"]);
+    for (const { says } of findings) expect(says).toContain(needs);
+  },
+);
 
 test.each([
   [401, { message: "Unauthorized" }],

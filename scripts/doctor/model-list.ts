@@ -18,7 +18,7 @@ const list = z.union([
 ]);
 
 /**
- * The contents of a model list. Ollama's and Gemini's own lists have the shape `models`, as has xAI's list with
+ * The contents of a model list. The shape `models` is used by Ollama, by Gemini's own list and by xAI's list with
  * aliases.
  */
 export type ModelList = { shape: "array" | "data" | "models"; names: string[]; owners: Set<string> };
@@ -35,7 +35,10 @@ export function readModelList(body: unknown): ModelList | undefined {
   );
 }
 
-/** Returns the kind that a list looks like if it differs from the configured kind, otherwise undefined. */
+/**
+ * Returns the kind that a model list suggests. Returns undefined if that is the configured kind, or if the list
+ * suggests none.
+ */
 export function otherKind({ shape, names, owners }: ModelList, { name, models }: ProviderKind): KindName | undefined {
   if (shape === "models") return names.some((model) => model.startsWith("models/")) ? "gemini" : "ollama";
   if ((shape === "array") !== (models.array ?? false)) return shape === "array" ? "together" : "openai-compatible";

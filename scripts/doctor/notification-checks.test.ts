@@ -132,7 +132,7 @@ test.each([
     "unseen",
     "Self-hosted: name its settings too",
   ],
-])("judges notification emails without the Management API for %s", async (_, settings, level, says) => {
+])("for %s, the check of notification emails does not call the Management API", async (_, settings, level, says) => {
   const { finding, requests } = await check(settings, [200, authConfig]);
   expect(finding).toMatchObject({ level, says: expect.stringContaining(says) });
   expect(requests).toEqual([]);

@@ -36,7 +36,7 @@ function checkOwnBackend(settings: Record<string, string | undefined>): Finding 
   const names = notificationMails.map(notificationSetting);
   const on = names.filter((name) => /^(1|t|true)$/i.test(settings[name] ?? ""));
   if (on.length > 0) return fail(about, `${on.join(", ")}: ${twice}.`);
-  // Supabase Auth requires this setting, so without it the backend's settings were not given to the doctor.
+  // Supabase Auth requires this setting. If it is present, the doctor was given the backend's settings.
   if (settings.GOTRUE_JWT_SECRET) return ok(about, "off in the backend's settings");
   return unseen(
     about,

@@ -75,11 +75,11 @@ test.each([
   ["GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", "true", "fail", "before they confirm"],
   ["GOTRUE_MAILER_OTP_LENGTH", "", "fail", "GOTRUE_MAILER_OTP_LENGTH"],
   ["GOTRUE_MAILER_OTP_EXP", "", "warn", "GOTRUE_MAILER_OTP_EXP"],
-])("judges a self-hosted backend with %s set to %j", (name, value, level, says) => {
+])("reports an insecure or invalid password setting of a self-hosted backend: %s = %j", (name, value, level, says) => {
   expect(environment({ [name]: value })).toEqual([{ level, about: "passwords", says: expect.stringContaining(says) }]);
 });
 
-test("reports each password setting that differs from our pages", () => {
+test("reports each password setting that differs from what our pages require", () => {
   expect(project({ password_min_length: 6, password_hibp_enabled: false })).toHaveLength(2);
 });
 

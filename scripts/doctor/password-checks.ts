@@ -13,7 +13,10 @@ const look =
   `Look at ${dashboard}: minimum length ${minLength}, no required characters, email OTP length ` +
   `${codeDigits} and expiration ${codeLifetimeSeconds}, and on: confirm email, secure password change, prevent use of leaked passwords.`;
 
-/** The settings that apply to a direct caller's password, with the names under which they are set. */
+/**
+ * The identity backend's settings for passwords and sign-ups, which also apply to callers that bypass our pages.
+ * `names` has the name under which each setting is configured.
+ */
 interface PasswordSettings {
   minLength: number;
   requiredCharacters: string;
@@ -49,7 +52,7 @@ export function checkPasswords(config: AuthConfig): Finding[] {
   if (config.from === "local") return [ok(about, "a local stack starts its backend with the release's settings")];
   if (config.from === "nowhere") return [unseen(about, `${config.why}. ${look}`)];
   if (config.from === "environment") {
-    // Supabase Auth requires this setting, so without it the backend's settings were not given to the doctor.
+    // Supabase Auth requires this setting. If it is missing, the doctor was not given the backend's settings.
     if (config.values.GOTRUE_JWT_SECRET) return judge(ofEnvironment(config.values));
     return [unseen(about, "not shown by the backend. Self-hosted: name its settings too (--env).")];
   }

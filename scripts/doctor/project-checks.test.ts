@@ -74,7 +74,7 @@ test.each([
   { registered: true, secretIsSet: true, levels: ["ok"] },
   { registered: true, secretIsSet: false, levels: ["fail"] },
 ])(
-  "requires APP_SESSION_SECRET if OpenID clients exist (registered: $registered, secret set: $secretIsSet): $levels",
+  "the APP_SESSION_SECRET check for OpenID clients (registered: $registered, secret set: $secretIsSet) reports $levels",
   ({ levels, ...facts }) => {
     expect(judgeOpenidClients(facts).map(({ level }) => level)).toEqual(levels);
   },

@@ -10,7 +10,10 @@ import { readContents } from "../local-stack/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
-/** Token times are compared with our clock, and a session is refreshed 90 s before its token expires. */
+/**
+ * Limits for the difference between our clock and the project's. By our clock, the server decides when a token has
+ * expired and when to refresh a session (90 s before its token expires).
+ */
 const skew = { warnMs: 5_000, failMs: 30_000 };
 
 const backendSettings = z.looseObject({

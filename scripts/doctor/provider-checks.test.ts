@@ -187,7 +187,7 @@ describe("a provider with a wrong configuration", () => {
   test.each([
     [100, "ok provider x: it answers as openai and has 1 of 1 routed models"],
     [10_000, "fail provider x: address: .* does not answer in time"],
-  ])("judges a provider that answers after %d ms when the limit is one second", async (afterMs, says) => {
+  ])("reports whether a provider that answers after %d ms meets the limit of one second", async (afterMs, says) => {
     const body = JSON.stringify(list("openai", "gpt-5.6").body);
     const origin = await listen(createServer((_, response) => setTimeout(() => response.end(body), afterMs).unref()));
     const settings = { KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key };
@@ -378,7 +378,7 @@ describe("a healthy provider", () => {
     healthyRoutes,
   ];
 
-  // The module of each provider kind cites its response format.
+  // The format of each model list is cited in the module of the provider kind.
   test.each<[string, string, string, string, Answer]>([
     ["openai", "/v1", "/models", "gpt-5.6", list("system", "gpt-5.6")],
     ["groq", "/openai/v1", "/models", "openai/gpt-oss-20b", list("OpenAI", "openai/gpt-oss-20b")],
@@ -437,7 +437,7 @@ describe("a healthy provider", () => {
     ]);
   });
 
-  test("finds a model of kind xai that the provider's list names as an alias", async () => {
+  test("finds an xai model that the provider lists only as an alias", async () => {
     const models = [{ id: "grok-3", object: "model", owned_by: "xai", aliases: ["grok-3-latest"] }];
     const { origin } = await serve({
       "GET /v1/models": list("xai", "grok-3"),
@@ -491,7 +491,8 @@ describe("a healthy provider", () => {
     expect(found[0]).toContain(says);
   });
 
-  // get_public_endpoints of github.com/ggml-org/llama.cpp, tools/server/server-http.cpp
+  // llama.cpp serves /v1/models without a key: get_public_endpoints of github.com/ggml-org/llama.cpp,
+  // tools/server/server-http.cpp
   test("does not check a llama-cpp key, and only warns of a model that llama-cpp does not list", async () => {
     const { origin } = await serve({ "GET /v1/models": list("llamacpp", "/models/qwen.gguf") });
     const found = await examine({ KIND: "llama-cpp", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "qwen")]);
@@ -540,7 +541,7 @@ describe("a provider without a model list", () => {
     expect(seen).toHaveLength(1);
   });
 
-  // "Could not finish the message because max_tokens or model output limit was reached."
+  // Such an error says "Could not finish the message because max_tokens or model output limit was reached."
   test("treats a model as existing even if it rejects the doctor's test request as invalid", async () => {
     const { origin } = await serve({
       "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
@@ -549,7 +550,7 @@ describe("a provider without a model list", () => {
     expect(found[0]).toMatch(/^ok provider x: .* 1 of 1 answer/);
   });
 
-  // github.com/bhdicaire/visioStencils/issues/3
+  // Source of the error: github.com/bhdicaire/visioStencils/issues/3
   test("reports a model that perplexity does not have", async () => {
     const { origin } = await serve({ "POST /chat/completions": error(400, { type: "invalid_model", code: 400 }) });
     const found = await examine({ KIND: "perplexity", BASE_URL: origin, API_KEY: key }, [modelOf("x", "sonar-old")]);
@@ -603,7 +604,7 @@ test("queries all model providers concurrently", async () => {
   expect(performance.now() - began).toBeLessThan(2_000);
 });
 
-test("does not query a provider whose name resolves to a private address, since the functions refuse it too", async () => {
+test("fails a provider whose name resolves to a private address, without sending it a request", async () => {
   const { origin, seen } = await serve({ "GET /v1/models": list("openai", "m") });
   const [provider] = readProviders(
     { AI_PROVIDER_X_KIND: "openai", AI_PROVIDER_X_API_KEY: key, AI_PROVIDER_X_BASE_URL: `${origin}/v1` },

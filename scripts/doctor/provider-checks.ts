@@ -113,7 +113,7 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
 }
 
 /**
- * Requests a model list from the path that other provider kinds use, with the key in the header that they use.
+ * Requests `/models` with the key in the `authorization` header, as most provider kinds expect.
  * @returns the kind that the list indicates
  */
 async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {

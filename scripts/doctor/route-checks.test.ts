@@ -86,7 +86,7 @@ test.each<[string, Partial<RoutedModel>, string[]]>([
     },
     ["ok 1 enabled"],
   ],
-])("judges a model with %s", (_, more, expected) => {
+])("the doctor's route check gives the expected findings for a model with %s", (_, more, expected) => {
   const found = checkRoutes([model(more)], providers).map(({ level, says }) => `${level} ${says}`);
   expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
 });

@@ -46,7 +46,7 @@ describe("the doctor's checks of secrets", () => {
     expect(failures(checkSecrets({ ...complete, [name]: `${secret("d")}, ${secret("e")}` }))).toEqual([]);
   });
 
-  test("accepts the project's key as a previous secret, since it sealed sessions while no other secret was set", () => {
+  test("accepts the project's secret key in WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", () => {
     const given = { ...complete, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: complete.SUPABASE_SECRET_KEY };
     expect(failures(checkSecrets(given))).toEqual([]);
   });
@@ -105,7 +105,7 @@ describe("the doctor's checks of configured addresses", () => {
       { BASE_URL: "https://a.vercel.app", PARENT_DOMAIN: "vercel.app" },
       ["strangers register"],
     ],
-  ])("judges the addresses of a configuration: %s", (_, change, expected) => {
+  ])("checks the addresses in the settings: %s", (_, change, expected) => {
     const found = failures(checkAddresses(parseEnv({ ...complete, ...change })));
     expect(found).toEqual(expected.map((says) => expect.stringContaining(says)));
   });
@@ -173,7 +173,7 @@ describe("the doctor's checks of the functions' settings", () => {
     ]);
   });
 
-  test("does not check the functions' settings if there are none", () => {
+  test("does not check the functions' settings if GATEWAY_DB_URL is not set", () => {
     expect(checkFunctions(complete)).toEqual([]);
   });
 });

@@ -22,7 +22,10 @@ export function checkBoot(settings: Settings): { env: Env | undefined; findings:
   }
 }
 
-/** Finds weak, shared and missing secrets. Reads only the text, so that it works even if the server would not start. */
+/**
+ * Finds weak, shared and missing secrets. Takes the settings unparsed, so that it works even if the server would not
+ * start.
+ */
 export function checkSecrets(settings: Settings): Finding[] {
   const given = [...ourSecrets, ...projectKeys].flatMap((name) => {
     const value = settings[name];
@@ -192,7 +195,10 @@ function isEncrypted(address: string): boolean {
   return protocol === "https:" || isLoopback(hostname);
 }
 
-/** Checks the functions' settings if GATEWAY_DB_URL is set, which shows that they were given too. */
+/**
+ * Checks the functions' settings. Returns no findings if GATEWAY_DB_URL is missing, because the given settings are then
+ * not those of the functions.
+ */
 export function checkFunctions(settings: Settings): Finding[] {
   if (!settings.GATEWAY_DB_URL) return [];
   try {

@@ -22,7 +22,7 @@ export interface Report {
   faults: readonly string[];
   /** Tables changed by requests without a valid credential. */
   changed: readonly string[];
-  /** Pairs that were not requested, and valid credentials that never succeeded. */
+  /** Pairs of a target and a credential that were never requested, and valid credentials that never succeeded. */
   gaps: readonly string[];
   /** Services that exited during the campaign. */
   ended: readonly string[];
@@ -41,7 +41,7 @@ const slowestShown = 5;
 /**
  * Sends every target a request with every credential once, starting with the invalid ones. Then sends new requests with
  * the valid credentials until time runs out.
- * @param options.seconds the maximum, except for the first round, which may take {@link longerSeconds} more
+ * @param options.seconds the duration; the first round may run {@link longerSeconds} longer
  */
 export async function runCampaign({ seed, seconds }: { seed: number; seconds: number }): Promise<Report> {
   const started = performance.now();
@@ -68,7 +68,7 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
     };
     const begun = performance.now();
     let answer = await send(origins[target.at], { ...made, headers });
-    // 503 means that the server is busy, which is a fault only if a retry gets it too.
+    // 503 means that the server is busy. It is a fault only if the retry also gets 503.
     if (answer?.status === 503) answer = await send(origins[target.at], { ...made, headers });
     const durationMs = performance.now() - begun;
     // A request for a page's data gets 202 instead of a redirect.
@@ -148,7 +148,10 @@ function pairsOf(targets: readonly Target[], credentials: readonly Credential[])
   return credentials.flatMap((credential) => targets.map((target): Pair => [target, credential]));
 }
 
-/** Orders pairs by the seed alone, so that a run that times out has still used every credential. */
+/**
+ * Shuffles pairs, so that a run that times out has not tried only the first credentials. The order depends only on the
+ * seed.
+ */
 function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
   return fc.sample(fc.shuffledSubarray([...pairs], { minLength: pairs.length }), { numRuns: 1, seed })[0] ?? [];
 }
@@ -169,8 +172,8 @@ function fitting({ surface, path, operation }: Target): readonly string[] {
 }
 
 /**
- * For each valid credential, yields the targets that it is meant for until the credential gets a 2xx, and at most a few
- * times if it never does. Skips deletions, since deleting a workspace also deletes its key.
+ * Yields each valid credential with the targets that it is meant for, until the credential gets a 2xx or `mostTries`
+ * rounds have passed. Skips deletions, since deleting a workspace also deletes its key.
  */
 function* untilServed(
   targets: readonly Target[],

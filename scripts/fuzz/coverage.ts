@@ -16,7 +16,7 @@ export interface Coverage {
   pairs(): { asked: number; all: number };
   /** Whether the credential ever got a 2xx from a target that is meant for it and that refuses invalid credentials. */
   served(credential: Pick<Credential, "name">): boolean;
-  /** Pairs that were never requested, and valid credentials that never succeeded. */
+  /** Pairs of a target and a credential that were never requested, and valid credentials that never succeeded. */
   gaps(): string[];
   /** The slowest response of each target, slowest first. */
   slowest(count: number): { name: string; durationMs: number }[];

@@ -39,8 +39,7 @@ export function createJudge(secrets: readonly string[]): (outcome: Outcome) => s
     for (const secret of telling) {
       if (text.includes(secret) && !said(secret)) faults.push(`a secret: ${secret.slice(0, 6)}…`);
     }
-    // Pages have their own wording, and the API reference shows internal names, so only the error responses of pages
-    // are judged.
+    // Skips successful pages, because they may contain such text. For example, the API reference shows internal names.
     if (status >= 400 || surface !== "page") {
       for (const [what, pattern] of insides) {
         const found = pattern.exec(text)?.[0];

@@ -26,7 +26,8 @@ const pagesAtOnce = 2;
 
 const own = process.env.GATEHOUSE_STACK ? undefined : await startStack();
 if (own) process.env.GATEHOUSE_STACK = own.file;
-// Imported only now, because modules that it imports read the stack's description on import.
+// Imported after `GATEHOUSE_STACK` is set, because modules that world.ts imports read the stack's description when they
+// load.
 const { createWorld } = await import("./world.ts");
 const world = await createWorld();
 try {

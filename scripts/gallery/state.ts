@@ -45,7 +45,7 @@ export interface State {
 /** The last element is either the function that brings the page to the state, or the status of a refusal. */
 type Told = [name: string, route: string, visitor: Visitor, at: State["at"] | string, rest?: State["act"] | number];
 
-/** Creates an area's states, each from one line. */
+/** Creates the states of an area, each from a tuple. */
 export function statesOf(area: Area, told: readonly Told[]): State[] {
   return told.map(([name, route, visitor, at, rest]) => ({
     area,
@@ -68,7 +68,7 @@ export async function refuse(page: Page, name: string): Promise<void> {
   await page.getByRole("alert").first().waitFor();
 }
 
-/** Gives a reason for a change in the console, types the text that confirms the change, and sends the form. */
+/** Fills in the reason for a console change and the confirmation text, and sends the form. */
 export async function confirm({ page }: Scene, { text, button }: { text: string; button: string }): Promise<void> {
   await page.getByLabel("Reason").fill("Called, and proved who they are");
   await page.getByLabel(/to confirm$/).fill(text);

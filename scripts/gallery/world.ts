@@ -66,7 +66,7 @@ export async function createWorld() {
     return browser.cookie();
   };
 
-  /** Adds authenticator apps to an account, as enrollment on our page leaves them. */
+  /** Adds verified authenticator apps to an account directly in the database. */
   const enroll = (account: Account, ...names: string[]) => insertAuthenticators(account, names);
 
   /** Creates a link that hands a person over to the satellite, as if somebody else had created it. */

@@ -27,7 +27,10 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** How often agents ask for a key again. After a renewal, the old key stays valid for 15 more minutes. */
 const refreshMs = 300_000;
 
-/** Returns an agent's configuration file and the values to set in it. @param options.exists whether a file exists */
+/**
+ * Returns an agent's configuration file and the values to set in it. @param options.exists returns whether a file
+ * exists
+ */
 export function agentSettings(
   tool: Tool,
   facts: AgentFacts,
@@ -64,7 +67,10 @@ function claudeSettings({ gatewayUrl, helper, model }: AgentFacts, environment: 
   };
 }
 
-/** `ModelProviderInfo` and `ModelProviderAuthInfo` of https://github.com/openai/codex (codex-rs). */
+/**
+ * Returns the settings for Codex. The tables have the fields of `ModelProviderInfo` and `ModelProviderAuthInfo`
+ * (https://github.com/openai/codex, codex-rs).
+ */
 function codexSettings({ gatewayUrl, helper, model }: AgentFacts, environment: Environment): AgentSettings {
   const [command, ...args] = helper;
   return {

@@ -30,8 +30,8 @@ const endpoints: Readonly<Record<Tool, string>> = {
 };
 
 /**
- * A key is renewed if it expires within this time. opencode reads its key only once, at its start, so it gets a new one
- * each time.
+ * A key is renewed if it expires within this time. opencode reads its key only once, at its start, so it needs a key
+ * that lasts for hours.
  */
 const renewBeforeMs: Readonly<Record<Tool, number>> = {
   claude: 30 * 60_000,
@@ -131,7 +131,7 @@ export function usableModels(tool: Tool, { data }: z.output<typeof models>): str
   return data.filter(({ platform }) => platform.endpoints.includes(endpoints[tool])).map(({ id }) => id);
 }
 
-/** Revokes an agent's keys and removes its configuration. @returns whether the platform revoked them */
+/** Revokes an agent's keys and removes the agent's configuration. @returns whether the platform revoked the keys */
 export function disconnect(store: Store, tool: Tool): Promise<{ isRevoked: boolean }> {
   return withLock(store.folder, async () => {
     const connection = (await store.readConnections())[tool];

@@ -46,7 +46,7 @@ export async function signIn(
   const login = await pollForTokens({ url, clientId, begun: answer });
   const person = await callApi(`${url}/oauth/userinfo`, { token: login.accessToken, schema: userinfo });
   const signedIn = { ...login, account: person.email ?? person.name ?? person.sub };
-  // The lock prevents an agent from deleting this login while it refreshes the earlier one.
+  // Holds the lock, so that an agent whose refresh of the earlier login fails cannot delete this one.
   await withLock(store.folder, async () => {
     const earlier = await store.readLogin();
     // Without this, the earlier login would stay valid for 30 days.

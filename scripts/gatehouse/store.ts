@@ -25,7 +25,10 @@ const connection = z.object({
   gatewayUrl: z.string(),
   /** Milliseconds since 1970. */
   keyExpiresAt: z.number(),
-  /** The agent's configuration file, and how to undo the changes there; null until it was written. */
+  /**
+   * The agent's configuration file, and how to undo the command's changes to the file. Null until the command has
+   * changed the file.
+   */
   configuration: z.object({ file: z.string(), undo: z.unknown() }).nullable(),
 });
 /** An agent that the command has configured. Its key is in a separate file. */

@@ -65,7 +65,7 @@ args = ["a", "b"]
     ['[projects."/home/ann/[slug]"]\ntrust_level = "trusted"\n'],
     ["[projects.'/srv/a]']\ntrust_level = \"trusted\"\n"],
     ['[[hooks."a[0]"]] # [x]\nrun = 1\n'],
-  ])("TOML edits keep tables that were added below them: %j", (added) => {
+  ])("reapplying or undoing TOML edits keeps tables that were added below the edits: %j", (added) => {
     const { text, undo } = applyTomlEdits("", { edits });
     const grown = `${text}\n${added}`;
     expect(applyTomlEdits(grown, { edits, earlier: undo }).text).toContain(added);

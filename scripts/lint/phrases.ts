@@ -15,7 +15,7 @@ const lineStart = /\n[ \t]*(?:\*(?!\/)|\/\/+|--)?/g;
 
 /** Finds phrases in a source file or document, including phrases that span two lines. */
 export function findPhrases(text: string, phrases: RegExp): FoundPhrase[] {
-  // Blanks of the same length keep the positions.
+  // Pads each replaced line start to its old length, so that positions stay the same.
   const joined = text.replace(lineStart, (start) => "\n".padEnd(start.length));
   return [...joined.matchAll(phrases)].map(({ 0: phrase, index }) => ({
     line: text.slice(0, index).split("\n").length,

@@ -29,7 +29,9 @@ export function wishedWebPort(settings: Environment["settings"]): number | undef
   return isLoopback(hostname) && port !== "" ? Number(port) : undefined;
 }
 
-/** Returns the web server's origin: BASE_URL, with the port in use if it is on this machine. */
+/**
+ * Returns the web server's origin: BASE_URL, or localhost by default. An origin on this machine gets the given port.
+ */
 export function webOrigin(settings: Environment["settings"], port: number): string {
   const url = new URL(settings.BASE_URL ?? `http://localhost:${port}`);
   if (isLoopback(url.hostname)) url.port = String(port);
@@ -37,8 +39,9 @@ export function webOrigin(settings: Environment["settings"], port: number): stri
 }
 
 /**
- * Returns the satellite's origin: a sibling of the platform under the parent domain, if there is one. Otherwise uses
- * this machine's other name (localhost or 127.0.0.1), since browsers share cookies between ports of a host.
+ * Returns the satellite's origin. If the platform is on a subdomain of the parent domain, the satellite is on another
+ * one. Otherwise, the satellite uses this machine's other name (localhost or 127.0.0.1), since browsers share cookies
+ * between ports of a host.
  */
 function satelliteOrigin(settings: Environment["settings"], { base, port }: { base: string; port: number }): string {
   const { hostname, protocol } = new URL(base);

@@ -1,7 +1,7 @@
 import { turnstileSecret } from "./secrets.ts";
 import type { ServiceContext } from "./services.ts";
 
-/** The site key of the stand-in's widget on pages. */
+/** The site key of the simulated Turnstile widget. */
 const siteKey = "local-bot-challenge";
 
 /** Returns the bot challenge settings for the stack's processes; null if it is off. */

@@ -9,7 +9,7 @@ export const demoApp = {
   scopes: ["profile", "workspaces:read", "workspaces:write"],
 };
 
-/** A third-party app that calls the gateway for its users, and with a key that is bound to it. */
+/** A third-party app. It calls the gateway for its users, and also with a key that is bound to the app. */
 export const demoExternalApp = {
   name: "partner",
   displayName: "Partner",

@@ -6,9 +6,9 @@ import type { Secrets } from "./secrets.ts";
 const secretBytes = 20;
 
 /**
- * Adds an authenticator to a demo account that has none, so that the console can be tried immediately.
- * @param kept the key from an earlier start, which stays valid on another cluster, too
- * @returns the key to keep, or nothing if people have replaced the authenticator with their own
+ * Adds an authenticator to a demo account that has none, so that people can open the console without enrolling one.
+ * @param kept the key from an earlier start, reused so that authenticator apps still work with a new database cluster
+ * @returns the key to keep, or undefined if the account has other authenticators instead
  */
 export async function ensureAuthenticator(
   database: pg.Client,

@@ -47,7 +47,7 @@ test.each([
   ["IDENTITY_BIN", "/nowhere/auth"],
   ["POSTGRES_BIN", "/nowhere/bin"],
   ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "x".repeat(31)],
-])("reports an invalid %s and explains why %s is invalid", (name, value) => {
+])("reports that %s cannot be %s, and explains why", (name, value) => {
   const words = new RegExp(`\n {2}${name} (must be|needs|names) `);
   expect(() => parseEnvironment({ ...project, [name]: value })).toThrow(words);
 });
@@ -84,7 +84,7 @@ test("accepts .env.example unchanged, and refuses its secrets in production", ()
   }
 });
 
-test("the stack reads .env, prefers environment variables, and ignores project settings in both with --embedded", () => {
+test("environment variables override .env, and --embedded ignores project settings from either source", () => {
   const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-env-"));
   const lines = Object.entries(project).map(([name, value]) => `${name}=${value}`);
   writeFileSync(

@@ -43,7 +43,7 @@ const schema = z.object({
     .optional(),
 });
 
-/** The stack's settings, and everything else that was set, for the services. */
+/** The stack's own settings, and `all`: every variable that is set, for the services. */
 export type Environment = { settings: z.infer<typeof schema>; all: Record<string, string> };
 
 /** Variables that require a project URL. */

@@ -25,7 +25,7 @@ export function oidcClient(addresses: Addresses, secrets: Secrets) {
   };
 }
 
-/** Providers whose address is fixed in Supabase Auth's own binary, which therefore cannot use a stand-in. */
+/** Providers whose addresses are fixed in Supabase Auth's own binary. The binary cannot use stand-ins for them. */
 const fixedAddresses: readonly StandInName[] = ["google", "apple"];
 
 /** Lists the providers for which the stack has a stand-in. */
@@ -53,8 +53,8 @@ function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptio
 }
 
 /**
- * Changes that Supabase Auth can email owners about, by their names in config.toml and the Management API. They stay
- * off, since our triggers queue these emails.
+ * Account changes that Supabase Auth can email the owner about, named as in config.toml and the Management API.
+ * Supabase Auth's emails stay off, because our triggers queue an email for each change.
  */
 export const notificationMails = [
   "password_changed",

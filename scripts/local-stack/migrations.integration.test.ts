@@ -61,7 +61,7 @@ test("reports a failing migration statement with its file, line and text, and ro
   ]);
 });
 
-test("reports a migration error without a position at the first line of its statement", async () => {
+test("if a migration error has no position, reports the first line of the failing statement", async () => {
   await write(
     "20260101000000_bad.sql",
     "create table public.notes (note text not null);\n/* one\ntwo */\ninsert into public.notes\nvalues (null);",

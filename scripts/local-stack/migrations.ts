@@ -65,7 +65,7 @@ export async function recordedMigrations(client: pg.Client): Promise<Recorded[]>
   return recorded.rows;
 }
 
-/** @throws StackError if the database cannot reach the files' state by applying more of them */
+/** @throws StackError if applying more migrations cannot bring the database to the state of the files */
 function findPending(
   files: readonly Migration[],
   recorded: readonly Recorded[],
@@ -125,9 +125,9 @@ function findPending(
  * `supabase_migrations.schema_migrations`, as the Supabase CLI does. Concurrent callers wait for each other.
  * @param options.firstRelease the file names of 0.1.0; a database whose history differs from them is refused
  * @returns the files applied
- * @throws StackError with file, line, statement and Postgres's message at the first failure; with advice if the
- * database is older than the first release or newer than the files, or if an applied file was changed, removed, or
- * preceded by a new one
+ * @throws StackError with file, line, statement and Postgres's message if a statement fails
+ * @throws StackError with advice if the database is older than the first release or newer than the files, if an applied
+ * file was changed or removed, or if an unapplied file is older than an applied file
  */
 export async function applyMigrations(options: {
   dbUrl: string;

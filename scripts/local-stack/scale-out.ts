@@ -20,7 +20,7 @@ export async function holdScaledPorts(): Promise<ScaledPorts> {
   return { pooler, servers: { web, functions } };
 }
 
-/** Replaces the web server and the functions with several processes each behind a balancer, and adds the pooler. */
+/** Replaces the web server and the functions server with several processes behind a balancer, and adds the pooler. */
 export function scaleOut(
   services: readonly Service[],
   { context, poolerUrl, plain }: { context: ServiceContext; poolerUrl: string; plain: Record<string, string> },

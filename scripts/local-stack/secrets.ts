@@ -38,12 +38,12 @@ const secretsSchema = z.object({
   demoPassword: z.string().min(8),
   /** The demo admin's authenticator, after the seed has enrolled it. */
   adminTotp: z.object({ secret: z.string(), factorId: z.string() }).optional(),
-  /** The demo's keys for the AI gateway, after the seed has created them: the workspace's and the external app's. */
+  /** The AI gateway keys of the demo's workspace and external app. Absent until the seed has created them. */
   aiKey: keptKey.optional(),
   appKey: keptKey.optional(),
 });
 
-/** A key's text; the database finds it by `lookup`. */
+/** The text of a key, and the lookup value by which the database finds the key. */
 export type KeptKey = z.infer<typeof keptKey>;
 
 export type Secrets = z.infer<typeof secretsSchema>;
@@ -118,7 +118,7 @@ export function oidcClientSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the OpenID client").digest("base64url");
 }
 
-/** Derives the identity backend's secret at the stand-in for the bot challenge. */
+/** Derives the secret that the identity backend sends to the simulated bot challenge service. */
 export function turnstileSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the bot challenge").digest("base64url");
 }

@@ -139,7 +139,7 @@ test.each(["postgres", "web"] as const)(
   },
 );
 
-test("a service that loses its second port gets a new one", async () => {
+test("if another process takes a service's second port, the stack chooses a new port", async () => {
   const both = `for (const port of [process.env.PORT, process.env.OTHER])
     require("node:http").createServer((_, answer) => answer.end()).listen(Number(port), "127.0.0.1");`;
   const chosen: number[] = [];

@@ -32,7 +32,7 @@ export type Stack = {
 /** The services and tasks of a stack, for certain ports. */
 export type Plan = {
   steps: readonly Step[];
-  /** The stack's URL, shown when someone tries to start a second one. */
+  /** The stack's URL, shown when someone tries to start a second stack. */
   url: string;
   /** Describes the running stack, given its processes. */
   describe: (services: StackDescription["services"]) => StackDescription;

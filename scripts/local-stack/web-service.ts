@@ -65,7 +65,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,
     SUPABASE_URL: addresses.supabase,
-    // Only this machine can connect. Tests act as many visitors, each with its own X-Forwarded-For.
+    // Trusts X-Forwarded-For, so that tests can act as many visitors. Only this machine can connect.
     TRUSTED_PROXY_HOPS: environment.all.TRUSTED_PROXY_HOPS ?? "1",
     SUPABASE_PUBLISHABLE_KEY: secrets.publishableKey,
     SUPABASE_SECRET_KEY: secrets.secretKey,

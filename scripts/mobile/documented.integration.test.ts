@@ -13,7 +13,7 @@ import { readStack } from "../test/stack.ts";
 const stack = readStack();
 const { base, supabase } = stack;
 const journey = oauthJourney(stack);
-/** Used instead of an app's own URL, since Supabase Auth allows redirects to loopback addresses on the site's host. */
+/** Replaces an app's own URL. Supabase Auth accepts any loopback IP address as a redirect target. */
 const appOrigin = "http://127.0.0.1:9";
 
 function openApp(): SupabaseClient {
@@ -112,7 +112,7 @@ describe("Sign-ups in an app", () => {
     return { app, link: new URL(await confirmationLink(email)) };
   }
 
-  test("confirming an app's sign-up in a browser asks for a new password, and the app's password stops working", async () => {
+  test("a sign-up made in an app and confirmed in a browser needs a new password, and the original password stops working", async () => {
     const { app, link } = await signUp();
     const answer = await openBrowser(base).post("/auth/confirm", Object.fromEntries(link.searchParams));
     expect(answer.location).toMatch(/^\/reset-password\?first=/);

@@ -22,7 +22,7 @@ afterEach(() => phone.close());
 const enter = ({ email, password }: { email: string; password: string }, ...more: string[]) =>
   phone.run(["sign-in", email, ...more], { MOBILE_PASSWORD: password });
 
-describe("Command-line phone signed in with a password", () => {
+describe("a command-line phone signed in with a password", () => {
   beforeEach(async () => {
     expect(await enter(demo ?? { email: "", password: "" })).toMatchObject({ code: 0 });
   });
@@ -66,7 +66,7 @@ describe("Command-line phone signed in with a password", () => {
   });
 });
 
-describe("Command-line phone of an account with an authenticator", () => {
+describe("a command-line phone whose account has an authenticator", () => {
   let person: Person;
   let secret: string;
   beforeEach(async () => {

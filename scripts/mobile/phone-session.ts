@@ -59,7 +59,10 @@ export function openPhone(project: MobileProject, sessionFile: string): Phone {
   };
 }
 
-/** Raises the session with a code of the account's authenticator. Tries each authenticator if there are several. */
+/**
+ * Raises the session to aal2 with a code from the account's authenticator. Tries each authenticator if there are
+ * several.
+ */
 async function prove({ auth }: SupabaseClient, code: string): Promise<void> {
   const { data, error } = await auth.mfa.listFactors();
   if (error) throw new SignInRefusal(`The authenticators could not be asked for: ${error.message}.`);

@@ -150,7 +150,7 @@ describe("Live responses match the OpenAPI documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("live responses match the documents for a device's request that a phone answers", async () => {
+  test("live responses match the documents for a device authorization that a phone approves or denies", async () => {
     const [owner, client] = await Promise.all([createPerson(), createDeviceClient()]);
     const call = bearerOf((await openPhone(project, owner)).accessToken);
     const requests = "/api/v1/auth/device-authorizations";

@@ -10,7 +10,7 @@ import { openApiFiles } from "./files.ts";
 const callsOf = ({ operations }: typeof platformArea) =>
   operations.map(({ operation: { method, path } }) => `${method} ${path}`).sort();
 
-/** Returns the calls below /api that modules of the route table serve, in the notation of the documents. */
+/** Returns the calls below /api that the modules of the route table serve, written as in the OpenAPI documents. */
 async function routedCalls(): Promise<string[]> {
   const api = routes.filter(({ path = "" }) => path.startsWith("api/"));
   const calls = await Promise.all(
@@ -61,7 +61,7 @@ describe("OpenAPI documents", () => {
     ["platform", platformArea],
     ["gateway", gatewayArea],
   ])(
-    "the documents of the %s name each operation once, with summaries, known credentials and accepted bodies",
+    "in the OpenAPI documents of the %s, each operation has a unique id, a summary, known credentials and a valid example body",
     (_, area) => {
       const ids = area.operations.map(({ operation }) => operation.id);
       expect(new Set(ids).size).toBe(ids.length);

@@ -46,7 +46,10 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
   return made;
 }
 
-/** zod passes schemas to these callbacks as its core types. They are classic schemas, whose `def` is public. */
+/**
+ * Returns a schema's definition. zod types the schemas in these callbacks as core schemas, but passes classic schemas,
+ * whose `def` is public.
+ */
 function definitionOf(schema: unknown): z.ZodType["def"] {
   return (schema as z.ZodType).def;
 }

@@ -114,7 +114,7 @@ test.each([
   [["EUR,1"], [], "The bill has amounts in EUR. Add the USD for 1 EUR, such as --rate EUR=1.08."],
   [["USD,x"], [], 'Row 2: column line_item_unblended_cost is "x", which isn’t an amount.'],
   [["USD,1"], ["--service", "Bedrock"], "The bill has no service named Bedrock."],
-])("refuses %j %j and stores no costs", async ([amount], argv, message) => {
+])("refuses a bill with amount %j and arguments %j, and stores no costs", async ([amount], argv, message) => {
   const report = writeReport("refused.csv", `1,Usage,2026-10-01T00:00:00Z,${amount},AmazonS3`);
   await expect(importCosts(report, "--yes", ...argv)).rejects.toThrow(message);
   expect(await storedCosts("aws")).toEqual([]);

@@ -6,10 +6,10 @@ import { request } from "./request.ts";
 /** The gateway to import into, with a key that is bound to the app that owns the accounts. */
 export type Gateway = { baseUrl: string; key: string; workspaceId: string };
 
-/** How far an account's days were imported, and which of them have a cost. */
+/** How far an account's costs have been imported, and which of the imported days have a cost. */
 export type Bookmark = { through: string; charged: Iterable<string> };
 
-/** Accounts' bookmarks, kept between runs. */
+/** Reads and writes the bookmark of each account. Bookmarks are kept between runs. */
 export type Bookmarks = {
   read: (account: string) => Bookmark | undefined;
   write: (account: string, bookmark: Bookmark) => void;
@@ -21,7 +21,10 @@ export type ImportOptions = {
   provider: string;
   gateway: Gateway;
   accounts: readonly string[];
-  /** The first UTC day. By default some days before the bookmark, since recent costs still change. */
+  /**
+   * The first UTC day. Defaults to a few days before the end of the account's imported days, because recent costs still
+   * change.
+   */
   from?: string | undefined;
   /** The first UTC day that is not imported. */
   to: string;
@@ -43,9 +46,10 @@ type Charge = { day: string; amountUsd: string };
 /**
  * Imports each account's costs as one record per day. If a later page fails, the imported days are kept, and the next
  * run continues from there. Days that are read again are corrected. If such a day had a cost and the provider no longer
- * reports one, the day is set to 0. A day that cannot be imported does not stop the others. The bookmark stays before
- * that day, so that each run retries it, unless a run starts after it.
- * @returns the number of days for each outcome, and the day from which an account's provider returned no more days
+ * reports one, the day is set to 0. A day that cannot be imported does not stop the others. The bookmark stops at the
+ * first such day, so later runs retry the day, unless `options.from` is later.
+ * @returns the number of days for each outcome, and in `unread` the first unread day of each account whose report ended
+ * early
  * @throws Error with a one-sentence message. If days could not be imported, it is thrown after all others are imported
  */
 export async function importDailyCosts(

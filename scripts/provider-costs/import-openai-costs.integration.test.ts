@@ -226,7 +226,7 @@ test("names a day that the gateway refuses, imports all other days, and retries 
   await forget();
 });
 
-test("requests days again if OpenAI did not return them, or if the gateway refused a corrected amount for an earlier day", async () => {
+test("the import's bookmark stops at the first day that OpenAI does not return, or whose corrected amount the gateway refuses", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-07-01") + n * daySeconds), result("1")]),

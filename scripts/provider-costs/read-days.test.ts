@@ -5,7 +5,10 @@ const range = { account: "proj_app", from: "2026-01-01", to: "2026-01-05" };
 const now = new Date("2026-02-01T00:00:00Z");
 type Scripted = Partial<Omit<CostPage, "days">> & { days?: Record<string, string | undefined> | [string, string][] };
 
-/** Reads scripted pages, repeating the last one. @returns the days read, the days advanced past, and any error */
+/**
+ * Reads scripted pages, repeating the last one. @returns the results of the pages, the number of pages read, and any
+ * error
+ */
 async function read(pages: Scripted[]) {
   let asked = 0;
   const through: string[] = [];
@@ -34,13 +37,13 @@ async function read(pages: Scripted[]) {
   }
 }
 
-// OpenAI has has_more and next_page, which is null on the last page (API reference, Costs). Anthropic has the same two
-// fields (Get Cost Report).
+// OpenAI's pages contain `has_more` and `next_page`, which is null on the last page (API reference, Costs). Anthropic's
+// pages contain the same two fields (Get Cost Report).
 describe("Pages of daily costs", () => {
   const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
   const second = { days: { 3: "3", 4: "4" } };
 
-  test("a page of daily costs advances the import past the page's last day", async () => {
+  test("each page of daily costs completes the import up to the end of the page's last day", async () => {
     expect(await read([first, second])).toEqual({
       through: ["03", "05"],
       days: ["1", "2", "3", "4"],
@@ -71,7 +74,7 @@ describe("Pages of daily costs", () => {
     expect(await read(cycle)).toMatchObject({ asked: 3, error });
   });
 
-  test("follows a page's next cursor while days are missing, even if the page promises no more days", async () => {
+  test("the import follows a page's next cursor while requested days are missing, even if hasMore is false", async () => {
     expect(await read([{ ...first, hasMore: false }, second])).toMatchObject({ asked: 2, through: ["03", "05"] });
     expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4" }, next: "page_2" }])).toMatchObject({ asked: 1 });
   });
@@ -90,7 +93,7 @@ describe("Pages of daily costs", () => {
 });
 
 describe("Days of a page", () => {
-  test("days after a gap advance the import only after the gap is filled", async () => {
+  test("an import does not advance past a missing day until a later page contains that day", async () => {
     const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
   });

@@ -29,8 +29,8 @@ export type DaysRead = {
 };
 
 /**
- * Reads an account's days of a half-open range, page by page. `through` depends only on the days that were returned,
- * not on whether a page says that more days follow.
+ * Reads an account's daily costs in a half-open range, page by page. `through` advances only past days that were
+ * returned, even if a page says that no more days follow.
  * @throws Error with a one-sentence message
  */
 export async function* readDays(

@@ -5,7 +5,7 @@ const firstWaitMs = 500;
 const longestWaitMs = 30_000;
 const timeoutMs = 60_000;
 
-/** The server's name in messages, and the parts of its request. */
+/** A request's headers and body, and the server's name in error messages. */
 type Asked = { server: string; headers: Record<string, string>; body?: string };
 
 /**

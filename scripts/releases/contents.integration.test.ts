@@ -37,7 +37,7 @@ const files = (await listMigrations(migrations)).map(({ file }) => path.basename
 const mfa = "20260923130000_required_account_mfa.sql";
 const invoices = "20260907110000_external_provider_invoices.sql";
 const costs = "20260906100000_external_provider_costs.sql";
-/** Migrations that come after the optional ones and depend on their tables. */
+/** Migrations that come after the optional migrations and depend on tables that the optional migrations create. */
 const later = files.filter((file) => file > mfa);
 
 let cluster: ScratchCluster;
@@ -311,12 +311,12 @@ const harmless: [what: string, sql: string][] = [
   ],
 ];
 
-describe("Comparison by the database's URL", () => {
+describe("comparison of a database with a release, through the database's URL", () => {
   test.for(changes)("a comparison through the database's URL reports %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
-  test.for(harmless)("a comparison through the database's URL ignores %s", async ([, sql]) => {
+  test.for(harmless)("the schema check over the database's URL ignores %s", async ([, sql]) => {
     expect(await ask(await changed(sql))).toEqual([]);
   });
 });
@@ -361,7 +361,7 @@ describe("Triggers on Supabase Auth's tables", () => {
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
 
-  test("lists our triggers by table, and triggers that are not ours by the function that they run", async () => {
+  test("lists our triggers by table, and each other trigger with the function that it runs", async () => {
     const found = await list(`
       alter table auth.sessions disable trigger record_sign_outs;
       create schema crm;
@@ -400,7 +400,7 @@ describe("Triggers on Supabase Auth's tables", () => {
     });
   });
 
-  test("an older database, which cannot describe its triggers, lists none", async () => {
+  test("the triggers of an older database without describe_auth_triggers are reported as unseen", async () => {
     expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
   });
 
@@ -431,7 +431,9 @@ const record = (version: string) =>
 const forget = (...versions: string[]) =>
   `delete from supabase_migrations.schema_migrations where version in (${versions.map((v) => `'${v}'`).join()});`;
 
-/** Database states that the comparison reports in the same way through the URL and through the Data API. */
+/**
+ * Database states and the findings that the comparison reports for them, both through the URL and through the Data API.
+ */
 const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   [
     "a missing last migration",
@@ -495,7 +497,7 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
 
 describe("Comparison of a database with a release, through the database's URL and the Data API", () => {
   test.for(states)(
-    "given %s, comparisons through the database's URL and the Data API give the same expected report",
+    "comparing a database through its URL or the Data API reports the same differences: %s",
     async ([, make, says]) => {
       const dbUrl = await make();
       expect(await ask(dbUrl)).toEqual(says);
@@ -533,8 +535,8 @@ describe("Comparison of a database with a release, through the database's URL an
   });
 });
 
-describe("Doctor and hosted start", () => {
-  test("the doctor and the hosted start report differences, and the hosted start stops on them", async () => {
+describe("database differences in the doctor and the hosted start", () => {
+  test("the doctor reports a database's differences, and a start with that hosted database fails and names them", async () => {
     const { supabase } = readStack();
     const dbUrl = await changed(threeChanges);
     const settings = {

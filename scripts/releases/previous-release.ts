@@ -15,7 +15,7 @@ export interface PreviousRelease {
   root: string;
   /** A folder with all migrations of the upgraded database. */
   upgraded: string;
-  /** The migrations that the release does not have itself. */
+  /** The upgrade's migrations that the release lacks. */
   added: string[];
   remove: () => Promise<void>;
 }
@@ -51,7 +51,7 @@ export async function checkOutPrevious({
   await run("git", ["read-tree", found.trim()], { env });
   await run("git", ["checkout-index", "--all", `--prefix=${root}/`], { env });
   await symlink(path.resolve("node_modules"), path.join(root, "node_modules"));
-  // The copied build is replaced if the release's sources differ.
+  // Copies the current build to save time. Starting the release rebuilds it if the release's sources differ.
   await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);
   return { version: release.version, root, ...(await gatherMigrations({ folder, root, added })) };
 }
@@ -88,7 +88,7 @@ function packagesOf(lock: string): Record<string, { version?: string }> {
   return (JSON.parse(lock) as { packages?: Record<string, { version?: string }> }).packages ?? {};
 }
 
-/** Prepares this checkout's own code. It is the same as the release's code if the checkout adds no migration. */
+/** Prepares this checkout in place of a release. The upgrade then adds only the fixture's migrations. */
 export async function takeThisCheckout(): Promise<PreviousRelease> {
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));

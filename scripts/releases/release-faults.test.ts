@@ -13,7 +13,7 @@ test.each(["0.9.1", "0.10.0", "1.0.0"])("accepts release %s after 0.9.0", (versi
   expect(findReleaseFaults(version, source(version))).toEqual([]);
 });
 
-test("accepts a release again until its commit is recorded", () => {
+test("accepts a recorded version again until its release's commit is recorded", () => {
   const releases = [release("0.9.0", "abc"), release("0.10.0", null)];
   expect(findReleaseFaults("0.10.0", source("0.10.0", releases))).toEqual([]);
   releases[1] = release("0.10.0", "def");
@@ -28,7 +28,7 @@ test.each(["1.0", "v1.0.0", "next"])("refuses the release %s, which is not a ver
   expect(findReleaseFaults(version, source(version))).toEqual([`${version} is not a version such as 1.2.3.`]);
 });
 
-test("refuses a release while the previous one has no commit", () => {
+test("refuses a release if the previous release has no recorded commit", () => {
   expect(findReleaseFaults("1.0.0", source("1.0.0", [release("0.9.0", null)]))).toEqual([
     "0.9.0 has no commit yet. On its commit, run npm run release -- --commit.",
   ]);

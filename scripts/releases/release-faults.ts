@@ -3,7 +3,7 @@ import type { Manifest } from "../local-stack/contents/releases.ts";
 /** The sources of a release: the versions in package.json and package-lock.json, and the changelog's text. */
 export type ReleaseSource = { packaged: string; locked: string; changelog: string };
 
-/** Returns one line for each reason not to record a version as released, with what to do. */
+/** Returns the reasons why a version cannot be recorded as released, one line for each. */
 export function findReleaseFaults(
   version: string,
   { packaged, locked, changelog, releases }: ReleaseSource & Manifest,

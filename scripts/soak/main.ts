@@ -23,8 +23,8 @@ try {
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
-      // Ctrl-C may arrive twice, from the terminal and from npm. The run stops immediately only if it is pressed again
-      // after a second.
+      // Ctrl-C may arrive twice, from the terminal and from npm. A second Ctrl-C stops the run immediately only if it
+      // comes more than a second after the first.
       if (stopping.signal.aborted) return;
       console.log(`\n${signal}: the traffic ends; then the audit.`);
       stopping.abort();

@@ -74,7 +74,7 @@ export function startSampler(stack: SoakStack): Sampler {
     try {
       takeProcesses();
     } catch {
-      // The stack's description is gone because the stack is ending.
+      // The stack is stopping and has removed its stack file.
     }
     void takeConnections().finally(() => {
       underWay = false;

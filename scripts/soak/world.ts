@@ -24,7 +24,7 @@ export interface World {
   stack: Stack;
   /** The workspace that pays for its calls. */
   payer: Tenant;
-  /** The workspace that calls for a registered app and imports the provider's costs of that app. */
+  /** The workspace whose key is bound to a registered app. It also imports the provider's costs of that app. */
   partner: Tenant;
   /** For each browser, the people who share it. */
   households: Person[][];

@@ -11,7 +11,7 @@ const challenges = "/api/v1/auth/mfa/mobile/challenges";
  * request for a second factor.
  */
 export async function enterApproved(person: Person, app: AuthenticatorApp): Promise<SignedInBrowser> {
-  // The phone's code ends every other session at AAL1, so the browser signs in afterwards.
+  // The phone's authenticator code ends the account's other AAL1 sessions, so the browser signs in after the phone.
   const prove = { factorId: app.factorId, code: codeOf(app) };
   const phone = await openPhone({ base, ...supabase }, { ...person, prove });
   const browser = await enter(person);

@@ -138,7 +138,7 @@ export async function mint(person: Pick<Person, "accessToken">, app: TestApp): P
   return (body as { token: string }).token;
 }
 
-/** The data that an app stores about a person who was handed over. */
+/** The data that an app stores about a person after {@link handOver}. */
 export interface Held {
   userId: string;
   sid: string;

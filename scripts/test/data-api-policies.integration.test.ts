@@ -36,7 +36,7 @@ describe("User tokens sent directly to the Data API", () => {
     expect(data).toEqual([{ user_id: id, profiles: { id }, workspace_roles: { name: "owner" } }]);
   });
 
-  test("a user's token changes only the names that the user may change", async () => {
+  test("a user's token can rename the user's own workspace, but can't rename another user's or change the plan", async () => {
     const [first, second] = [await signedIn(), await signedIn()];
     const renamed = await first.client.from("workspaces").update({ name: "Mine" }).neq("name", "").select("name");
     expect(renamed.data).toEqual([{ name: "Mine" }]);

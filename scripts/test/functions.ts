@@ -5,9 +5,9 @@ import { runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm run test:functions`: runs the functions' integration tests on both versions of Deno and in both response loops,
- * each on a separate stack. `-- --on deno-hosted/hosted` runs one of the four combinations. The output ends with the
- * counts for each combination.
+ * `npm run test:functions`: runs the functions' integration tests on both versions of Deno. On each version, responses
+ * are written once by Deno's own server and once as on hosted Supabase. Each of the four combinations has its own
+ * stack. `-- --on deno-hosted/hosted` runs only one. The output ends with the counts for each combination.
  */
 const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
 /**
@@ -46,7 +46,7 @@ for (const runtime of chosen) {
   console.log(`\n── functions on ${runtime}`);
   const stack = await startStack(settings);
   try {
-    // Tests that start the functions themselves need the settings, too.
+    // Some tests start functions in processes of their own, and these processes need the settings, too.
     Object.assign(process.env, settings, { GATEHOUSE_STACK: stack.file });
     outcomes.push({
       runtime,

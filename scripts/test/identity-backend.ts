@@ -34,7 +34,7 @@ export interface IdentityBackend {
   url: string;
   /** The account that signs in at this backend. */
   person: Person;
-  /** Switches to a new account, for a test that changes it. */
+  /** Switches to a new account, for a test that changes the account. */
   newPerson(): Promise<Person>;
   /** Requests received, as `METHOD path`, except those of the web server's schedule. */
   calls: string[];
@@ -61,7 +61,7 @@ export interface IdentityBackend {
   vault: "ok" | "down";
   /** How many of the next calls to the vault fail. */
   vaultMisses: number;
-  /** The response of all other calls to the Data API. */
+  /** The response to every Data API call that no other field covers. */
   rows: "ok" | "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
   /** Starts a session of the account, also in the database. */
@@ -266,7 +266,7 @@ interface DataCall {
   send: (status: number, body: unknown) => void;
 }
 
-/** Responds with the failure of a behaviour. @returns false if the behaviour is not a failure */
+/** Simulates a failure: "down" responds with 500, and "hang" never responds. @returns false for any other behaviour */
 function fails(response: ServerResponse, behaviour: string): boolean {
   if (behaviour === "down") response.writeHead(500).end();
   return behaviour === "down" || behaviour === "hang";

@@ -35,7 +35,7 @@ async function tier(
   outcomes.push({ name, ...result, seconds: (performance.now() - begin) / 1000, budgetSeconds });
 }
 
-/** Counts a stack that does not start or stop as a failure of its own. The following tiers still run. */
+/** Records a failure to start or stop the stack as a separate failure. Tiers that don't need the stack still run. */
 function failStack(error: unknown): undefined {
   console.error(error);
   outcomes.push({ name: "stack", passed: 0, failed: 1, failures: [String(error)], seconds: 0, budgetSeconds: 0 });

@@ -138,7 +138,7 @@ export async function signIn(
 /**
  * Opens a browser whose session was verified long ago.
  * @param options.secondsAgo the age of each verification
- * @param options.prove a factor's code that also raises the session
+ * @param options.prove a factor's code, which raises the session to AAL2
  */
 export async function signedInLongAgo(
   { email, password }: Pick<Person, "email" | "password">,

@@ -7,7 +7,7 @@ import { readStack } from "./stack.ts";
 
 const stack = readStack();
 
-/** An admin of the stack who helps people regain access, as in the console. */
+/** An infrastructure admin who creates, sends and revokes recovery overrides. */
 export interface Helper {
   admin: InfrastructureAdmin & Person;
   /** Creates an override for an email. @returns its id */

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 
-/** The result in a tier's own report. */
+/** The result of one tier of `npm test`, read from the tier's own report. */
 export type Result = {
   passed: number;
   failed: number;

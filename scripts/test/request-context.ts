@@ -12,7 +12,10 @@ export interface ContextOptions {
   base: string;
   supabase: { url: string; publishableKey: string; secretKey: string };
   mail?: { smtp: string };
-  /** A browser's Cookie header. If the stack itself signed the browser in, `env` must include the vault's settings. */
+  /**
+   * A browser's Cookie header. To read a cookie that the stack's own server set, `env` must include the vault's
+   * settings.
+   */
   cookie?: string;
   /** The Authorization header, for a caller of the API. */
   authorization?: string;

@@ -35,8 +35,8 @@ export async function runCheck(command: string, args: string[]): Promise<Result>
 }
 
 /**
- * Runs a Vitest project, optionally only its files below some paths and without tests whose names match a pattern. A
- * run that fails although no test failed counts as a failure, too.
+ * Runs a Vitest project. `files` limits the run to some paths, and `without` skips the tests whose names match. A run
+ * that fails although no test failed counts as a failure, too.
  */
 export async function runVitest(
   project: string,

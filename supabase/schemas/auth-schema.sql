@@ -18,7 +18,7 @@ create or replace trigger limit_user_metadata before insert or update of raw_use
   for each row when (octet_length(new.raw_user_meta_data::text) > 2400)
   execute function private.limit_user_metadata();
 
--- Anyone can sign up with anyone's email, even without our server.
+-- Anyone can call Supabase Auth directly to sign up with another person's email and with any metadata.
 create or replace trigger clear_unproven_metadata before update of email_confirmed_at, raw_user_meta_data on auth.users
   for each row
   when (
@@ -48,7 +48,7 @@ create or replace trigger preserve_required_mfa_policy before update of raw_app_
 create or replace trigger record_unconfirmed_identity after insert on auth.identities
   for each row execute function private.record_unconfirmed_identity();
 
--- The API can also change passwords, and ban or delete accounts.
+-- Supabase Auth's API can also change passwords and ban or delete accounts, without our server.
 create or replace trigger end_app_credentials after update of encrypted_password, banned_until, deleted_at on auth.users
   for each row
   when (
@@ -58,13 +58,13 @@ create or replace trigger end_app_credentials after update of encrypted_password
   )
   execute function private.revoke_user_app_credentials();
 
--- The API can also change the password.
+-- Passwords can also be changed through Supabase Auth's API, without our server.
 create or replace trigger end_password_replacements after update of encrypted_password on auth.users
   for each row when (old.encrypted_password is distinct from new.encrypted_password)
   execute function private.end_password_replacements();
 
--- Auth records when it sent the newest reset link or sign-in code. It sends no other for minutes, even after the newest
--- one was used.
+-- Lets Auth send another reset link or sign-in code once the newest one was used. Otherwise, Auth would make the person
+-- wait for minutes.
 create or replace trigger forget_used_recovery before update of recovery_token on auth.users
   for each row when (old.recovery_token <> '' and new.recovery_token = '')
   execute function private.forget_used_recovery();
@@ -81,7 +81,7 @@ create or replace trigger record_account_change
   after update of encrypted_password, email, email_change, banned_until on auth.users
   for each row execute function private.record_account_change();
 
--- Auth changes emails, and its own table can't have our index for the console's search.
+-- Updates our search table when Auth changes an email. We can't add an index to Auth's own table.
 create or replace trigger index_account after update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.index_account();
 
@@ -163,8 +163,8 @@ begin
 end
 $$;
 comment on function private.serialize_account_deletions() is
-  'Makes account deletions wait for each other before they lock any row. Otherwise they could deadlock, because two '
-  'accounts may be named in each other''s rows, even in workspaces that one of them has left.';
+  'Makes account deletions wait for each other before they lock any row. Otherwise two deletions could deadlock, '
+  'because the rows of each account may refer to the other account, even in workspaces that one of them has left.';
 
 create or replace function private.preserve_required_mfa_policy() returns trigger
   language plpgsql
@@ -207,7 +207,7 @@ declare
 begin
   written := jsonb_build_object(
     'version', 1,
-    -- If a policy can't be read, it may have been required, so it is treated as required.
+    -- An unreadable policy may have required MFA, so it is treated as one that did.
     'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
     'boundary', greatest(
       case when private.is_integer(known -> 'boundary') then (known -> 'boundary')::bigint end,
@@ -238,11 +238,12 @@ end
 $$;
 comment on function private.write_required_mfa_policy(auth.users, jsonb) is
   'Writes an account''s MFA policy and returns it. Applies changes (required, recovery, signInAgain), increments the '
-  'generation, and moves the boundary forward to the current second. signInAgain also moves the boundary of primary '
-  'methods. For definers that hold the account''s row for update; not granted to any role.';
+  'generation, and moves the boundary forward to the current second, so that earlier proofs no longer count. '
+  'signInAgain also moves the boundary of primary methods. The caller must hold the account''s row for update. Not '
+  'granted to any role.';
 
--- With database encryption, Auth encrypts a stored hash at a sign-in, which changes the column too. Only a statement
--- that sets a new password also voids the mailed tokens.
+-- With database encryption, Auth may encrypt a stored hash at a sign-in, which changes the column without a new
+-- password. The statement that sets a new password names recovery_token, and the one that only encrypts does not.
 create or replace function private.is_new_password(stored text, hash text) returns boolean
   language sql
   stable
@@ -329,7 +330,7 @@ $$;
 comment on function private.delete_auth_sessions(uuid) is
   'Ends every session of a user. Refresh tokens and AMR claims are deleted with the rows.';
 
--- The API gives every session that it creates the current time.
+-- The API always sets the time of a new session to the current time.
 create or replace function private.set_session_sign_in_time(target_id uuid, signed_in_at timestamptz) returns void
   language sql
   volatile
@@ -421,7 +422,7 @@ $$;
 comment on function private.remove_password(uuid) is
   'Removes a user''s password. Supabase Auth itself stores an empty hash for a user without a password.';
 
--- The API can't check in the same transaction whether another way to sign in remains.
+-- Deletes in SQL, because the API can't check in the same transaction whether another way to sign in remains.
 create or replace function private.delete_auth_passkey(passkey_id uuid) returns void
   language sql
   volatile

@@ -92,7 +92,10 @@ export function linkGoogle(
   return createIdentity(db, { userId, email: `${randomUUID()}@gmail.example`, createdIn });
 }
 
-/** Starts a session that signed in by a method of Supabase Auth. @returns its id */
+/**
+ * Starts a session with an authentication method of Supabase Auth. The recorded sign-in event shows `logged` as its
+ * method. @returns the session's id
+ */
 export async function signInBy(
   db: Database,
   { userId, method, factorId, logged }: { userId: string; method: string; factorId?: string; logged: string },

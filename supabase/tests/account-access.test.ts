@@ -236,7 +236,9 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toEqual([`identity:${google}`, `session:${claims.session_id}`]);
   });
 
-  test("a way to sign in that the owner did not see in the list stays unconfirmed and new", async ({ db }) => {
+  test("after the owner confirms the access list, a sign-in method that the list did not show stays new and unconfirmed", async ({
+    db,
+  }) => {
     const { userId, claims } = await createOwner(db);
     const { listedAt } = await accessOf(db, userId);
     const unseen = await linkGoogle(db, { userId, createdIn: 1 });
@@ -373,7 +375,9 @@ describe("confirm_access", () => {
     expect(keysOf((await accessOf(db, userId)).ways)).toContain(`authenticator:${mine}`);
   });
 
-  test("each removal of an entry is recorded once, and the owner is emailed about it", async ({ db }) => {
+  test("each removed authenticator, identity, passkey or password is recorded once, and the owner gets one email about it", async ({
+    db,
+  }) => {
     const { userId, email } = await createOwner(db);
     const removed = [await linkGoogle(db, { userId }), await linkGoogle(db, { userId })].map((id) => `identity:${id}`);
     removed.push(`passkey:${await addPasskey(db, { userId })}`);
@@ -400,7 +404,7 @@ describe("confirm_access", () => {
     ];
     expect(await eventsOf(db, userId)).toEqual(["access_confirmed", "app_disconnected", ...kinds]);
     const mails = await db.query("select from private.outgoing_mails where recipient = $1", [email]);
-    // One email for each removal except the app's, plus one for the confirmation.
+    // One email for each event except app_disconnected.
     expect(mails).toHaveLength(kinds.length + 1);
   });
 
@@ -451,7 +455,7 @@ describe("confirm_access", () => {
     },
   );
 
-  test("one way to sign in remains when 24 concurrent callers each remove a different one", async () => {
+  test("the last passkey can't be removed when 24 concurrent callers each remove a different passkey", async () => {
     const { db, close } = openPool(12);
     const userId = randomUUID();
     try {

@@ -59,7 +59,7 @@ const accountsOf = async (db: Caller, { id, secret }: Held) =>
   (await call<{ accounts: { id: string }[] } | null>(db, "device_state", [id, secret]))?.accounts.map((a) => a.id);
 
 /**
- * Moves the expiry of the device's previous secret and of its additions back by `age`, as if the secret had been
+ * Makes the device's previous secret and the device's additions expire earlier by `age`, as if the secret had been
  * replaced that much earlier.
  */
 async function spentFor(db: Caller, { device, age }: { device: Held; age: string }): Promise<void> {
@@ -94,13 +94,13 @@ describe("an account being added to a browser", () => {
     // The cookies still yield the new secret a month later, if nothing happened in between.
     await spentFor(db, { device, age: "29 days" });
     expect(await take(db, device, [added])).toEqual(taken);
-    // The cookies also yield the new secret after the added account was deleted.
+    // The old cookies still yield the new device secret after the added account is deleted.
     await db.query("delete from auth.users where id = $1", [second.sub]);
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("adding an account to a browser ends the account's earlier session there, and its added sessions whose secret was not presented", async ({
+  test("adding an account to a browser again keeps only the added session whose secret was presented", async ({
     db,
   }) => {
     const first = await newcomer(db);
@@ -113,9 +113,7 @@ describe("an account being added to a browser", () => {
     expect(await alive(db, first, lost, shown)).toEqual([false, false, true]);
   });
 
-  test("an account being added to a browser does not join it after the account's new session has ended", async ({
-    db,
-  }) => {
+  test("an account is not added to a browser once the account's new session has ended", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
@@ -157,7 +155,8 @@ describe("an account being added to a browser", () => {
       await spentFor(db, { device, age });
       const late = await add(db, device, { claims: third });
       expect(late.status).toBe(status);
-      // An account added with the previous secret can join the browser only with its current secret.
+      // An account added with the device's previous secret can join the browser only if the call has the device's
+      // current secret.
       expect((await take(db, device, [late.added])).status).not.toBe("current");
       await take(db, { ...device, secret }, [late.added]);
       const [{ count }] = (await db.query(
@@ -268,7 +267,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("concurrent callers that add accounts fill the browser up to its limit, and every account that was not refused joins the browser", async () => {
+  test("concurrent callers can add accounts only up to the browser's limit, and every account that was not refused joins the browser", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -277,9 +276,9 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     });
     const kept = answers.filter(({ status }) => status === "kept").map(({ added }) => added);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["kept", "full"]));
-    // Simulates several tabs that hold the cookies from a different number of responses each.
+    // Simulates concurrent tabs that hold different numbers of added-account cookies.
     const taken = await atOnce((nth) => take(db, device, kept.slice(0, 1 + (nth % kept.length))));
-    // A request with fewer accounts than an earlier one changes nothing.
+    // A request with all accounts succeeds, even if requests with fewer accounts came first.
     expect(taken.filter(({ status }, nth) => nth % kept.length === kept.length - 1 && status !== "current")).toEqual(
       [],
     );
@@ -293,7 +292,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     expect(sessions).toHaveLength(1 + 9 * 2);
   }, 30_000);
 
-  test("if an owner and a thief concurrently present the secrets for the accounts they are adding, only one of the accounts joins the browser", async () => {
+  test("if an owner and a thief finish adding their accounts to a browser at the same time, only one account is added", async () => {
     const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];

@@ -118,7 +118,7 @@ test("two members' accounts are deleted while one of the members is inviting som
      from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'`,
     [workspaceId, randomBytes(32), inviter.id],
   );
-  // Waits until the invitation waits for the inviter's deletion, or for 300 ms if it doesn't.
+  // Waits until the inviter's deletion blocks the invitation, or for at most 300 ms.
   await Promise.race([
     untilItWaits(owner.db, { work: invited, blocker: backend.pid }),
     new Promise((resolve) => setTimeout(resolve, 300)),
@@ -203,7 +203,7 @@ describe("deleting the account that a browser is signed in to", () => {
 
   /**
    * Signs an account in to a browser.
-   * @returns the values that the statements of the steps need
+   * @returns the values for the SQL statements of `steps`
    */
   async function enter() {
     const user = await createUser(owner.db);

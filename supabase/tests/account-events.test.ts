@@ -109,7 +109,7 @@ describe("a sign-in", () => {
     ["another phone", { agent: "App/1.0 (Android 17)" }, 1],
     ["another network", { ip: "198.51.100.4" }, 1],
   ] as const)(
-    "a later sign-in from %s is emailed only if the device or network is new: %s",
+    "a later sign-in sends an email only if its device or network is new: %s, with changes %s",
     async ([, place, mails], { db }) => {
       const { id: userId } = await createOwner(db);
       await startSession(db, { userId });
@@ -167,18 +167,15 @@ describe("a sign-out", () => {
     ["others", "delete from auth.sessions where id != $1 and user_id = $2", ["other_sessions_revoked"], 1],
     ["global", "delete from auth.sessions where user_id = $2 and $1::uuid is not null", [], 0],
     ["clean-up", "delete from auth.sessions where user_id = $2 and aal < 'aal2' and $1::uuid is not null", [], 0],
-  ] as const)(
-    "a sign-out of scope %s adds an event only for the scopes `local` and `others`, and an email only for `others`",
-    async ([, sql, kinds, mails], { db }) => {
-      const { id: userId } = await createOwner(db);
-      const [first] = [await startSession(db, { userId }), await startSession(db, { userId })];
-      await db.query("delete from public.security_events where user_id = $1", [userId]);
-      await db.query(sql, sql.includes("$2") ? [first, userId] : [first]);
-      const events = await told(db, userId);
-      expect(events.map(({ kind }) => kind)).toEqual(kinds);
-      expect(events.flatMap((event) => event.mails)).toHaveLength(mails);
-    },
-  );
+  ] as const)("the events and emails about a sign-out match its scope: %s", async ([, sql, kinds, mails], { db }) => {
+    const { id: userId } = await createOwner(db);
+    const [first] = [await startSession(db, { userId }), await startSession(db, { userId })];
+    await db.query("delete from public.security_events where user_id = $1", [userId]);
+    await db.query(sql, sql.includes("$2") ? [first, userId] : [first]);
+    const events = await told(db, userId);
+    expect(events.map(({ kind }) => kind)).toEqual(kinds);
+    expect(events.flatMap((event) => event.mails)).toHaveLength(mails);
+  });
 
   test("signing out everywhere adds one event and queues one email", async ({ db }) => {
     const { id: userId } = await createOwner(db);
@@ -264,7 +261,7 @@ describe("adding a way to sign in", () => {
   };
 
   for (const kind of ["authenticator", "passkey"] as const) {
-    test(`the owner is emailed about an added ${kind} that our server didn't announce to the database beforehand, and it stays unconfirmed`, async ({
+    test(`an added ${kind} that our server didn't announce to the database beforehand stays unconfirmed, and the owner is emailed`, async ({
       db,
     }) => {
       const { id: userId, email } = await createOwner(db);
@@ -316,7 +313,7 @@ describe("adding a way to sign in", () => {
     expect(await unconfirmed(db, userId)).toEqual([]);
   });
 
-  test("an identity with another address is added unconfirmed and emailed, or refused if the account has a second factor", async ({
+  test("adding an identity with another address sends an email and leaves the identity unconfirmed, or is refused if the account has a second factor", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -412,7 +409,7 @@ describe("the description that our server adds to an event", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("the description that our server sends of an event is merged only once into the event that a trigger recorded, and makes its email due", async ({
+  test("our server's description of an event is merged into a trigger's event only once, and makes the event's email due", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -445,7 +442,7 @@ describe("the description that our server adds to an event", () => {
     expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered", mails: [email] }]);
   });
 
-  test("our server's description does not change an event older than two minutes", async ({ db }) => {
+  test("our server's description of an event older than two minutes is added as a new event", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [

@@ -426,7 +426,7 @@ describe("an account's export", () => {
   );
 });
 
-/** Columns that identify a person but are not in their export, with the reason. */
+/** Columns that identify a person and are left out of the person's export, with the reason. */
 const outsideExports: Record<string, string> = {
   "private.infrastructure_admins.user_id": "an office of the operator, kept in the operator's own log",
   "private.infrastructure_admins.granted_by": "an act of the operator's office",

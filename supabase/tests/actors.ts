@@ -66,7 +66,7 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   const policy = {
     version: 1,
     required: mfa.startsWith("required"),
-    // signIn dates the second factor one second ago.
+    // signIn dates the second factor at `second - 1`, the same second as the first boundary.
     boundary: mfa === "required, at AAL2 of before the boundary" ? second - 1 : second - 60,
     primaryBoundary: null,
     recovery: mfa === "recovery in progress" ? "in_progress" : "none",

@@ -53,7 +53,7 @@ describe("an access request by a member without manage_ai_keys", () => {
     expect(await listAgents(db, scene)).toMatchObject({ access: "open" });
   });
 
-  test("revoking an agent's connection withdraws the member's access; disconnecting the agent does not", async ({
+  test("a member keeps agent access after disconnecting an agent, and loses it when the agent's key is revoked", async ({
     db,
   }) => {
     const { scene, answer } = await open(db);

@@ -23,7 +23,7 @@ const keysOf = (db: Database, workspaceId: string) =>
   );
 
 describe("connecting an agent", () => {
-  test("connecting an agent needs manage_ai_keys; with use_ai_studio alone it requests access, and otherwise it is refused", async ({
+  test("members with manage_ai_keys can connect an agent, members with only use_ai_studio can request access, and others are refused", async ({
     db,
   }) => {
     for (const { role, permissions } of workspaceRoles) {
@@ -189,7 +189,7 @@ describe("the key of an agent", () => {
     expect((await issueKey(db, scene, connectionId)).outcome).toBe("not_approved");
   });
 
-  test("gives an agent's key only to the login that made the connection", async ({ db }) => {
+  test("issues an agent's key only to the login that created the connection", async ({ db }) => {
     const scene = await createAgentScene(db);
     const connectionId = String((await connect(db, scene)).connection?.id);
     const other = await signInToCommand(db, { userId: scene.login.userId });

@@ -125,7 +125,7 @@ describe("a model is available only if no list excludes it", () => {
     expect(await begin(db, chatCall(tenant))).toMatchObject({ strict: true, key_name: "test" });
   });
 
-  test("a root grant gives one workspace access to a model", async ({ db }) => {
+  test("granting a model directly to a workspace lets the workspace use the model", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const other = await createTenant(db, { credits: "100" });
     const call = chatCall({ ...other, model: tenant.model });
@@ -414,7 +414,7 @@ describe("calls that may make requests with a separate fee", () => {
     const tenant = await createTenant(db, { credits: "10000" });
     await changePrice(db, tenant, "request_fee_usd = 0.01");
     const reserved = async (changes: object) => (await begin(db, chatCall(tenant, changes))).reserved_usd;
-    // 100 tokens of input at 1 USD and 100 of output at 2 USD per million, with one fee, or five.
+    // 100 input tokens at 1 USD per million, 100 output tokens at 2 USD per million, and one fee or five fees.
     expect(await reserved({})).toBe("0.010300000000");
     expect(await reserved({ fee_requests: 1 })).toBe("0.010300000000");
     expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");

@@ -75,7 +75,7 @@ describe("ai.begin_runs", () => {
     ]);
     const alone = await begin(db, chatCall(tenant));
     const together = await beginAll([1, 2, 3].map(() => chatCall(tenant)));
-    // The position of the batch's first call in its rate window, because a new window may have opened meanwhile.
+    // The batch's first call is the second call in its rate window, or the first if a new window has opened since.
     const place = together[0]?.limits.minute === alone.limits.minute ? 2 : 1;
     for (const [n, answer] of together.entries()) {
       const { run_id, created_at, limits } = answer;
@@ -84,7 +84,9 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("a batch in any order is admitted, refused and reserved like separate calls", { timeout: 60_000 }, async () => {
+  test("the calls of a batch get the same answers and reservations as separate calls", {
+    timeout: 60_000,
+  }, async () => {
     const rich = await createTenant(db, { credits: "9", plan: { requestsPerMinute: 12, tokensPerMinute: 2_000 } });
     const other = await createTenant(db, { credits: "2", key: { monthlyBudgetUsd: "0.0004" } });
     await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [other.model, rich.planId]);
@@ -413,7 +415,7 @@ describe("ai.release_orphaned_runs", () => {
     },
   );
 
-  test("ai.release_orphaned_runs returns the runs that may still begin", async () => {
+  test("ai.release_orphaned_runs returns the suffix of a run that is still being admitted", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const holder = db.query(

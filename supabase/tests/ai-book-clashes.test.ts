@@ -6,7 +6,7 @@ import { type Database, one, test } from "./database.ts";
 
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
-describe("records under two spellings of a provider", () => {
+describe("cost records whose provider is spelled in two ways", () => {
   async function clashing(db: Database) {
     const provider = newProvider();
     const tenant = await createTenant(db);

@@ -18,7 +18,7 @@ type Alert = {
 
 /** Runs the sweep for budget alerts as the server's role, and returns the alerts of one tenant. */
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // Waits for any sweep by the stack's own server, because this sweep would find nothing while another one runs.
+  // Waits until the stack's own server runs no sweep. Otherwise the sweep below would return nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
     one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" }),
@@ -148,9 +148,7 @@ describe("the warning about a budget", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("a budget still warns at the next threshold if a sweep recorded the limit that applied before the budget was raised", async ({
-    db,
-  }) => {
+  test("a raised budget still warns at its next threshold if a sweep recorded the old limit", async ({ db }) => {
     const tenant = await budgetOf(db, "20", "10");
     await db.query(
       `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)

@@ -14,7 +14,10 @@ import {
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** 100 tokens in and 100 out: a call reserves 0.0002, and costs that if it reports the same usage. */
+/**
+ * A call with 100 input and 100 output tokens reserves 0.0002 USD, and costs the same if the provider reports that
+ * usage.
+ */
 const prices = { input: "1", output: "1" };
 const all = { usage: { input_tokens: 100, output_tokens: 100 } };
 
@@ -93,7 +96,7 @@ describe("a budget refusal", () => {
     ["now() - interval '1 minute'", false],
     ["now() - interval '1 minute 1 microsecond'", true],
   ] as const)(
-    "a budget records at most one refusal a minute: if the last one was at %s, recording another is %s",
+    "a budget records a refusal at most once a minute (last refusal at %s, recorded again: %s)",
     async ([last, again], { db }) => {
       const tenant = await tenantWith(db, "0.0001");
       await change(db, tenant, `refused_at = ${last}`);
@@ -146,7 +149,7 @@ describe("a budget that refuses calls", () => {
     ["spent_usd = 9.999999999999, refused_at = null", [80]],
     ["limit_usd = 0", []],
   ] as const)(
-    "a budget of 10 dollars that refused a call, with %s, warns at %j",
+    "after a refused call and the change %s, a budget of 10 dollars warns at the percentages %j",
     async ([changes, expected], { db }) => {
       const tenant = await tenantWith(db, "10");
       await change(db, tenant, "refused_at = now()");
@@ -159,7 +162,7 @@ describe("a budget that refuses calls", () => {
     ["date_trunc('month', now(), 'UTC')", 100],
     ["date_trunc('month', now(), 'UTC') - interval '1 microsecond'", 80],
   ] as const)(
-    "a budget counts only refusals of the current month: after a refusal at %s it warns at %i",
+    "a budget ignores refusals of earlier months: after a refusal at %s, it warns at %i percent",
     async ([at, threshold], { db }) => {
       const tenant = await tenantWith(db, "10");
       await change(db, tenant, `spent_usd = 9, refused_at = ${at}`);
@@ -175,7 +178,7 @@ describe("a budget that refuses calls", () => {
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 
-  test("a budget does not warn about the previous month's reservations before this month's first call", async ({
+  test("a budget never warns because of last month's reservations, even before this month's first call", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "10");
@@ -183,7 +186,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("a budget that refused a call warns with the exact amounts spent, reserved and left, and not again when everything is spent", async ({
+  test("a budget warning after a refused call states the exact amounts, and is not repeated when the budget is fully spent", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "0.001");
@@ -211,7 +214,9 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("a budget that refused calls and was raised warns again only when it refuses again", async ({ db }) => {
+  test("after its limit is raised, a budget that refused calls warns again only when it refuses another call", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "0.001");
     await change(db, tenant, "spent_usd = 0.0009");
     await begin(db, chatCall(tenant));

@@ -181,7 +181,7 @@ describe("a workspace's budgets", () => {
     expect(await ofMember()).toMatchObject({ live: false, limitUsd: "1" });
   });
 
-  test("reading budgets requires use_ai_studio, and reading key budgets also manage_ai_keys or manage_ai_policy", async ({
+  test("reading budgets requires use_ai_studio, and seeing key budgets also requires manage_ai_keys or manage_ai_policy", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -248,7 +248,7 @@ describe("a workspace's budgets", () => {
     expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
   });
 
-  test("setting a budget to null removes it and logs that, unless it belongs to another workspace or was changed meanwhile", async ({
+  test("a budget change is logged, and is refused for another workspace's budget or after a concurrent change", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -341,7 +341,9 @@ describe("a workspace's budgets", () => {
   });
 });
 
-test("a policy's model options are the catalogue's models, limited by the plan and root grants", async ({ db }) => {
+test("a policy's model options say which models are granted, and leave out a disabled model even if it is granted", async ({
+  db,
+}) => {
   const tenant = await createTenant(db, { plan: { requestsPerMinute: 60 } });
   const other = await createTenant(db);
   const off = await createTenant(db);

@@ -13,7 +13,10 @@ export function sessionCall(tenant: Tenant, claims: Claims, changes: object = {}
   return chatCall(tenant, { credential, workspace: tenant.workspaceId, ...changes });
 }
 
-/** Returns a gateway call whose credential is an app's token for a person, together with the app. */
+/**
+ * Registers an app and issues it a token for a person. Returns the app, the person's claims, and a function that
+ * creates gateway calls with the token.
+ */
 export async function appTokenCall(
   db: Database,
   tenant: Tenant,

@@ -104,8 +104,8 @@ describe("a cost file", () => {
     db,
   }) => {
     const book = await createBook(db);
-    // Imports files for days before, in and after the period of the files tested below. The bill lists all services,
-    // but only acct-1 uses services of the gateway.
+    // Imports days before, in and after the period of the files tested below. The account s3-only has no costs for the
+    // gateway's services, so the tested files do not contain it.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
     await book.importPreviewed(
       documentOf([
@@ -230,7 +230,7 @@ describe("a cost file", () => {
     await book.store({ ...day, externalRunId: "tokens", service: "tokens", amountUsd: "16" });
     await book.store({ ...day, externalRunId: "storage", service: "storage", amountUsd: "32" });
     const document = documentOf([usd("2026-10-03", "50")]);
-    // The run of that day is not in the sum, because the services' totals have already replaced its cost.
+    // The replaced amount does not include run-1, because the services' totals have already replaced run-1.
     expect(await book.preview(document)).toMatchObject({ replaced: { records: 2, amountUsd: "48" } });
     await book.importPreviewed(document);
     const { totals } = await book.list();
@@ -248,7 +248,8 @@ describe("a cost file", () => {
     });
     await book.importPreviewed(document);
     expect(countedOf(await book.list())).toEqual([["openai-costs:acct-1:2026-10-03", "15"]]);
-    // Makes the file's observation older than the app's, which then counts until the file is imported again.
+    // Makes the file's record older than the app's next report. The report then counts until the file is imported
+    // again.
     await db.query(
       "update ai.external_provider_costs set observed_at = observed_at - interval '1 hour' where external_run_id like '%-costs:%'",
     );
@@ -288,7 +289,7 @@ describe("a cost file", () => {
     });
     expect(await fromApi("11", at)).toEqual({ outcome: "corrected" });
     expect((await book.list()).records).toMatchObject([{ amountUsd: "11", original: null, import: null, revision: 3 }]);
-    // The API's clock is ahead, and the file is imported now.
+    // The API's observation time is ahead of the clock, but a file that is imported now still corrects its report.
     expect(await book.importPreviewed(document)).toMatchObject({ corrected: 1 });
     expect((await book.list()).records).toMatchObject([{ amountUsd: "10.8", revision: 4 }]);
   });
@@ -342,7 +343,9 @@ describe("amounts in other currencies", () => {
     expect(await book.preview(document)).toMatchObject({ corrected: { fromUsd: "21.8005", toUsd: "21.9005" } });
   });
 
-  test("amounts in other currencies are rounded once a day, half away from zero", async ({ db }) => {
+  test("an account's costs for a day in other currencies are converted to USD and rounded once, half away from zero", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     const of = (day: string, amount: string) => ({ accountId: "a", day, amounts: [{ currency: "EUR", amount }] });
     const document = documentOf([of("2026-10-01", "0.000000000005"), of("2026-10-02", "-0.000000000005")], {
@@ -451,8 +454,8 @@ describe("a cost document", () => {
   });
 });
 
-describe("the operator's command", () => {
-  test("a cost file imported by the operator's command names no person in a workspace, and is in the audit log for the platform", async ({
+describe("cost imports by the operator's command", () => {
+  test("imports by the operator's command show no person's name in a workspace, and imports for the platform are in the audit log", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -470,7 +473,7 @@ describe("the operator's command", () => {
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
 
-  test("the operator's command refuses an unlinked app, a workspace without an app, and an app without a workspace", async ({
+  test("an operator's cost import is refused for an unlinked app, or if only one of workspace and app is given", async ({
     db,
   }) => {
     const [book, other] = [await createBook(db), await createBook(db)];

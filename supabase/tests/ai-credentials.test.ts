@@ -134,7 +134,7 @@ describe("an app's token", () => {
     expect(await begin(db, callOf({ workspace: other.workspaceId }))).toEqual({ refused: "workspace_mismatch" });
   });
 
-  test("an app's token needs ai:use for calls and tts:use for speech, and so does the app's registration", async ({
+  test("an app's token and the app's registration must both allow ai:use for calls and tts:use for speech", async ({
     db,
   }) => {
     const tenant = await createTenant(db);
@@ -235,7 +235,9 @@ describe("a key that is bound to an app", () => {
     },
   );
 
-  test("a key bound to an app may use speech only while the registration has tts:use", async ({ db }) => {
+  test("a key bound to an app may use speech only while the app's registration has the scope tts:use", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const { app } = await appTokenCall(db, tenant);
     await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);

@@ -164,7 +164,7 @@ describe("warnings about a balance", () => {
 });
 
 describe("a refusal for lack of credits", () => {
-  test("a call refused for lack of credits warns that credits ran out if less than the threshold is available", async ({
+  test("a call refused for lack of credits warns that credits ran out if the available credits are below the threshold", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "99.5", expensive);
@@ -174,7 +174,9 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a call refused for lack of credits does not warn if at least the threshold is available", async ({ db }) => {
+  test("a call refused for lack of credits triggers no warning if the available credits still reach the threshold", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "100", expensive);
     await refuse(db, tenant);
     expect(await warn(db, tenant)).toEqual([]);
@@ -320,7 +322,7 @@ describe("the notice about credits in the studio", () => {
     expect(await notice(db, tenant.ownerId, tenant.workspaceId)).toEqual(expected);
   });
 
-  test("the studio's notice for a member who pays is about their own balance", async ({ db }) => {
+  test("the studio's notice shows a paying member their own balance", async ({ db }) => {
     const tenant = await tenantWith(db, "1", { payer: "member" });
     const rich = await createUser(db);
     await join(db, { workspaceId: tenant.workspaceId, userId: rich.id, role: "member" });

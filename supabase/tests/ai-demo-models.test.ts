@@ -19,7 +19,10 @@ interface ListedModel {
   platform: { name: string; kind: string; default?: boolean; prices: object[] };
 }
 
-/** Returns the models of each list in its order, as a workspace on the seed's team plan sees them. */
+/**
+ * Returns the models in the lists of the gateway, the console and the policy page, for a workspace on the seed's team
+ * plan. Each list keeps its own order.
+ */
 async function readLists(db: Database) {
   const { workspaceId, ownerId, keyHash } = await createTenant(db);
   await db.query("update public.workspaces set plan_id = 'team' where id = $1", [workspaceId]);

@@ -95,7 +95,7 @@ describe("the description that a call gets of its own credential", () => {
     expect(JSON.stringify(answer)).not.toContain(tenant.keyHash);
   });
 
-  test("shows that nothing is left of a credential's exhausted limits, and that everything is left in the next minute and month", async ({
+  test("an exhausted key has nothing left, and has its full limit and budget again in the next minute and month", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -135,7 +135,9 @@ describe("the description that a call gets of its own credential", () => {
     });
   });
 
-  test("describes an app's token with its person, and what that person spent through this app only", async ({ db }) => {
+  test("the description of an app's token names the user, and counts only what that user spent through the app", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 5 } });
     const [one, other] = [await appTokenCall(db, tenant), await appTokenCall(db, tenant)];
     await settle(db, [outcome(await begin(db, one.callOf())), outcome(await begin(db, other.callOf()))]);

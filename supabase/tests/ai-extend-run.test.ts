@@ -6,7 +6,10 @@ import { openPool } from "./pools.ts";
 
 type Extended = Begun & { reserved_usd: string };
 
-/** Calls `ai.extend_run` with 300 bytes and 100 output tokens: 2 credits at a price of 1 per million. */
+/**
+ * Calls `ai.extend_run` for 300 bytes and 100 output tokens. At $1 per million tokens, this reserves 2 credits before
+ * markup.
+ */
 async function extend(db: Database, run: Begun, changes: object = {}): Promise<Extended> {
   const step = { created_at: run.created_at, id: run.run_id, input_bytes: 300, output_limit: 100, ...changes };
   const row = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });

@@ -57,7 +57,7 @@ describe("deletion of expired rows", () => {
     expect(await count(db, "ai.idempotency_keys where workspace_id = $1", [tenant.workspaceId])).toBe(1);
   });
 
-  test("refuses a call with a rate limit if its rate window does not exist", async ({ db }) => {
+  test("ai.consume_rate_limit admits no call for a key that has a rate limit but no rate window", async ({ db }) => {
     const sql = "select (ai.consume_rate_limit('key', gen_random_uuid(), 1, null, 1)).admitted";
     expect(await one(db, { sql, values: [] })).toEqual({ admitted: false });
   });

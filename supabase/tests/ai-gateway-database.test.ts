@@ -77,7 +77,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
-  test("retries a statement that is not prepared on a pooler's next connection, and stops using named statements", async () => {
+  test("the gateway retries a statement that a pooler's next connection has not prepared, and stops using named statements", async () => {
     await beginRun();
     const flights = line.flights();
     for (const expected of [2, 3]) {
@@ -88,7 +88,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("retries a statement that is already prepared on a pooler's next connection, and stops using named statements", async () => {
+  test("retries a statement whose name is already in use on a pooler's next connection, and stops using named statements", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -246,7 +246,7 @@ describe("batched calls that begin and settle runs", () => {
   });
   afterEach(() => holder.close());
 
-  test("a batch that waits for another tenant's lock does not delay other batches, and its calls are then made one by one", async () => {
+  test("a batch that waits for a tenant's lock does not delay other batches, and its calls succeed once the lock is released", async () => {
     const { waiting, behind } = await beginBoth();
     expect(await behind).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
@@ -290,7 +290,7 @@ describe("batched calls that begin and settle runs", () => {
       const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
       expect(performance.now() - startedAt).toBeLessThan(2_000);
-      // Leaves time for the first attempt to release the orphaned runs, which finds none while the server is suspended.
+      // Gives the first attempt to release the orphaned runs time to end. It finds none while the server is suspended.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");

@@ -10,8 +10,8 @@ const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", out
 const creditsPerUsd = "12000";
 
 /**
- * Expects the run's usage to equal the usage that the provider recorded, and the amounts in run and ledger to equal its
- * cost at these prices.
+ * Expects the run's usage to equal the usage that the provider recorded. Expects the cost of the run and the charge in
+ * the ledger to equal the cost of that usage at these prices.
  */
 export function expectTruth({ run, charged, truth }: Account): void {
   const used = truth.at(-1)?.usage;

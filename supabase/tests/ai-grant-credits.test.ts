@@ -66,7 +66,9 @@ describe("a grant with a reference", () => {
     expect(await failureOf(() => grant(db, tenant, ["1", "\u00a0 "]))).toMatchObject({ code: "23514" });
   });
 
-  test("a reference stays used after the grant is withdrawn, and can't be changed or deleted", async ({ db }) => {
+  test("a credit reference can't be reused after its grant is withdrawn, and can't be changed or deleted", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["5", "INV-1"]);
     await grant(db, tenant, ["-5", "INV-1 back"]);
@@ -115,7 +117,7 @@ describe("a withdrawal", () => {
     expect(await failureOf(() => grant(db, tenant, [more, "OUT-1"]))).toMatchObject({ code: "23514" });
     await db.query("rollback to savepoint too_much");
     await grant(db, tenant, [`-${available}`, "OUT-1"]);
-    // The withdrawal left the call's reservation, so the call's run can still be settled.
+    // The withdrawal did not take the credits reserved for the call, so the call's run can still be settled.
     await settle(db, [outcome(run)]);
     const { balance, ledger, reserved } = await books(db, tenant);
     expect([balance, reserved]).toEqual([ledger, "0.00000000"]);

@@ -47,7 +47,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
 type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
 
 describe("lists of imports", () => {
-  test("imports and their totals can be filtered by provider, by account, or to those without an account", async ({
+  test("lists of provider costs and their totals can be filtered by provider, by account, or to costs without an account", async ({
     db,
   }) => {
     const place = await createPlace(db);

@@ -134,7 +134,7 @@ describe("a corrected invoice", () => {
     expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
   });
 
-  test("a review refuses a second correction of a replaced invoice, but accepts the existing replacement again", async ({
+  test("an invoice review refuses to replace an already replaced invoice, but accepts the existing replacement again", async ({
     db,
   }) => {
     const { keep, review } = await books(db);
@@ -156,7 +156,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("a corrected invoice's comparison includes another app's invoice with the original reference, in the review and on the invoice's page", async ({
+  test("the comparison of a corrected invoice counts another app's invoice with the original reference, both in the review and on the invoice's page", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -235,7 +235,7 @@ describe("imported costs of an account for a day", () => {
       ["storage", "5"],
     ],
   ] as const)(
-    "if a day of an account has a total, only the total counts, not its services: %j, %j, %j",
+    "an account's total for a day counts instead of its services' costs, imported in the order %j, %j, %j",
     async (records, { db }) => {
       const { cost, costs } = await books(db);
       await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
@@ -250,7 +250,7 @@ describe("imported costs of an account for a day", () => {
     },
   );
 
-  test("if a day of an account has no total, its services count", async ({ db }) => {
+  test("costs per service count if the account has no total for that day", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ service: "tokens", amountUsd: "10" });
     await cost({ service: "storage", amountUsd: "5" });
@@ -263,7 +263,9 @@ describe("imported costs of an account for a day", () => {
     });
   });
 
-  test("an account's total for a day reports that it replaces services and an earlier total", async ({ db }) => {
+  test("an account's total for a day states the number and sum of the service costs and earlier total that it replaces", async ({
+    db,
+  }) => {
     const { cost, costs } = await books(db);
     await cost({ amountUsd: "14" });
     await cost({ service: "tokens", amountUsd: "10" });

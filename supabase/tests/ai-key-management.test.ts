@@ -35,7 +35,7 @@ const revoke = (db: Database, tenant: Tenant, keyId: string) =>
   call(db, "ai.revoke_key($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, keyId]);
 
 describe("issuing a key", () => {
-  test("a key can be issued only by roles that have the permission", async ({ db }) => {
+  test("only roles with the permission manage_ai_keys can issue a key", async ({ db }) => {
     const tenant = await createTenant(db);
     for (const { role, permissions } of workspaceRoles) {
       const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
@@ -278,7 +278,7 @@ describe("a key's spend this month", () => {
   });
 });
 
-test("a single key and whether it may be rotated can be read only by its managers", async ({ db }) => {
+test("only people who manage a workspace's keys can read a key and whether it may be rotated", async ({ db }) => {
   const [tenant, other] = [await createTenant(db), await createTenant(db)];
   const read = (reader: Tenant, keyId: string) =>
     call(db, "ai.read_key($1, $2, $3)", [reader.ownerId, reader.workspaceId, keyId]);

@@ -186,7 +186,8 @@ describe("rate limits", () => {
     const { db, close } = openPool(25);
     try {
       const limits = { requestsPerMinute: 1000, tokensPerMinute: 1_000_000 };
-      // The first call also opens the member's balance; without a limit, nothing else serializes the calls.
+      // The first call also opens the member's credit account. Only this step serializes the calls of plans without
+      // limits.
       for (const plan of [limits, {}, limits, {}, {}]) {
         const tenant = await createTenant(db, { payer: "member", initialCredits: "1000", plan });
         const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });

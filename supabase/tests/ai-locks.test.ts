@@ -130,8 +130,7 @@ test("90 concurrent changes of the same rows all succeed, and balances, reservat
   expect(spent.map(({ budgets }) => budgets)).toEqual(spent.map(({ runs }) => runs));
 });
 
-// Uses no rate limits, because their windows would be locked first and prevent these calls from contending for the
-// budgets.
+// Sets no rate limits. Calls lock rate windows before budgets, so they would contend for the windows instead.
 test("batches that contend for the budgets of keys, members, labels and workspaces lock them in the same order", {
   timeout: 60_000,
 }, async () => {
@@ -172,7 +171,7 @@ test("batches that contend for the budgets of keys, members, labels and workspac
   expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
 });
 
-test("a run that can't be settled doesn't keep its batch's other runs from being settled, even if several batches are settled concurrently", {
+test("other runs of a batch are settled even if one run can't be settled and several batches are settled concurrently", {
   timeout: 60_000,
 }, async () => {
   const broken = await createTenant(db, { credits: "1000" });

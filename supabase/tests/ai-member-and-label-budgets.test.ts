@@ -165,7 +165,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("a budget created within a month starts with the month's settled runs of its own member or label only", async ({
+  test("a budget created mid-month starts with only its own member's or label's settled runs of that month", async ({
     db,
   }) => {
     const tenant = await tenantFor(db, scope);
@@ -242,11 +242,13 @@ describe("a member's budget", () => {
   });
 });
 
-describe("a label", () => {
+describe("a label of a call or a key", () => {
   const entityOf = async (db: Database, run: Begun) =>
     (await db.query("select entity_id from ai.runs where id = $1", [run.run_id]))[0]?.entity_id;
 
-  test("a caller's own label counts in the label's budget, but never causes a refusal", async ({ db }) => {
+  test("costs under a label that the caller chose count toward the label's budget, but never cause a refusal", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     await setBudget(db, tenant, "label", "0.0002");
     const begun = await admitAll(
@@ -301,7 +303,7 @@ describe("a label", () => {
     expect(await sums(db, tenant, "label")).toEqual({ spent: "0", reserved: "0.0002" });
   });
 
-  test("a rotated key's successor keeps the label, and its description includes the label's budget", async ({ db }) => {
+  test("a rotated key keeps its label, and the new key's description includes the label's budget", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     await setBudget(db, tenant, "label", "1");
     await setBudget(db, tenant, "member", "2");

@@ -72,7 +72,7 @@ describe("a call that states no output limit", () => {
     ["the context window has room for the default", 8_000, 2_148, 2_048],
     ["the context window has almost no room", 8_000, 2_147, 2_048],
   ] as const)(
-    "limits the default output to the model's limit and the rest of its context window, but to at least 2,048 tokens: %s",
+    "derives the default output limit from the model's limit and context window: %s",
     async ([_, output_limit, context_window, effective], { db }) => {
       const tenant = await createLimited(db);
       await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
@@ -94,7 +94,7 @@ describe("a call that states no output limit", () => {
   });
 });
 
-test("for speech, at most the model's output limit is reserved, and a text that could exceed it is not refused", async ({
+test("a speech call whose text could exceed the model's output limit is admitted, and reserves only that limit", async ({
   db,
 }) => {
   const tenant = await createLimited(db);

@@ -102,7 +102,7 @@ async function read(
 const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
 describe("overview", () => {
-  test("the overview counts each billed run and each deduction without a run once, by day", async ({ db }) => {
+  test("the overview by day counts each billed run and each deduction without a run exactly once", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await insertRun(db, tenant, { daysAgo: 1, billed: "1.00000001" });
     await insertRun(db, tenant, { daysAgo: 10, billed: "2", failed: true });

@@ -10,7 +10,7 @@ const day = (number: number) => dayOf(month, number);
 const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
 
 describe("the platform's reconciliation", () => {
-  test("the platform's reconciliation agrees for a corrected invoice, a credit note and an invoice for three months", async ({
+  test("the platform's reconciliation shows no difference for a corrected invoice, a credit note or a three-month invoice", async ({
     db,
   }) => {
     const { workspaceId } = await createTenant(db);
@@ -85,7 +85,7 @@ describe("the platform's reconciliation", () => {
     expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
   });
 
-  test("the platform's metered amounts count summarized days, days changed since then, and today once each", async ({
+  test("the platform's metered amounts count each run once, on summarized days, days changed since then, and today", async ({
     db,
   }) => {
     const provider = newProvider();

@@ -43,7 +43,7 @@ describe("causes of a difference between invoices and runs", () => {
       await ownCost(workspace.id, day(1), amounts[0]);
     }
     await ownCost(north.id, day(2), "10");
-    // South's runs of the second day cost 5 of the 25 USD that its own import lists.
+    // On the second day, South's runs cost 5 USD, but the costs imported for South are 25 USD.
     await ownCost(south.id, day(2), "25");
     await ownCost(west.id, day(2), "30");
     await record({ reference: "INV-1", amountUsd: "125" });
@@ -96,7 +96,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("lists the workspaces of an account, first those without runs on the days whose metered and imported costs differ", async ({
+  test("if a provider account's metered and imported costs differ, lists workspaces without runs on the affected days first", async ({
     db,
   }) => {
     const { north, south, west, run, cost, causes } = await threeWorkspaces(db);
@@ -150,7 +150,7 @@ describe("causes of a difference between invoices and runs", () => {
     expect(days[1]).toEqual({ day: day(2), accountId: "acct-1", meteredUsd: "10", importedUsd: "0" });
   });
 
-  test("lists causes with the same sign as the difference first", async ({ db }) => {
+  test("an explanation starts with the causes whose sign matches the difference", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     await cost(day(1), "10");
@@ -162,7 +162,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("compares all accounts together if runs name no account", async ({ db }) => {
+  test("compares imported and metered costs across all accounts if runs name no account", async ({ db }) => {
     const { north, south, run, cost, causes } = await threeWorkspaces(db);
     await run(north, 1, "11", { account: null });
     await run(south, 1, "10");
@@ -184,7 +184,9 @@ describe("causes of a difference between invoices and runs", () => {
     expect(await causes()).toMatchObject([{ kind: "account_differs", accountId: null, amountUsd: "2" }]);
   });
 
-  test("lists estimated runs, and swept runs without a billing provider, as causes", async ({ db }) => {
+  test("lists estimated runs, and swept runs without a billing provider, as causes of a cost difference", async ({
+    db,
+  }) => {
     const { north, south, run, cost, explain } = await threeWorkspaces(db);
     await run(north, 1, "10", { providerId: "own-id" });
     await run(north, 1, "1", { usageSource: "provider_partial" });
@@ -261,7 +263,7 @@ describe("the workspaces that a difference comes from", () => {
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compares a workspace's imported costs with its runs that name no account if no run names the imports' account", async ({
+  test("compares imported costs of an account that no run names with the workspace's runs that name no account", async ({
     db,
   }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);

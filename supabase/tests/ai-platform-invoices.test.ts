@@ -79,7 +79,7 @@ describe("invoices for the platform", () => {
     });
   });
 
-  test("an invoice for the platform can be replaced only once, and only the last of several successive replacements counts", async ({
+  test("each invoice for the platform can be replaced once, and only the last invoice in a chain of replacements counts", async ({
     db,
   }) => {
     const book = await platformBook(db, { provider: newProvider(), month });

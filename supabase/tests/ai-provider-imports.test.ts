@@ -96,7 +96,7 @@ describe("missing tables", () => {
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
     ["sums", "drop table ai.usage_sealed_days cascade", "ai.report_usage"],
   ] as const)(
-    "a missing table for %s raises an error, for which the gateway answers 503",
+    "a missing table for %s raises an error that makes the gateway answer 503",
     async ([, sql, name], { db }) => {
       const tenant = await createTenant(db);
       await bindKey(db, tenant);

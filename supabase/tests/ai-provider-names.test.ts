@@ -59,7 +59,7 @@ describe("a provider's name", () => {
     expect(await book.store({ ...record, observedAt: "2026-10-03T12:00:00Z" })).toEqual({ outcome: "stale" });
     expect(await book.store({ ...record, provider: "openAI", amountUsd: "6" })).toEqual({ outcome: "corrected" });
     expect(await rows(db, book)).toEqual([{ provider: "OpenAI", usd: "6", revision: 2 }]);
-    // A different account, or a missing one, makes it a separate record.
+    // A record with a different account, or without an account, is stored separately.
     expect(await book.store({ ...record, accountId: "acct-2" })).toEqual({ outcome: "stored" });
     expect(await book.store({ ...record, accountId: undefined })).toEqual({ outcome: "stored" });
     expect(await clashes(db, book)).toEqual([]);
@@ -92,7 +92,9 @@ describe("a provider's name", () => {
     );
   });
 
-  test("a file matches and corrects an older total whose provider name is in another case", async ({ db }) => {
+  test("a cost file matches and corrects an older daily total even if the provider's name differs in case", async ({
+    db,
+  }) => {
     const book = await createBook(db);
     await oldRow(db, book, { external_run_id: "openai-costs:acct-1:2026-10-03", granularity: "account_day" });
     const document = documentOf([usd("2026-10-03", "5")]);
@@ -104,8 +106,8 @@ describe("a provider's name", () => {
   });
 });
 
-describe("two older rows of one record, whose provider names differ only in case", () => {
-  test("of rows that differ only in the case of the provider's name, only the one observed last counts and is corrected, and the clash is reported", async ({
+describe("two older rows of a record that differ only in the case of the provider's name", () => {
+  test("of rows that differ only in the case of the provider's name, only the one observed last counts", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -138,7 +140,7 @@ describe("two older rows of one record, whose provider names differ only in case
     expect((await book.list()).totals.amountUsd).toBe("109");
   });
 
-  test("of two rows that differ only in the case of the provider's name, the lower-case one counts and is corrected if it was observed last", async ({
+  test("if two rows differ only in the case of the provider's name and the lower-case row was observed last, that row counts and can be corrected", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -150,7 +152,7 @@ describe("two older rows of one record, whose provider names differ only in case
     expect((await book.list()).totals.amountUsd).toBe("9");
   });
 
-  test("a row that clashes with one observed later does not count, even if the later row is outside the listed range", async ({
+  test("a cost row is superseded by a clashing row observed later, even if the later row is outside the listed range", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -163,7 +165,7 @@ describe("two older rows of one record, whose provider names differ only in case
       observed_at: "2026-11-02T00:00:00Z",
     });
     await book.store({ externalRunId: "run-2", amountUsd: "2", occurredAt: "2026-10-03T05:00:00Z" });
-    // The superseded day replaces no runs.
+    // The earlier `day-1` row is superseded, so it does not replace `run-2`.
     expect((await book.list()).totals).toMatchObject({ amountUsd: "2", replacedUsd: "5" });
     expect(
       (await book.list()).records.map(({ amountUsd, replacedBy }: Record<string, unknown>) => [amountUsd, replacedBy]),
@@ -184,7 +186,7 @@ describe("two older rows of one record, whose provider names differ only in case
     expect((await book.list()).totals.amountUsd).toBe("20");
   });
 
-  test("rows without an account also clash if they differ only in the case of the provider's name", async ({ db }) => {
+  test("rows without an account also clash if their provider names differ only in letter case", async ({ db }) => {
     const book = await createBook(db);
     await oldRow(db, book, { account_id: null });
     await oldRow(db, book, {
@@ -254,7 +256,7 @@ describe("concurrent imports", () => {
        from ai.external_provider_costs where workspace_id = $1`,
       [book.workspaceId],
     );
-    // All amounts are the last file's: the API's observations are all older.
+    // The last imported file has set every amount, because the API's observations are older than the imports.
     expect([amounts.length, imports]).toEqual([1, 1]);
   });
 
@@ -276,7 +278,7 @@ describe("concurrent imports", () => {
   });
 });
 
-test("a file stores nothing if the imported costs changed after its preview", async ({ db }) => {
+test("importing a cost file stores nothing if the costs that it replaces changed after the preview", async ({ db }) => {
   const changes: [string, (book: Book) => Promise<unknown>][] = [
     ["its day", (book) => book.importPreviewed(documentOf([usd("2026-10-03", "2")]))],
     [

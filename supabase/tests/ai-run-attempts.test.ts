@@ -128,7 +128,9 @@ describe("the attempts of a run", () => {
 });
 
 describe("failed attempts", () => {
-  test("records a run's failed attempts only once, without skipped routes and client disconnects", async ({ db }) => {
+  test("records each failed attempt of a run only once, and leaves out skipped routes and client disconnects", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await begin(db, chatCall(tenant));
     const all = attemptFailures.map((failure) => ({ ...rejected, failure }));

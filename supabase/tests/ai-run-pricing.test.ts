@@ -83,7 +83,9 @@ describe("the cost lines of a run", () => {
     }
   });
 
-  test("the cost lines of a swept and later corrected run add up to both ledger entries", async ({ db }) => {
+  test("after a swept run is settled, its cost lines add up to its cost, and its two ledger entries to its charge", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await begin(db, chatCall(tenant, { idempotency_key: "once", fingerprint: "00".repeat(32) }));
     await db.query("select ai.heartbeat_runs($1)", [

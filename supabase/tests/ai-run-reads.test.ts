@@ -85,7 +85,7 @@ describe("runs", () => {
     expect(await found({ to: at })).toBe(0);
   });
 
-  describe("searching runs without an index", () => {
+  describe("a search for runs that cannot use an index", () => {
     const scan = (
       db: Database,
       {
@@ -116,7 +116,7 @@ describe("runs", () => {
       expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
     });
 
-    test("a search skips days that the daily sums rule out: it continues at the next day that has changed or matches, or else ends", async ({
+    test("a run search skips days whose daily sums rule out a match, unless the day's runs have changed", async ({
       db,
     }) => {
       const tenant = await createTenant(db, { credits: "1000000" });

@@ -150,7 +150,9 @@ describe("settling runs", () => {
     });
   });
 
-  test("a run that can't be settled does not prevent other runs from being settled, in any order", async ({ db }) => {
+  test("a run that can't be settled does not prevent the other runs of its batch from being settled", async ({
+    db,
+  }) => {
     const [broken, sound] = [await createTenant(db, { credits: "100" }), await createTenant(db, { credits: "100" })];
     const runs = [
       await begin(db, chatCall(sound)),

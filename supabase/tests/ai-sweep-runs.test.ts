@@ -17,8 +17,8 @@ import { openPool } from "./pools.ts";
 const lock = "hashtextextended('ai.sweep_runs', 0)";
 
 /**
- * Sweeps after waiting for sweeps of the stack's own server or other tests, because a sweep closes nothing during
- * another one.
+ * Waits until no other sweep runs, in the stack's own server or in another test, and then sweeps. A sweep that starts
+ * during another sweep closes nothing.
  */
 async function sweep(db: Database): Promise<void> {
   await db.query(`select pg_advisory_xact_lock(${lock})`);
@@ -192,9 +192,9 @@ describe("open runs examined by the sweeper", () => {
   }
 
   /**
-   * Sets the sweeper's state: it has read the runs that began up to `seen` seconds ago, can't have missed one that
-   * began up to `sure` seconds ago, and recorded the transaction id `xid` `marked` seconds ago. By default, no
-   * transaction before `xid` is in progress. Blocks other sweeps until the test ends.
+   * Sets the sweeper's state. The sweeper has read the runs that began at least `seen` seconds ago, and has certainly
+   * missed none that began at least `sure` seconds ago. It recorded the transaction id `xid` `marked` seconds ago. By
+   * default, no transaction before `xid` is in progress. Blocks other sweeps until the test ends.
    */
   async function lookedUntil(
     db: Database,
@@ -256,9 +256,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("the sweeper reads a time range again if its last check was too long ago to have seen every transaction", async ({
-    db,
-  }) => {
+  test("after a long pause, the sweeper reads the time since the previous sweep a second time", async ({ db }) => {
     await lookedUntil(db, { seen: 900, marked: 800 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });
@@ -298,12 +296,12 @@ describe("open runs examined by the sweeper", () => {
     }
   });
 
-  test("a transaction that never ends does not make the sweeper read the same range more often", async ({ db }) => {
+  test("the sweeper does not read a period again while an older transaction is still open", async ({ db }) => {
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
     await other.close();
-    // This transaction is in progress, and a later transaction has ended.
+    // The marked transaction has ended, but this older transaction is still in progress.
     await lookedUntil(db, { seen: 900, xid: "(pg_current_xact_id()::text::bigint + 1)::text::xid8" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
@@ -315,7 +313,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("the sweeper doesn't wait for a transaction id from the cluster that this cluster was copied from", async ({
+  test("after the database is copied to a new cluster, the sweeper doesn't wait for the old cluster's transaction id", async ({
     db,
   }) => {
     await lookedUntil(db, { seen: 60, xid: "'9000000000000000000'" });

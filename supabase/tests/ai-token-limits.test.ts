@@ -19,7 +19,7 @@ const assumed = { output_limit: 2_048, output_limit_assumed: true };
 const usage = { input_tokens: 13, output_tokens: 12 };
 const failure = { status: "failed", http_status: 502, usage_source: "unavailable" };
 
-/** Opens windows a minute ahead, so that they stay current when a new minute begins. */
+/** Opens rate windows for the next minute, so that they are still current if a new minute begins during the test. */
 async function openWindows(db: Database, { keyId, workspaceId }: Tenant): Promise<void> {
   await db.query(
     `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
@@ -169,7 +169,7 @@ describe("a settled run", () => {
     expect(await counted(db, tenant)).toEqual({ key: 25, workspace: 25 });
   });
 
-  test("a late report about a swept run changes its counted tokens by the difference", async ({ db }) => {
+  test("a late report about a swept run corrects the token counts of the key and the workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -313,7 +313,7 @@ describe("token counts of a call that another limit refuses", () => {
     expect(await counted(db, tenant)).toMatchObject({ key: 200 });
   });
 
-  test("a refused further step counts no tokens, and its refusal reports the rate limits", async ({ db }) => {
+  test("refusing to extend a run counts no tokens and reports the rate limits", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "1",
       key: { tokensPerMinute: 100_000, requestsPerMinute: 50 },

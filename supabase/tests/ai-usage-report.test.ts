@@ -5,7 +5,7 @@ import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** Times around the changes of day, month, year and partition, relative to now, oldest first. */
+/** Past times just before, at and 11 hours after the start of a day, month, year or partition, oldest first. */
 const edgesSql = `
   select array_agg(to_char(e.edge at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') order by e.edge) as edges
   from (
@@ -57,7 +57,7 @@ const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execu
 const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), sum(output_tokens), sum(cost_usd),
   sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
 
-/** Label sums are compared in the column that otherwise holds the model. */
+/** The columns of label sums, in the order of `keys`. The label takes the place of the model. */
 const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
 /** Returns the groups in which daily sums and runs differ. There must be none. */
@@ -97,7 +97,7 @@ async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly
   );
 }
 
-/** Returns the totals of ledger and runs in a time range, and the report's totals for the app's share of them. */
+/** Compares the usage of a time range with the ledger, and the report's totals with the runs of apps. */
 async function books(db: Database, { keyHash, workspaceId }: Tenant, [from, to]: readonly [string, string]) {
   const call = { credential: { source: "key", hash: keyHash }, workspace: workspaceId, from, to };
   return one(db, {
@@ -276,7 +276,7 @@ describe("the usage report", () => {
     });
   });
 
-  test("the usage report names the previous time window as long as there is older data", async ({ db }) => {
+  test("the usage report states the previous time window if older data exists", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };
@@ -317,7 +317,8 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const tenant = await createTenant(db, { credits: "100000" });
   const calls = Array.from({ length: 60 }, () => begin(db, chatCall(tenant)));
   const begun = await Promise.all(calls);
-  // Moves half of the runs to past days, which also changes how the table identifies them.
+  // Moves half of the runs to past days. `created_at` is part of a run's primary key, so the update returns the new
+  // value.
   const moved = await Promise.all(
     begun.slice(0, 30).map(async (run, n) => ({
       ...run,

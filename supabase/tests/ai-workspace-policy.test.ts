@@ -43,7 +43,7 @@ async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
 }
 
 describe("a workspace's AI policy", () => {
-  test("reading a workspace's AI policy requires use_ai_studio, and changing it manage_ai_policy, and no other permission suffices", async ({
+  test("reading a workspace's AI policy requires use_ai_studio, and changing the policy requires manage_ai_policy", async ({
     db,
   }) => {
     const tenant = await createTenant(db);

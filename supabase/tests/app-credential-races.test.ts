@@ -168,7 +168,7 @@ describe("a handoff that overlaps with a disconnection", () => {
 });
 
 test.each(["session", "token"])(
-  "redeeming a handoff for a %s and deleting its account concurrently doesn't deadlock",
+  "concurrently redeeming a handoff for a %s and deleting the user's account doesn't deadlock",
   async (kind) => {
     const { db, service, close } = openPools(2);
     const [holding, redeeming, deleting] = [
@@ -179,7 +179,7 @@ test.each(["session", "token"])(
     const setting = await beginExchange(db, { service });
     const { sub } = setting.claims;
     try {
-      // Makes the redemption begin and wait for its token.
+      // Locks the handoff's token, so that the redemption begins and then waits for the lock.
       await holding.client.query("begin");
       await holding.client.query("select from private.cross_app_tokens where token_hash = $1 for update", [
         setting.handoff.tokenHash,

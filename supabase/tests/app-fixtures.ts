@@ -146,13 +146,14 @@ export function introspect(db: Database, { app, hash }: { app: App; hash: Buffer
   return call(db, "introspect_app_session", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
 }
 
-/** Makes an account's policy required or optional, with a new generation and with its boundary at the given second. */
+/** Replaces an account's MFA policy. Null removes the policy. */
 export async function setPolicy(
   db: Database,
   { userId, policy }: { userId: string; policy: Record<string, unknown> | null },
 ): Promise<void> {
   const whole = policy && { version: 1, primaryBoundary: null, recovery: "none", ...policy };
-  // Uses one statement, so that it is one transaction on autocommit connections too.
+  // Uses one statement, because the setting lasts for one transaction and an autocommit connection ends the transaction
+  // after each statement.
   await db.query(
     `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
      update auth.users
@@ -178,7 +179,7 @@ export function refreshSession(
   });
 }
 
-/** Revokes a session, or a gateway token with its family, by the hash of one of their tokens. */
+/** Revokes the app session or gateway token with this hash, and everything from the same handoff. */
 export function revoke(db: Database, { app, hash }: { app: App; hash: Buffer }): Promise<boolean> {
   return call(db, "revoke_app_credential", { app_name: app.name, secret_hash: app.secretHash, token_hash: hash });
 }

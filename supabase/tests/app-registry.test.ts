@@ -176,7 +176,7 @@ describe("an app's secret", () => {
     { overlap: 1, oldLives: true },
     { overlap: 86400, oldLives: true },
   ])(
-    "after an app's secret is rotated, the new secret works, and the old one until the overlap ends ($overlap s)",
+    "after an app's secret is rotated with an overlap of $overlap s, the new secret works, and the old secret works until the overlap ends",
     async ({ overlap, oldLives }, { db }) => {
       const app = await registerApp(db);
       const next = newHash();

@@ -37,7 +37,7 @@ describe("refreshing an app session", () => {
     expect(await introspect(db, { app, hash: successor })).toMatchObject({ active: true });
   });
 
-  test("repeating an app session's refresh within the grace period returns the same answer, but a different successor is refused", async ({
+  test("within the grace period, an app session's refresh can be repeated only with the same successor token", async ({
     db,
   }) => {
     const { app, appHash } = await beginAppSession(db);

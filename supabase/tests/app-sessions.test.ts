@@ -126,7 +126,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("an app session stays valid when a web session other than the one that it came from ends", async ({ db }) => {
+  test("an app session stays valid when a web session that it does not depend on ends", async ({ db }) => {
     const session = await beginAppSession(db);
     const other = await signIn(db, { userId: session.claims.sub });
     await db.query("delete from auth.sessions where id = $1", [other.session_id]);

@@ -104,7 +104,7 @@ describe("an app token", () => {
     ["a password change", "update auth.users set encrypted_password = gen_random_uuid()::text where id = $1"],
     ["a ban", "update auth.users set banned_until = now() + interval '1 hour' where id = $1"],
     ["the account's closure", "update auth.users set deleted_at = now() where id = $1"],
-  ] as const)("an app token ends with %s", async ([, sql], { db }) => {
+  ] as const)("%s ends an app token", async ([, sql], { db }) => {
     const { setting, pair } = await issueAppToken(db);
     await db.query(sql, [setting.claims.sub]);
     expect(await tokenOf(db, pair.access)).toBeUndefined();
@@ -126,7 +126,7 @@ describe("an app token", () => {
     },
   );
 
-  test("only the app of an app token can revoke it, and has to authenticate", async ({ db }) => {
+  test("an app token is revoked only by its own app, which must authenticate", async ({ db }) => {
     const { setting, pair } = await issueAppToken(db);
     const { app: other } = await beginExchange(db);
     expect(await revoke(db, { app: other, hash: pair.access })).toBe(true);

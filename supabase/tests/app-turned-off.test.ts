@@ -45,7 +45,8 @@ test("disabling an app while people disconnect the app and refresh its tokens do
   ];
   const { app, one, ones, others, people } = await tokensOfTwo(db, service);
   try {
-    // Forces each transaction to use a different index, as in large tables: by workspace, and by person.
+    // Forces index scans, as in large tables. Each transaction then reads the rows in another order: by workspace, or
+    // by person.
     await off.client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await refreshing.client.query("begin");
     await refresh(refreshing.db, { ...others, to: newPair() });
@@ -83,7 +84,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   const others = await handOver(service, { claims: other, app });
   const first = await handOver(service, { claims: one, app });
   try {
-    // Forces each transaction to read in a different order: as stored, and by time.
+    // Forces index scans, so that the two transactions read the handoffs in different orders: as stored, and by time.
     for (const { client } of [off, revoking])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await redeeming.client.query("begin");
@@ -104,7 +105,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   }
 });
 
-test("disabling an app during the sweep of its handoffs does not deadlock, and the next sweep deletes the skipped ones", async () => {
+test("disabling an app while its handoffs are swept does not deadlock, and the next sweep deletes the remaining handoffs", async () => {
   const { db, service, close } = openPools(2);
   const [holding, off, sweeping] = [
     await openLine("postgres"),
@@ -126,7 +127,7 @@ test("disabling an app during the sweep of its handoffs does not deadlock, and t
   }
   const [, middle] = handoffs;
   try {
-    // Forces each transaction to read in a different order: as stored, and by expiry, which is the reverse.
+    // Makes the two transactions read the handoffs in opposite orders: disabling as stored, the sweep by expiry.
     for (const { client } of [off, sweeping])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await holding.client.query("begin");

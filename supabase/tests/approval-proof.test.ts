@@ -84,7 +84,7 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("an approval that is bound to a proof key, used for %s", ([, isLetIn]) => {
+describe.for(Object.entries(places))("the proof of an approval, checked for %s", ([, isLetIn]) => {
   test("an approval that is bound to a proof key is valid only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
@@ -92,7 +92,7 @@ describe.for(Object.entries(places))("an approval that is bound to a proof key, 
     expect(await isLetIn(db, approved, proof)).toBe(true);
   });
 
-  test("an approval of release 0.1.0, which has no proof key, is valid without a proof", async ({ db }) => {
+  test("an approval from release 0.1.0 has no proof key and is valid without a proof", async ({ db }) => {
     expect(await isLetIn(db, await approvedSession(db))).toBe(true);
   });
 });
@@ -169,7 +169,7 @@ describe("an approval's proof", () => {
     expect(await row(db, { user, factorId: "", claims, second }, proof)).toBe(false);
   });
 
-  test("a proof in a token's claim has no effect without the header", async ({ db }) => {
+  test("an approval proof in a token's claim has no effect without the x-mfa-approval header", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
     const claims = { ...approved.claims, approval_proof: proof } as Claims;
@@ -212,7 +212,7 @@ describe("binding an approval", () => {
     expect(await kept()).toBeNull();
   });
 
-  test("binding an approval rejects a key of 31 bytes", async ({ db }) => {
+  test("binding a mobile approval to a session rejects a proof key of 31 bytes", async ({ db }) => {
     const { bind } = await begin(db);
     await expect(bind({ proofKey: hex(randomBytes(31)) })).rejects.toThrow(/proof_key/);
   });

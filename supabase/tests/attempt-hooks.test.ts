@@ -85,7 +85,7 @@ describe(password, () => {
     ["to send an email", { action: "mail" }],
     ["to enter a code", { action: "code" }],
   ] as const)(
-    "the hook does not accept an attempt %s as the account's password attempt",
+    "the hook refuses a password sign-in that is backed only by an attempt %s",
     async ([, changes], { db }) => {
       const { id, email } = await createUser(db);
       const address = newAddress();
@@ -106,7 +106,9 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("the hook accepts the attempt of a sign-up for the sign-up's password check", async ({ db }) => {
+  test("the hook accepts the password check of an admitted sign-up, even if the account's limit is used up", async ({
+    db,
+  }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 40; made += 1) await guess(db, id);
@@ -142,7 +144,7 @@ describe(password, () => {
     },
   );
 
-  test("of 60 concurrent guesses, the hook admits one that our routes admitted and 10 direct ones", async () => {
+  test("of 60 concurrent wrong passwords, the hook lets through 10 direct ones and the one that our routes admitted", async () => {
     const { db, close } = openPool(20);
     try {
       const { id, email } = await createUser(db);
@@ -161,7 +163,7 @@ describe(mfa, () => {
   const code = (db: Database, userId: string, valid: boolean) =>
     tellHook(db, mfa, { userId, valid, address: newAddress() });
 
-  test("the hook rejects an account's codes after ten failures in 15 minutes, from any addresses, and not before", async ({
+  test("the hook rejects an account's codes only after ten failures in 15 minutes, even if each came from another address", async ({
     db,
   }) => {
     const { id } = await createUser(db);
@@ -178,9 +180,7 @@ describe(mfa, () => {
     expect(await code(db, id, true)).toBe(true);
   });
 
-  test("the hook's limit is never reached by wrong codes, even if our routes let all of them through", async ({
-    db,
-  }) => {
+  test("wrong MFA codes never reach the hook's limit at the rate that our routes allow", async ({ db }) => {
     const { id } = await createUser(db);
     for (let seconds = 0; seconds < 1_800; seconds += 45) {
       const begun = await begin(db, { action: "code", address: newAddress(), userId: id });

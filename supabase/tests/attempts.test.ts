@@ -68,7 +68,7 @@ describe("begin_attempt", () => {
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
-    "requires a bot challenge after $threshold attempts of kind $action at one account from any addresses, and after $cap refuses attempts without one",
+    "asks for a bot challenge after $threshold attempts of kind $action at one account from any address, and after $cap allows only attempts that passed one",
     async ({ action, threshold, cap }, { db }) => {
       const { email } = anAttempt();
       const fromElsewhere = (changes = {}) => begin(db, anAttempt({ action, ...(email ? { email } : {}), ...changes }));
@@ -99,7 +99,7 @@ describe("begin_attempt", () => {
     expect(await begin(db, owner)).toMatchObject({ allowed: false });
   });
 
-  test("refuses codes for an account, from any address, before the identity backend would end the account's sessions", async ({
+  test("limits an account to 8 code attempts from all addresses, below the limit of 10 at which the identity backend ends the account's sessions", async ({
     db,
   }) => {
     const limits = await limitsOf(db);
@@ -201,7 +201,7 @@ describe("begin_attempt", () => {
     }
   });
 
-  test("allows retrying a mailed code only if its attempt had no outcome, and only for the same account", async ({
+  test("a second attempt with the same mailed code for the same account is a repeat, unless the first attempt was void", async ({
     db,
   }) => {
     const attempt = anAttempt({ action: "sign_in_code", email: "Ada@example.test", code: "1234567890" });
@@ -251,7 +251,7 @@ describe("completing an attempt", () => {
     expect(await begin(db, anAttempt({ address: own.address }))).toMatchObject({ allowed: false });
   });
 
-  test("a void attempt does not count, and clears no failures", async ({ db }) => {
+  test("an attempt recorded as void does not count, and does not clear earlier failures", async ({ db }) => {
     const attempt = anAttempt();
     await exhaust(db, attempt, 9);
     for (let made = 0; made < 20; made += 1) expect(await attemptOnce(db, attempt, "void")).toBe(true);
@@ -260,7 +260,7 @@ describe("completing an attempt", () => {
   });
 
   test.for(["mail", "sign_up", "credential"])(
-    "a successful attempt of kind %s still counts, because it had a cost",
+    "a successful attempt of kind %s still counts towards its limit",
     async (action, { db }) => {
       const attempt = anAttempt({ action });
       const pair = (await limitsOf(db)).find((limit) => limit.action === action && limit.scope === "pair");

@@ -86,7 +86,7 @@ describe("requiring MFA", () => {
     ]);
   });
 
-  test("requiring MFA blocks a session without a second factor, even when the account has its first policy", async ({
+  test("requiring MFA creates an account's first policy, which blocks a session without a second factor", async ({
     db,
   }) => {
     const { actor, subject, claims } = await setting(db);
@@ -112,7 +112,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: false } });
   });
 
-  test("making MFA optional again keeps the authenticators, and accepts second factors used earlier", async ({
+  test("when MFA becomes optional again, the account keeps its authenticators and earlier second factors still count", async ({
     db,
   }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
@@ -122,7 +122,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { state: "optional", satisfied: true } });
   });
 
-  test("a change of the MFA policy never sets boundary to an earlier time, and never changes primaryBoundary", async ({
+  test("a change of the MFA policy never moves `boundary` to an earlier time, and never changes `primaryBoundary`", async ({
     db,
   }) => {
     const { actor, subject } = await setting(db);
@@ -222,7 +222,7 @@ describe("a reset of authenticators", () => {
     expect(done.policy).toMatchObject({ recovery: "none", generation: 4 });
   });
 
-  test("a reset in progress blocks requiring MFA and making it optional", async ({ db }) => {
+  test("MFA can't be made required or optional while a reset of authenticators is in progress", async ({ db }) => {
     const { actor, subject } = await setting(db, "recovery in progress");
     for (const step of ["require", "make_optional"])
       expect(await change(db, { actor, subject, step, generation: 1 })).toEqual({ refused: "in_progress" });
@@ -262,7 +262,7 @@ describe("refused policy changes", () => {
     expect(await db.asRole("service_role", call)).toHaveProperty("policy");
   });
 
-  test("a policy change is refused without a reason, and changes nothing", async ({ db }) => {
+  test("a policy change without a reason is refused and changes nothing", async ({ db }) => {
     const { actor, subject } = await setting(db);
     const call = () => change(db, { actor, subject, step: "require", generation: 0, reason: "" });
     await db.query("savepoint before");
@@ -273,7 +273,7 @@ describe("refused policy changes", () => {
 });
 
 describe(`${callers} concurrent policy changes`, () => {
-  test("of concurrent MFA policy changes based on one generation, only one succeeds despite metadata writes, and every change is logged", async () => {
+  test("only one of several concurrent MFA policy changes to the same generation succeeds, even if other metadata is written meanwhile", async () => {
     const { db, close } = openPool(callers);
     const [actor, subject] = [randomUUID(), randomUUID()];
     const createUser = (id: string) =>

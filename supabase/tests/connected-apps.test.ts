@@ -97,7 +97,7 @@ describe("connected apps", () => {
     ]);
   });
 
-  test("the connection date shown for an app stays that of its handoff, even after its tokens are refreshed and deleted", async ({
+  test("a connected app shows the date of its handoff, even after its token was refreshed and the old token was deleted", async ({
     db,
   }) => {
     const { setting, pair } = await issueAppToken(db);
@@ -117,7 +117,7 @@ describe("connected apps", () => {
       `delete from public.workspace_members m using ai.app_tokens t
        where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
     ],
-  ] as const)("connected apps show neither workspace nor scopes for tokens %s", async ([, sql], { db }) => {
+  ] as const)("for tokens %s, connected apps show neither workspace nor scopes", async ([, sql], { db }) => {
     const claims = await createActor(db, {});
     const { setting } = await issueAppToken(db, { claims });
     await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
@@ -175,7 +175,7 @@ describe("disconnecting an app", () => {
     ]);
   });
 
-  test("an app can be disconnected only once, and can be connected again", async ({ db }) => {
+  test("a disconnected app can't be disconnected again until it is reconnected", async ({ db }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     await openAppSession(db, { claims, app });
@@ -307,7 +307,7 @@ describe("an OpenID client", () => {
     expect(await appsOf(db, claims.sub)).toEqual([]);
   });
 
-  test("disconnecting an OpenID client ends its logins, codes, device approvals and consent, only once", async ({
+  test("disconnecting an OpenID client ends its logins, codes, device approvals and consent, and a second disconnect changes nothing", async ({
     db,
   }) => {
     const [claims, other, app] = [await createActor(db, {}), await createActor(db, {}), await registerClient(db)];

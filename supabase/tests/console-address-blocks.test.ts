@@ -102,9 +102,7 @@ describe("an address block", () => {
     expect(line).toEqual({ action: "address_block.lift", actor_id: admin.id, reason: "An office" });
   });
 
-  test("an address block can't be lifted by non-admins, after it expired, or if the address is not blocked", async ({
-    db,
-  }) => {
+  test("lifting an address block is refused for non-admins, expired blocks and unknown blocks", async ({ db }) => {
     const [admin, person] = [await createAdmin(db), await createUser(db)];
     const block = await addBlock(db, { address: newAddress() });
     expect(await lift(db, { actor: person.id, block })).toEqual({ refused: "forbidden" });

@@ -221,7 +221,7 @@ describe("a plan", () => {
     },
   );
 
-  test("a run is charged at the plan's markup from the time when the run began", async ({ db }) => {
+  test("a run is charged at the markup that the plan had when the run began", async ({ db }) => {
     const [{ id: actor }, tenant] = [
       await createAdmin(db),
       await createTenant(db, { credits: "1000000", markup: "1" }),

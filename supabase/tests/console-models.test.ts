@@ -115,9 +115,7 @@ test("a model can be called only after it is added, routed, priced, granted and 
   expect(await refusalOf(db, tenant, model)).toBe("model_not_found");
 });
 
-test("a route receives calls only if it has a default-tier price, which applies to tiers without a price", async ({
-  db,
-}) => {
+test("a route receives calls only once it has a price for the default service tier", async ({ db }) => {
   const admin = await createAdmin(db);
   const { ask } = admin;
   const tenant = await createTenant(db, { credits: "100" });

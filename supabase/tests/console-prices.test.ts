@@ -93,7 +93,7 @@ test("refuses to add a price if another admin cancelled a price meanwhile", asyn
   const seen = await pricesOf(db, book.model);
   const latest = String(Math.max(...seen.map(({ id }) => Number(id))));
   const next = { model: book.model, providerId: "demo", latest, from: inDays(3), inputUsd: "6", outputUsd: "1" };
-  // The cancelled price is not the newest one.
+  // Cancels a price other than the newest, so that only the number of prices reveals the change.
   expect(await cancel(book, seen, 2)).toEqual({});
   expect(await book.ask("add_model_price", { ...next, seen: seen.length })).toMatchObject({ refused: "conflict" });
   expect(await book.ask("add_model_price", { ...next, seen: seen.length - 1 })).not.toHaveProperty("refused");

@@ -7,7 +7,7 @@ const reasons: Record<string, string> = { "malformed policy": "unavailable", "se
 
 describe("the MFA proofs of a session", () => {
   test.for(mfaStates)(
-    "a session's proofs are accepted if they satisfy the policy ($mfa: $satisfied)",
+    "a session's proofs are accepted only if MFA is satisfied ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const app = await registerApp(db);
       const claims = await createActor(db, { mfa });
@@ -88,7 +88,7 @@ describe("a cross-app token", () => {
     [-1, false],
     [301, false],
     [1_000_000_000, false],
-  ] as const)("a cross-app token may last %i s: %s", async ([seconds, allowed], { db }) => {
+  ] as const)("a cross-app token with a lifetime of %i s is allowed: %s", async ([seconds, allowed], { db }) => {
     if (allowed) await begun(db, seconds);
     else expect((await failureOf(() => begun(db, seconds))).code).toBe("23514");
   });
@@ -226,7 +226,7 @@ describe("a cross-app token", () => {
     expect(await redeem(db, { app, handoff })).toHaveProperty("app");
   });
 
-  test("stores a cross-app token only as a hash, and no session of the identity backend", async ({ db }) => {
+  test("cross-app tokens are stored only as hashes, without any session tokens", async ({ db }) => {
     const columns = await db.query<{ name: string }>(
       "select attname as name from pg_attribute where attrelid = 'private.cross_app_tokens'::regclass and attnum > 0",
     );

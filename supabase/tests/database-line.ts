@@ -10,7 +10,7 @@ export type DatabaseLine = {
   calls: () => string[];
   /** Closes every connection, and refuses new ones until `mend`. */
   cut: () => void;
-  /** Cuts the line at the next answer to a function, before or after the answer is delivered. */
+  /** Cuts all connections when the function `name` next answers, either before or after its answer is delivered. */
   cutAt: (name: string, moment: "before its answer" | "after its answer") => void;
   mend: () => void;
   /** Runs a statement on every connection, invisibly to its client, as poolers do between transactions. */
@@ -18,7 +18,7 @@ export type DatabaseLine = {
   close: () => void;
 };
 
-/** Opens a line to the database of the stack under test. */
+/** Opens a proxied connection to the database of the stack under test. */
 export async function openLine(): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
@@ -75,7 +75,7 @@ export async function openLine(): Promise<DatabaseLine> {
       asked = undefined;
       if (!isCutting) return;
       isCut = true;
-      // The answer is still being delivered on this connection; all others are closed.
+      // Delivers the rest of the answer on this connection, and closes all others.
       ours.end();
       for (const socket of sockets) if (socket !== ours && socket !== theirs) socket.destroy();
     });

@@ -148,7 +148,7 @@ describe("the first confirmation of an email", () => {
 });
 
 describe("an account that was used before its email was confirmed", () => {
-  test("confirming the email of a used account resets the account, even after an email change, and removes its password", async ({
+  test("the first confirmation of an email resets an account that was already used and removes its password, even after an email change", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -197,7 +197,7 @@ describe("changing an account's email to the address of one of its other identit
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
   ] as const)(
-    "an account's email can change to the address of another of its identities only if a provider verified it: an address %s",
+    "an account's email can change to an identity's address only if a provider verified the address: an address %s",
     async ([, verified, allowed], { db }) => {
       const user = await createUser(db);
       for (const [index, one] of verified.entries()) {
@@ -209,7 +209,7 @@ describe("changing an account's email to the address of one of its other identit
     },
   );
 
-  test("an account's email can change to the address of another of its identities if the account's email identity has that address too", async ({
+  test("an account's email can change to an identity's unverified address if the account's email identity has the same address", async ({
     db,
   }) => {
     const user = await createUser(db);
@@ -219,7 +219,7 @@ describe("changing an account's email to the address of one of its other identit
   });
 });
 
-describe("when an account is reset by its first confirmation", () => {
+describe("whether the first confirmation resets an account", () => {
   test("an account is reset only once, and keeps what its owner sets later", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
@@ -240,7 +240,7 @@ describe("when an account is reset by its first confirmation", () => {
     ["499 milliseconds", true],
     ["500 milliseconds", false],
   ] as const)(
-    "an account is kept at its first confirmation only if it was invited less than 500 ms after its creation: %s",
+    "the first confirmation resets an account unless the account was invited less than 500 ms after its creation: invited after %s",
     async ([after, keeps], { db }) => {
       const user = await signUp(db);
       await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
@@ -252,9 +252,7 @@ describe("when an account is reset by its first confirmation", () => {
     },
   );
 
-  test("an account that was used without an email, and then gets its first one through a change, is not reset", async ({
-    db,
-  }) => {
+  test("an account used before it had an email is not reset when its first email is confirmed", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
     await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);

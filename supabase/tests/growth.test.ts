@@ -23,11 +23,11 @@ const filled = [
   "public.workspace_members",
 ];
 /**
- * Returns how many rows an operation may read beyond its bound. A bitmap scan may read a few pages more than it
- * returns. A month's partition of runs is so small here that reading and sorting it may cost less than an index scan,
- * so this test refuses only reading all months.
+ * Returns how many rows an operation may read beyond its bound. A bitmap scan may read a few more pages than it
+ * returns. At this size, reading one month's partition of runs may cost less than an index scan, so the limit for runs
+ * allows one month but not all months.
  */
-const slackOf = (what: string) => (what.startsWith("runs: ") ? tenfold.runs / 4 : 100);
+const slackOf = (what: string) => (what.startsWith("runs: ") ? tenfold.runs / 4 : 200);
 
 /** Returns the factor by which the rows read may grow when the data grows tenfold. */
 const mostOf = (bound: Bound) => (bound === "constant" ? 1.5 : bound === "logarithmic" ? 2 : 12);
@@ -40,13 +40,15 @@ test("list and search queries read no more rows when the data grows tenfold", as
     const tenant = await growthTenant(client);
     const progress = { show: () => undefined, signal: new AbortController().signal };
     const measure = async () => {
-      // Analyzes only these tables, because the statistics of other tables would remain after the rollback.
+      // Analyzes only these tables, because ANALYZE stores table sizes that the rollback does not restore.
       await client.query(`analyze ${filled.join(", ")}`);
-      // The planner reads a small table whole. On hosted disks, random reads are as fast as sequential ones.
+      // Keeps the planner from reading a small table whole. Makes random reads about as cheap as sequential ones, as
+      // they are on hosted disks.
       await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
       const read: { what: string; bound: Bound; rows: number }[] = [];
       for (const operation of operations(tenant)) {
-        // Otherwise, the planner might search by reading rows in the page's sort order until it has compared every row.
+        // Disables index scans for searches. Otherwise, the planner might scan the sort-order index and compare every
+        // row.
         await client.query(`set local enable_indexscan = ${operation.bound === "logarithmic" ? "off" : "on"}`);
         read.push({ what: operation.what, bound: operation.bound, rows: await countRowsRead(client, operation) });
       }
@@ -67,8 +69,8 @@ test("list and search queries read no more rows when the data grows tenfold", as
         .filter(({ what, bound, before, after }) => !(after <= slackOf(what) + before * mostOf(bound)));
     };
     const beyond = await measureBeyond();
-    // Measures again, because ANALYZE stores a table size that transactions share, so another test may have changed a
-    // plan.
+    // Measures again before failing. ANALYZE stores table sizes for all transactions, so another test's ANALYZE may
+    // have changed a plan.
     expect(beyond.length > 0 ? await measureBeyond() : []).toEqual([]);
   } finally {
     await client.query("rollback");

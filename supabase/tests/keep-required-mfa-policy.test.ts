@@ -42,7 +42,7 @@ describe("the stored MFA policy", () => {
     expect(await writeMetadata(db, { id, metadata })).toEqual(metadata);
   });
 
-  test("the policy's own function can change the stored policy, and later metadata writes keep the change", async ({
+  test("the function that writes MFA policies can change the stored policy, and later metadata writes keep the new policy", async ({
     db,
   }) => {
     const { id } = await createUser(db, { appMetadata: { platform_required_mfa: policy } });

@@ -129,7 +129,7 @@ describe("requesting approval for keys", () => {
     },
   );
 
-  test("at most five of a member's requests a day are emailed, and all of them are queued", async ({ db }) => {
+  test("a member's sixth request for key approval on a day is opened but not emailed", async ({ db }) => {
     const admin = await createAdmin(db);
     const { owner } = await createWorkspace(db);
     for (let made = 0; made < 6; made += 1) {
@@ -140,7 +140,7 @@ describe("requesting approval for keys", () => {
     }
   });
 
-  test("an email counts towards the daily five of the member who requested it, even if another member requests again", async ({
+  test("an approval email counts towards the daily limit of the member who requested approval first, even if another member repeats the request", async ({
     db,
   }) => {
     const [admin, member, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
@@ -240,7 +240,9 @@ describe("answering a request for approval", () => {
     expect(await emailsTo(db, { people: [owner], subject: answered.subject })).toEqual([0]);
   });
 
-  test("only admins can answer requests, and never for their own personal workspace", async ({ db }) => {
+  test("only an admin can answer a key approval request, and no admin can answer one for their own personal workspace", async ({
+    db,
+  }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const { request: made } = await request(db, owner.id, workspaceId);
@@ -258,8 +260,8 @@ describe("answering a request for approval", () => {
   });
 });
 
-describe("concurrent requests and answers", () => {
-  test("concurrent callers create one request with one email, and only one of many concurrent answers counts", async () => {
+describe("concurrent key approval requests and answers", () => {
+  test("concurrent requests for key approval create one request and one email, and at most one concurrent answer takes effect", async () => {
     const { db, close } = openPool(20);
     const [admin, owner, workspace] = [randomUUID(), randomUUID(), randomUUID()];
     try {

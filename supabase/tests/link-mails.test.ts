@@ -79,7 +79,9 @@ describe("an email with a link", () => {
     expect(await begin(db, attempt)).toMatchObject({ allowed: true, mailWaitSeconds: 30 });
   });
 
-  test("an attempt to send an email with a link counts even if no email is sent", async ({ db }) => {
+  test("an attempt to send an email with a link counts towards the rate limit even if no email is sent", async ({
+    db,
+  }) => {
     const attempt = anAttempt({ action: "mail", mail: "recovery_mail" });
     for (let made = 0; made < 5; made += 1) expect(await begin(db, attempt)).toMatchObject({ allowed: true });
     expect(await begin(db, attempt)).toMatchObject({ allowed: false, reason: "limited" });

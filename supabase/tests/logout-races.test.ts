@@ -89,34 +89,33 @@ test("signing out at the identity backend while signing out everywhere doesn't d
 test.each([
   ["everywhere", (actor: string) => ({ name: "sign_out_everywhere", actor })],
   ["of other sessions", () => ({ name: "end_other_sessions", actor: randomUUID() })],
-])(
-  "while a sign-out %s waits for another session, a sign-out at the identity backend still records its event",
-  (_, called) =>
-    withLogins(async (scene) => {
-      const { claims, service, first, second, db } = scene;
-      // Sessions end in the order of their ids, so this session ends first.
-      const waitedFor = `00000000-0000-4000-8000-${randomUUID().slice(-12)}`;
-      await db.query("insert into auth.sessions (id, user_id, created_at, updated_at) values ($1, $2, now(), now())", [
-        waitedFor,
-        claims.sub,
-      ]);
-      await first.client.query("begin");
-      await first.db.query("select from auth.sessions where id = $1 for update", [waitedFor]);
-      const { name, actor } = called(claims.session_id);
-      const everywhere = call(service, name, { subject_id: claims.sub, actor_session_id: actor });
-      await untilItWaits(db, { work: everywhere, blocker: first.pid });
-      // This sign-out deletes its session, and then its event refers to the account, which the other sign-out has locked.
-      await second.client.query("set lock_timeout = '2s'");
-      await second.db.query("delete from auth.sessions where id = $1", [claims.session_id]);
-      await first.client.query("commit");
-      await everywhere;
-      const events = await db.query<{ kind: string }>(
-        "select kind from public.security_events where user_id = $1 and kind <> 'sign_in'",
-        [claims.sub],
-      );
-      expect(events.map(({ kind }) => kind)).toContain("sign_out");
-      expect(await db.query("select from auth.sessions where user_id = $1", [claims.sub])).toEqual([]);
-    }),
+])("a sign-out at the identity backend records its event while a sign-out %s waits for another session", (_, called) =>
+  withLogins(async (scene) => {
+    const { claims, service, first, second, db } = scene;
+    // Sessions end in the order of their ids, so this session ends first.
+    const waitedFor = `00000000-0000-4000-8000-${randomUUID().slice(-12)}`;
+    await db.query("insert into auth.sessions (id, user_id, created_at, updated_at) values ($1, $2, now(), now())", [
+      waitedFor,
+      claims.sub,
+    ]);
+    await first.client.query("begin");
+    await first.db.query("select from auth.sessions where id = $1 for update", [waitedFor]);
+    const { name, actor } = called(claims.session_id);
+    const everywhere = call(service, name, { subject_id: claims.sub, actor_session_id: actor });
+    await untilItWaits(db, { work: everywhere, blocker: first.pid });
+    // This sign-out deletes a session and records an event. The event references the account's row, which the other
+    // sign-out has locked.
+    await second.client.query("set lock_timeout = '2s'");
+    await second.db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+    await first.client.query("commit");
+    await everywhere;
+    const events = await db.query<{ kind: string }>(
+      "select kind from public.security_events where user_id = $1 and kind <> 'sign_in'",
+      [claims.sub],
+    );
+    expect(events.map(({ kind }) => kind)).toContain("sign_out");
+    expect(await db.query("select from auth.sessions where user_id = $1", [claims.sub])).toEqual([]);
+  }),
 );
 
 test("a change of the MFA policy and a concurrent sign-out don't wait for each other", () =>

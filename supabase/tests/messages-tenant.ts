@@ -6,7 +6,7 @@ import { createGatewayTenant, type GatewayTenant } from "./ai-gateway-tenant.ts"
 export type MessagesTenant = GatewayTenant & {
   anthropic: Anthropic;
   /**
-   * Creates a model with these models of the demo provider as its routes, in order, at the prices of `demo-messages`.
+   * Creates a model with one route for each of these demo provider models, in order, at the prices of `demo-messages`.
    */
   addModel: (...providerModels: string[]) => Promise<string>;
 };

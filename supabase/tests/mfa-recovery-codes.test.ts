@@ -146,7 +146,7 @@ describe("using a recovery code", () => {
     expect(await begin(db, { userId, session })).not.toBeNull();
   });
 
-  test("the use of a recovery code can be resumed for one day", async ({ db }) => {
+  test("an unfinished use of a recovery code can be resumed for one day", async ({ db }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     await backdate(db, { column: "used_at", seconds: 24 * 3_600 - 1 });
@@ -224,7 +224,7 @@ describe("required MFA after the use of a recovery code", () => {
     expect(await policyOf(db, claims.sub)).toHaveProperty("platform_required_mfa.required", true);
   });
 
-  test("an account that used a recovery code is blocked until no authenticator is left", async ({ db }) => {
+  test("an account that used a recovery code stays blocked until its authenticators are removed", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "required, at AAL2" });
     const hash = newHash();
     await replace(db, { userId: sub, hashes: [hash] });
@@ -248,9 +248,7 @@ describe("required MFA after the use of a recovery code", () => {
     });
   });
 
-  test("an account stays blocked if an older use of a recovery code is completed after a newer recovery began", async ({
-    db,
-  }) => {
+  test("an account stays blocked if another recovery begins while it uses a recovery code", async ({ db }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });
     const [hash, session] = [newHash(), randomUUID()];
     await replace(db, { userId: sub, hashes: [hash] });

@@ -32,8 +32,8 @@ describe("migrations", () => {
   });
 });
 
-// Only the source shows these properties: the catalogue does not distinguish a default from a choice, and has no file
-// comments.
+// These tests read the source, because the catalogue does not show whether a property was stated or is the default, and
+// does not contain the files' comments.
 describe("schema files", () => {
   test("at least one function is found in the schema files, so that there is something to check", () => {
     expect(functions.length).toBeGreaterThan(0);

@@ -33,7 +33,7 @@ describe("leases for minting an account's session", () => {
     expect(await take(db, other.id)).toMatchObject({ outcome: "taken" });
   });
 
-  test("if a server dies with a lease, a session for the account can be minted again after 20 seconds", async ({
+  test("if a server dies while it holds a mint lease, another session for the account can be minted after 20 seconds", async ({
     db,
   }) => {
     const { id } = await createUser(db);

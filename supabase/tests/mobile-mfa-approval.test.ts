@@ -19,7 +19,7 @@ const kind = "mfa_mobile";
 const bind = (db: Parameters<typeof poll>[0], options: { begun: Begun; claims: Claims }) =>
   poll<{ status: string; validUntil: string | null } | null>(db, "bind_mobile_approval", options);
 
-/** Creates a browser at AAL1 and a phone at AAL2 of one account, and the browser's request. */
+/** Signs one account in to a browser at AAL1 and a phone at AAL2, and begins the browser's request for approval. */
 async function setUp(db: Database) {
   const user = await createUser(db);
   const factorId = await enrollFactor(db, { userId: user.id });
@@ -182,7 +182,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun, claims: browser })).toBe("locked");
   });
 
-  test("a request for approval can be rejected without its code, only once", async ({ db }) => {
+  test("an approval request can be rejected without its code, and cannot be decided again", async ({ db }) => {
     const { phone, begun } = await setUp(db);
     expect(await decideMobile(db, { begun, claims: phone, approve: false, pairCode: "" })).toEqual({
       outcome: "rejected",
@@ -263,7 +263,9 @@ describe("a request for approval on the phone", () => {
     expect(await call(db, "pending_mobile_approvals", phone)).toEqual({ outcome: "listed", approvals: [] });
   });
 
-  test("an expired request can't be approved, and can't be bound even if it was approved in time", async ({ db }) => {
+  test("an expired approval request can't be approved, and an approved request can't be bound to its session after it expires", async ({
+    db,
+  }) => {
     const { browser, phone, begun } = await setUp(db);
     await expire(db, begun);
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "expired" });
@@ -274,7 +276,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun: next, claims: browser })).toBe("expired");
   });
 
-  test("another session can't bind a request for approval, and a wrong secret or id does not find it", async ({
+  test("a request for approval can't be bound by another session, and is not found with a wrong secret or id", async ({
     db,
   }) => {
     const { user, phone, browser, begun } = await setUp(db);
@@ -295,7 +297,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind: "qr", begun, claims: browser })).toBe("not_found");
   });
 
-  test("a request for approval is deleted only once it is no longer valid", async ({ db }) => {
+  test("a request for approval is kept while it is valid, and deleted afterwards", async ({ db }) => {
     const { browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });

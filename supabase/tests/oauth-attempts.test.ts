@@ -29,7 +29,7 @@ async function createMember(db: Database) {
   return user;
 }
 
-/** Creates an account that was never signed in to, as an OAuth flow does. */
+/** Creates an account without a sign-in, as an OAuth flow does for a new user. */
 async function createNewcomer(db: Database) {
   const user = await createUser(db);
   await db.query("update auth.users set created_at = now() + interval '1 second' where id = $1", [user.id]);
@@ -97,7 +97,7 @@ describe("an OAuth attempt and its flow at the identity backend", () => {
   test.for([
     ["another code", { code: crypto.randomUUID() }],
     ["another verifier", { challenge: "another" }],
-  ] as const)("inspecting an OAuth attempt finds no result with %s", async ([, other], { db }) => {
+  ] as const)("inspecting an OAuth attempt with %s finds no flow", async ([, other], { db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });
@@ -215,7 +215,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("refusing a sign-in removes an identity that a direct call linked meanwhile, and keeps the event and email about the linking", async ({
+  test("refusing a sign-in removes an identity linked meanwhile by a direct call to Supabase Auth, and emails about both changes", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -231,7 +231,9 @@ describe("a refused sign-in with a provider", () => {
     expect(told.map(({ kind }) => kind)).toEqual(["identity_linked", "identity_unlinked"]);
   });
 
-  test("a refused sign-in keeps a new account that someone has signed in to since", async ({ db }) => {
+  test("refusing an OAuth sign-in does not delete the account it created if someone has since signed in to that account", async ({
+    db,
+  }) => {
     const { id, email } = await createNewcomer(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });
     await db.query("update auth.users set last_sign_in_at = now() where id = $1", [id]);
@@ -258,7 +260,7 @@ describe("a linked identity", () => {
       identity: { userId: id, email, createdIn: 1 },
     });
 
-  test("a linked identity is confirmed when the requesting browser returns, and its code creates no session", async ({
+  test("a linked identity is confirmed when the requesting browser returns, and the authorization code can't create a session", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -274,8 +276,8 @@ describe("a linked identity", () => {
     db,
   }) => {
     const { id } = await createMember(db);
-    // Another person was lured into the first flow. The account's owner completes the second flow, whose identity has
-    // been removed.
+    // The first flow linked the identity of a person who was lured into it. The second flow is the account owner's, but
+    // its identity has been removed.
     await link(db, { id, email: "victim@example.test" });
     const second = await link(db, { id, email: "own@example.test" });
     await db.query("delete from auth.identities where user_id = $1 and email = 'own@example.test'", [id]);
@@ -352,16 +354,11 @@ describe("an identity that is added to an account", () => {
     { its: "own verified address", email: "own", verified: true, waits: false },
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
-  ])(
-    "whether an added identity must be confirmed depends on whether it has the account's own verified address ($its): $waits",
-    async ({ email, verified, waits }, { db }) => {
-      const user = await createMember(db);
-      const address = email === "own" ? user.email : email;
-      expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(
-        waits,
-      );
-    },
-  );
+  ])("whether an added identity must be confirmed, for $its: $waits", async ({ email, verified, waits }, { db }) => {
+    const user = await createMember(db);
+    const address = email === "own" ? user.email : email;
+    expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(waits);
+  });
 
   test("an added identity is confirmed if the account already has a confirmed identity with the same address", async ({
     db,
@@ -382,21 +379,18 @@ describe("an identity that is added to an account", () => {
     expect(await unconfirmed(db, second)).toBe(true);
   });
 
-  test("an added identity stays unconfirmed if the account has not confirmed the address itself", async ({ db }) => {
+  test("an added identity stays unconfirmed if its email is the account's own unconfirmed email", async ({ db }) => {
     const user = await createMember(db);
     await db.query("update auth.users set email_confirmed_at = null where id = $1", [user.id]);
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: user.email }))).toBe(true);
   });
 
-  test.for(["email", "phone", "sso:123"])(
-    "an added identity of the provider %s needs no confirmation from us",
-    async (provider, { db }) => {
-      const { id } = await createMember(db);
-      expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
-        false,
-      );
-    },
-  );
+  test.for(["email", "phone", "sso:123"])("an added %s identity needs no confirmation", async (provider, { db }) => {
+    const { id } = await createMember(db);
+    expect(await unconfirmed(db, await createIdentity(db, { userId: id, email: "x@example.test", provider }))).toBe(
+      false,
+    );
+  });
 
   test("an identity added before the account's first sign-in needs no confirmation", async ({ db }) => {
     const { id } = await createNewcomer(db);

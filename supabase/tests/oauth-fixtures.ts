@@ -24,7 +24,7 @@ export async function createIdentity(db: Database, given: NewIdentity): Promise<
   return row.id;
 }
 
-/** One of our attempts with the backend's flow for it, up to the browser's return. */
+/** A browser's visit to a provider, up to its return to us: our attempt, and the identity backend's flow. */
 export interface Visit {
   stateHash: string;
   code: string;
@@ -36,7 +36,7 @@ export interface VisitOptions {
   provider?: string;
   /** The account that began the attempt. Absent for a sign-in. */
   boundTo?: string;
-  /** The account that the backend found, created or linked to. */
+  /** The user of the backend's flow: the account that it found, created or linked an identity to. */
   userId: string;
   /** The account that the backend linked to. */
   linkedTo?: string;

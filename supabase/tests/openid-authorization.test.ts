@@ -31,7 +31,7 @@ async function registerClient(db: Database, { isPublic = true, redirectUris = [r
   return name;
 }
 
-/** Issues a code to a session whose person consents. */
+/** Issues an authorization code to a session, with the user's consent. */
 async function issue(db: Database, claims: object, given: Record<string, unknown> = {}) {
   const codeHash = newHash();
   const clientId = (given.client_id as string | undefined) ?? (await registerClient(db));
@@ -63,7 +63,7 @@ function redeem(db: Database, { codeHash, clientId }: { codeHash: Buffer; client
 
 describe("an authorization code", () => {
   test.for(mfaStates)(
-    "issues an authorization code to an account with $mfa: $satisfied",
+    "an account in the MFA state '$mfa' gets an authorization code: $satisfied",
     async ({ mfa, satisfied }, { db }) => {
       const { answer } = await issue(db, await createActor(db, { mfa }));
       if (satisfied) expect(answer).toEqual({ scopes: ["email", "offline_access", "openid"] });
@@ -84,7 +84,7 @@ describe("an authorization code", () => {
     [0, undefined],
     [1, "login_required"],
   ] as const)(
-    "a sign-in that is too old gets no authorization code: %i s too old, the refusal is %s",
+    "issuing an authorization code for a sign-in %i s older than allowed returns the refusal %s",
     async ([later, refused], { db }) => {
       const claims = await createActor(db, {});
       const authenticated = (claims.amr[0]?.timestamp ?? 0) + later;
@@ -107,9 +107,12 @@ describe("an authorization code", () => {
     ["redirect_uri", "https://evil.example/", "client"],
     ["client_id", "unknown", "client"],
     ["scopes", ["admin"], "scope"],
-  ] as const)("an authorization code is refused for %s = %j: %s", async ([name, value, refused], { db }) => {
-    expect((await issue(db, await createActor(db, {}), { [name]: value })).answer).toEqual({ refused });
-  });
+  ] as const)(
+    "an authorization code is refused if %s is %j, with reason %s",
+    async ([name, value, refused], { db }) => {
+      expect((await issue(db, await createActor(db, {}), { [name]: value })).answer).toEqual({ refused });
+    },
+  );
 });
 
 describe("acr, amr and auth_time", () => {
@@ -153,14 +156,11 @@ describe("acr, amr and auth_time", () => {
     ["passkey", ["hwk"]],
     ["otp", []],
     ["oauth", []],
-  ] as const)(
-    "acr, amr and auth_time describe a sign-in by %s as %j, since RFC 8176 has no other value",
-    async ([method, amr], { db }) => {
-      const claims: Claims = await createActor(db, {});
-      const by = { ...claims, amr: claims.amr.map((entry) => ({ ...entry, method })) };
-      expect((await facts(db, by)).amr).toEqual(amr);
-    },
-  );
+  ] as const)("the amr claim describes a sign-in by %s as %j", async ([method, amr], { db }) => {
+    const claims: Claims = await createActor(db, {});
+    const by = { ...claims, amr: claims.amr.map((entry) => ({ ...entry, method })) };
+    expect((await facts(db, by)).amr).toEqual(amr);
+  });
 });
 
 describe("a redirect URI", () => {

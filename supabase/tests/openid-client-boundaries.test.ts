@@ -211,7 +211,9 @@ describe("changing an OpenID client in the console", () => {
       call(db, name, { change: { actor, reason: "test", requestId: "request-1", ip: "192.0.2.1", ...change } });
     return { actor, ask };
   };
-  test("the console can register an OpenID client only once per name, within the limits", async ({ db }) => {
+  test("registering an OpenID client refuses a taken name, invalid fields, and a caller who is not an admin", async ({
+    db,
+  }) => {
     const { ask } = await begins(db);
     const client = registration();
     expect(await ask("add_openid_client", client)).toEqual({});
@@ -225,7 +227,7 @@ describe("changing an OpenID client in the console", () => {
     expect(await ask("add_openid_client", forbidden)).toEqual({ refused: "forbidden" });
   });
 
-  test("the console can edit an OpenID client only in its newest version", async ({ db }) => {
+  test("a console edit of an OpenID client succeeds only with the client's current version", async ({ db }) => {
     const { actor, ask } = await begins(db);
     const client = registration();
     await ask("add_openid_client", client);

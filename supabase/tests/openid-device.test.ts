@@ -64,7 +64,7 @@ describe("a device's request", () => {
     expect(await begin(db, { client, userCodes: [taken, free] })).toEqual({ refused: "unavailable" });
   });
 
-  test("a device's request omits scopes for which the client is not registered, and is refused without any scope", async ({
+  test("a device's request drops scopes for which the client is not registered, and is refused if no scope remains", async ({
     db,
   }) => {
     const client = await registerClient(db, { scopes: [] });
@@ -122,7 +122,7 @@ describe("polling for a device's tokens", () => {
   test.for([
     ["4.999999 seconds", "slow_down"],
     ["5 seconds", "authorization_pending"],
-  ] as const)("polling again %s after the last poll answers %s", async ([interval, refused], { db }) => {
+  ] as const)("a poll %s after the previous poll gets %s", async ([interval, refused], { db }) => {
     const request = await beginRequest(db);
     await poll(db, request);
     await waitSincePoll(db, request, interval);
@@ -279,7 +279,7 @@ describe("approving a device's request", () => {
 });
 
 describe("a device's login", () => {
-  test("a device's login records second factor, sign-in time and policy but no session, and expires after 30 days", async ({
+  test("a device's login records the second factor, the sign-in time and the policy but no session, and expires after 30 days", async ({
     db,
   }) => {
     const second = await currentSecond(db);
@@ -300,7 +300,7 @@ describe("a device's login", () => {
     });
   });
 
-  test("a device's login ends with the approval on the phone that provided the second factor", async ({ db }) => {
+  test("a device's login lasts no longer than the phone approval that provided its second factor", async ({ db }) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id });
@@ -332,7 +332,7 @@ describe("a device's login", () => {
     ["a closed account", "token"],
     ["a new boundary", "access_denied"],
     ["the deletion of the factor", "access_denied"],
-  ] as const)("a device gets no tokens if, after its approval, there was: %s", async ([change, refused], { db }) => {
+  ] as const)("an approved device gets no tokens after %s", async ([change, refused], { db }) => {
     const { user, factorId, request } = await approved(db);
     switch (change) {
       case "a ban":

@@ -62,7 +62,7 @@ describe("claim_due_mails", () => {
   test.for([
     [11, true],
     [12, false],
-  ] as const)("an email is tried again after %s attempts: %s", async ([attempts, taken], { db }) => {
+  ] as const)("whether an email is tried again after %s attempts: %s", async ([attempts, taken], { db }) => {
     const id = await keep(db, { attempts });
     expect((await claimedIds(db)).includes(id)).toBe(taken);
   });

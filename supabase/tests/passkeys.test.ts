@@ -40,7 +40,7 @@ describe("list_passkeys", () => {
     ]);
   });
 
-  test("returns a passkey's provider, and the device from the event that added the passkey", async ({ db }) => {
+  test("returns a passkey's provider and the device on which the passkey was added", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const { id } = await addPasskey(db, { userId, name: "Passkey", minutesAgo: 0 });
     await db.query(

@@ -103,7 +103,7 @@ describe("login challenges", () => {
     { kind: "mfa_mobile", seconds: 60, pairCode: false, allowed: false },
     { kind: "other", seconds: 60, pairCode: false, allowed: false },
   ])(
-    "a login challenge of kind $kind that lasts $seconds s (with a pair code: $pairCode) is allowed: $allowed",
+    "inserting a login challenge (kind: $kind, lifetime: $seconds s, pair code: $pairCode) succeeds: $allowed",
     async ({ allowed, ...row }, { db }) => {
       if (allowed) await challenge(db, row);
       else expect((await failureOf(() => challenge(db, row))).code).toBe("23514");

@@ -13,7 +13,8 @@ export type BillLine = {
 export type Bill = { provider: string; accountId?: string; lines: BillLine[]; totalUsd: string };
 
 /**
- * The bills of a month, calculated by hand: tokens × USD per million = millionths of USD, × calls. The list prices:
+ * The bills of a month, calculated by hand. Tokens × USD per million tokens is a call's cost in millionths of USD,
+ * which is then multiplied by the number of calls. The list prices:
  *
  * | model               | input | cache read | cache write | output | other                                      |
  * |---------------------|-------|------------|-------------|--------|--------------------------------------------|
@@ -61,7 +62,7 @@ export const bills: readonly Bill[] = [
         usage: openai({ input: 24_000, read: 16_000, write: 6_000, output: 1_000 }),
         usd: "0.342",
       },
-      // 800 × 2.50 + 3,200 × 15 = 2,000 + 48,000 = 50,000, reasoning is part of the output; × 12
+      // 800 × 2.50 + 3,200 × 15 = 2,000 + 48,000 = 50,000; × 12. The output includes the reasoning tokens.
       {
         name: "reasoning",
         calls: 12,
@@ -121,7 +122,7 @@ export const bills: readonly Bill[] = [
         usage: deepseek({ hit: 60_800, miss: 3_200, output: 1_500 }),
         usd: "0.12852",
       },
-      // 2,000 × 0.56 + 6,000 × 1.68 = 1,120 + 10,080 = 11,200, reasoning is part of the output; × 10
+      // 2,000 × 0.56 + 6,000 × 1.68 = 1,120 + 10,080 = 11,200; × 10. The output tokens include the reasoning tokens.
       {
         name: "reasoning",
         calls: 10,

@@ -224,7 +224,7 @@ describe("a QR challenge for signing in a browser", () => {
   });
 });
 
-/** Requires MFA with a boundary after the second factors of all existing sessions. */
+/** Requires MFA and sets the boundary to now, so that the second factors of existing sessions no longer count. */
 async function requireNow(db: Database, userId: string): Promise<void> {
   const boundary = await currentSecond(db);
   await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");

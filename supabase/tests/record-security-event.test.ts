@@ -61,7 +61,9 @@ describe("record_security_event", () => {
     });
   });
 
-  test("the first sign-in, and a sign-in from the same location, are not from a new location", async ({ db }) => {
+  test("sends no new-location email for the first sign-in or for later sign-ins from the same location", async ({
+    db,
+  }) => {
     const { id: userId } = await createUser(db);
     for (let visit = 0; visit < 3; visit += 1)
       expect(await recipientsOf(db, await record(db, { userId }))).toHaveLength(0);
@@ -72,7 +74,7 @@ describe("record_security_event", () => {
     ["another address", { ip: "203.0.113.8" }, true],
     ["a newer version of the same browser", { userAgent: chrome.replaceAll("150.0", "151.2") }, false],
     ["another kind of event", { kind: "mfa_approved", userAgent: firefox }, false],
-  ] as const)("after a sign-in, treats %s as a new location: %s", async ([, change, expected], { db }) => {
+  ] as const)("after a sign-in, %s counts as a new location: %s", async ([, change, expected], { db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     expect(await recipientsOf(db, await record(db, { userId, ...change }))).toHaveLength(Number(expected));
@@ -83,11 +85,14 @@ describe("record_security_event", () => {
     ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", false],
     ["2001:db8:1:2::1", "2001:db8:1:3::1", true],
     ["203.0.113.7", "::ffff:203.0.113.7", true],
-  ] as const)("after a sign-in from %s, treats %s as a new location: %s", async ([before, after, expected], { db }) => {
-    const { id: userId } = await createUser(db);
-    await record(db, { userId, ip: before });
-    expect(await recipientsOf(db, await record(db, { userId, ip: after }))).toHaveLength(Number(expected));
-  });
+  ] as const)(
+    "after a sign-in from %s, whether %s is a new location: %s",
+    async ([before, after, expected], { db }) => {
+      const { id: userId } = await createUser(db);
+      await record(db, { userId, ip: before });
+      expect(await recipientsOf(db, await record(db, { userId, ip: after }))).toHaveLength(Number(expected));
+    },
+  );
 
   test("a recovery from a new location sends only one email", async ({ db }) => {
     const { id: userId } = await createUser(db);

@@ -97,7 +97,7 @@ describe("a recovery credential", () => {
     expect(await use(own, { email, codeHash: wrongHash })).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject wrong_code");
     expect(await use(own, { email, codeHash })).toMatchObject({ outcome: "consumed", replacedPassword: true });
-    // No session was created, so only the same browser can use it again.
+    // If no session was created, the same browser can use the credential again, but no other browser can.
     await db.query("select private.release_recovery_credential($1)", [credentialId]);
     for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
     expect([await emailOfLink(own), await emailOfLink(other)]).toEqual([email, null]);
@@ -349,9 +349,7 @@ describe("wrong recovery codes", () => {
     expect(await db.query("select from private.recovery_code_guesses where email = $1", [email])).toEqual([]);
   });
 
-  test("entering a recovery code for an email address to which none was sent does not count as a guess", async ({
-    db,
-  }) => {
+  test("a recovery code guess is not counted if no code was sent to the email address", async ({ db }) => {
     const { actor } = await needHelp(db);
     const email = `${actor}@example.test`;
     expect(await guess(db, email)).toEqual(rejected);
@@ -364,7 +362,7 @@ describe("wrong recovery codes", () => {
     expect(await lastEvent(db, mine.email)).toBe("reject wrong_code");
   });
 
-  test("each email address, even an unknown one, has a salt for its recovery codes, which changes with each email sent", async ({
+  test("every email, even an unknown one, has a salt for recovery codes, and each new recovery email changes the salt", async ({
     db,
   }) => {
     const { actor, email, overrideId } = await setting(db);
@@ -398,7 +396,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("of concurrent retries of a recovery, one by the browser that began the recovery succeeds, and none by other browsers", async () => {
+  test("concurrent retries of a recovery succeed only once, and only for the browser that began the recovery", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

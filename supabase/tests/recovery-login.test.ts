@@ -45,15 +45,13 @@ describe("signing in with a password under a recovery override", () => {
     },
   );
 
-  test("verifies no password without a recovery override, or under one that allows only recovery emails", async ({
-    db,
-  }) => {
+  test("does not verify a password without a recovery override that allows password sign-in", async ({ db }) => {
     const { email } = await setting(db, { normalLogin: false });
     expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
     expect(await prove(db, { email: "unknown@example.test", password })).toEqual({ outcome: "none" });
   });
 
-  test("a password does not prove an unconfirmed email if the account is newer than the recovery override", async ({
+  test("a password is not accepted for an unconfirmed email if the account is newer than the recovery override", async ({
     db,
   }) => {
     const { email, userId } = await setting(db);

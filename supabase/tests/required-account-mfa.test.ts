@@ -40,7 +40,7 @@ async function seesOwnProfile(db: Database, claims: Claims): Promise<boolean> {
 }
 
 describe("the MFA rule in SQL, called as a function", () => {
-  test.for(cases)("the MFA rule in SQL, called with facts: $name", async (vector, { db }) => {
+  test.for(cases)("the MFA rule's SQL functions return the expected result: $name", async (vector, { db }) => {
     const row = await one(db, {
       sql: `select
               private.required_mfa_state($1) as state,
@@ -114,7 +114,7 @@ test("the MFA rule has the same result in SQL and TypeScript for 2,000 random fa
   expect(expected.filter(({ satisfied }) => satisfied).length).toBeGreaterThan(20);
 });
 
-describe("the MFA rule in SQL in a row-level security policy", () => {
+describe("the MFA rule in a row-level security policy", () => {
   test.for(cases)("the MFA rule in SQL, applied to stored rows: $name", async (vector, { db }) => {
     const shift = (await currentSecond(db)) - vectorSecond;
     const user = await createUser(db, { appMetadata: appMetadataOf(shifted(vector, shift)) });
@@ -217,7 +217,7 @@ describe("what a session can read", () => {
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id, factorId }))).toBe(false);
   });
 
-  test("a session needs no second factor while the enrolment of the first is unfinished", async ({ db }) => {
+  test("a session needs no second factor while the account's only authenticator is unverified", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id, status: "unverified" });
     expect(await seesOwnProfile(db, await signIn(db, { userId: user.id }))).toBe(true);
@@ -281,7 +281,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, claims)).toBe(false);
   });
 
-  test("a mobile approval is not valid before it is bound", async ({ db }) => {
+  test("a mobile approval is not valid before it is bound to a session", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     await db.query("update private.login_challenges set status = 'approved' where id = $1", [id]);

@@ -12,7 +12,7 @@ const vectors = file.vectors as Vector[];
 const appMetadataOf = (vector: Vector) => ("policy" in vector ? { platform_required_mfa: vector.policy } : {});
 
 describe("the MFA rule in TypeScript, with the test vectors for SQL", () => {
-  test.each(vectors)("the MFA rule in TypeScript: $name", (vector) => {
+  test.each(vectors)("the TypeScript MFA rule matches the test vector: $name", (vector) => {
     const appMetadata = appMetadataOf(vector);
     expect(requiredMfaState(appMetadata)).toBe(vector.state);
     expect(satisfiesRequiredMfa({ ...vector, appMetadata, currentSecond: file.currentSecond })).toBe(vector.satisfied);

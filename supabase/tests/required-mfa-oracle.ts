@@ -13,7 +13,7 @@ export interface RequiredMfaPolicy {
   /** Like `boundary`, but for the sign-in itself. Null if any sign-in is accepted. */
   primaryBoundary: number | null;
   recovery: "none" | "in_progress";
-  /** Increases with every change; a change names the generation it was based on, 0 before the first. */
+  /** Increases with every change. A change must name the current generation, which is 0 before the first change. */
   generation: number;
 }
 
@@ -27,7 +27,7 @@ export interface MfaFacts {
   hasVerifiedFactor: boolean;
   /** Whether the factor that raised this very session still exists and is verified. */
   sessionFactorVerified: boolean;
-  /** When the approver used the second factor of an approval bound to this session; null without an approval. */
+  /** The time at which the approver used the second factor, if an approval is bound to this session. Null otherwise. */
   approvalSecond: number | null;
   currentSecond: number;
 }

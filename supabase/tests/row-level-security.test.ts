@@ -100,7 +100,7 @@ const permissionsOf = (db: Database) =>
   db.query<{ permission: string }>("select unnest(enum_range(null::public.workspace_permission))::text as permission");
 
 async function createWorld(db: Database): Promise<World> {
-  // Keeps concurrent commits of other transactions from counting.
+  // Hides rows that other transactions commit meanwhile, so that the tests don't count them.
   await db.query("set transaction isolation level repeatable read");
   const { id: workspaceId } = await createWorkspace(db);
   await db.query("insert into public.workspace_roles (workspace_id, name) values ($1, 'unused')", [workspaceId]);
@@ -194,7 +194,7 @@ describe("tables of the Data API", () => {
     },
   );
 
-  test("each table of the Data API has a rule, including future tables", async ({ db }) => {
+  test("the row-level security tests cover each table of the Data API, and detect a new table", async ({ db }) => {
     const known = Object.keys(rules).map((name) => `public.${name}`);
     expect(await tablesOf(db, ["public"])).toEqual(known.sort());
     await db.query("create table public.tomorrow (id int); select private.protect_table('public.tomorrow')");

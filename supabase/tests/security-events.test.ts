@@ -7,7 +7,7 @@ const record = (db: Database, userId: string, kind = "sign_in.succeeded") =>
 
 describe("security events", () => {
   test.for(mfaStates)(
-    "an account can read its own security events ($mfa: $satisfied)",
+    "an account can read its own security events only if MFA is satisfied ($mfa: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const [claims, other] = [await createActor(db, { mfa }), await createActor(db, {})];
       await record(db, claims.sub);

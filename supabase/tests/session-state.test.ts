@@ -47,10 +47,13 @@ describe("session_state", () => {
     ["recovery in progress", "recovery_in_progress", true],
     ["malformed policy", "malformed", true],
     ["a factor, at AAL1", "optional", false],
-  ] as const)("session_state describes the MFA policy: %s is %s", async ([mfa, state, required], { db }) => {
-    const claims = await createActor(db, { mfa });
-    expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
-  });
+  ] as const)(
+    'session_state of an account in the MFA state "%s" has the policy state "%s"',
+    async ([mfa, state, required], { db }) => {
+      const claims = await createActor(db, { mfa });
+      expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
+    },
+  );
 
   test("session_state distinguishes a verified factor from an unfinished one", async ({ db }) => {
     const user = await createUser(db);

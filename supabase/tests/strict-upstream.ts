@@ -7,9 +7,9 @@ type ChatBody = Members & { messages: Message[]; stream?: boolean };
 
 /** The properties of an upstream that refuses everything not listed here. */
 export type StrictUpstream = {
-  /** Path and query of its chat endpoint. */
+  /** The path and query of the upstream's chat endpoint. */
   path: string;
-  /** The header that carries the key, with its full value; if absent, any key is refused. */
+  /** The header that carries the key, with its full value. If it is undefined, requests with any key are refused. */
   key?: [name: string, value: string];
   /** Top-level members of a chat request in addition to `model`, `messages`, `tools`, `tool_choice` and `stream`. */
   members: readonly string[];
@@ -20,7 +20,7 @@ export type StrictUpstream = {
   turn?: Members;
   /** Members that the model adds to each tool call and requires back. */
   toolCall?: Members;
-  /** The usage that it reports for 20 input and 3 output tokens; if absent, it reports none. */
+  /** The usage that the upstream reports for 20 input and 3 output tokens. If absent, the upstream reports no usage. */
   usage?: Members;
   /** Where streams report the usage: in a chunk of its own, if requested, or in the last chunk that has choices. */
   usageIn?: "own chunk" | "last chunk";

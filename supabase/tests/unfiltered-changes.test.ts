@@ -10,7 +10,7 @@ const allowed: Record<string, string> = {};
 const page = "docs/operating.md";
 const select = readBlocks(page, readFileSync(page, "utf8")).blocks.find(({ language }) => language === "sql")?.text;
 
-/** Returns the functions that the statement for operators lists. */
+/** Returns the functions that the SQL statement in docs/operating.md finds. */
 async function listForOperators(db: Database): Promise<string[]> {
   if (select === undefined) throw new Error(`${page} has no statement`);
   return (await db.query<{ function: string }>(select)).map((row) => row.function).sort();
@@ -150,7 +150,7 @@ const offenders: Case[] = [
   ],
 ];
 
-/** Cases that the statement for operators can't find, because it has no parser. */
+/** Cases that the query in docs/operating.md can't find, because it has no SQL parser. */
 const unreadable: Case[] = [
   [
     "a text that comes from outside",
@@ -209,7 +209,7 @@ const harmless: Case[] = [
   ],
 ];
 
-/** The operators' query reads each string separately, so only findUnfilteredChanges is tested. */
+/** Not tested with the operators' query, which reads each string separately and would miss the WHERE. */
 const joined: Case = [
   "a WHERE in another string",
   plpgsql("begin execute 'delete from ai.plans' || format(' where %I = %L', 'id', ''); end"),
@@ -232,12 +232,12 @@ describe("functions of public, private and ai", () => {
     expect(await findUnfilteredChanges(db)).toEqual(expected.sort());
   });
 
-  test("lists functions with a missing WHERE in a report for operators", async ({ db }) => {
+  test("the report for operators lists functions with a missing WHERE", async ({ db }) => {
     await create(db, offenders);
     expect(await listForOperators(db)).toEqual(offenders.map(([title]) => `ai."${title}"()`).sort());
   });
 
-  test("accepts functions with a WHERE, and with commands that don't require one", async ({ db }) => {
+  test("accepts functions whose statements have a WHERE or don't require one", async ({ db }) => {
     await create(db, harmless);
     expect(await findUnfilteredChanges(db)).toEqual([]);
     expect(await listForOperators(db)).toEqual([]);

@@ -26,7 +26,8 @@ export async function findUnfilteredChanges(db: Database): Promise<string[]> {
   const names = rowTypes.map(({ pattern }) => pattern).join("|");
   const rowType = new RegExp(`(?<![\\w.])(?:${names})(?![\\w.[])`, "gi");
   const lines = functions.flatMap(({ name, language, definition, body }) => {
-    // The definition holds the statements of BEGIN ATOMIC. Any other body is a string in the definition.
+    // pg_get_functiondef shows a BEGIN ATOMIC body as SQL statements. It shows any other SQL body as a string, so that
+    // body is parsed separately.
     const found = language === "plpgsql" ? readPlpgsql(withKnownTypes(definition, rowType)) : readSql(definition);
     if (language === "sql" && body !== "") found.push(...readSql(body));
     if (language !== "sql" && language !== "plpgsql") throw new Error(`${name} is in ${language}, which is not read`);

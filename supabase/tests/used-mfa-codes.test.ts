@@ -82,7 +82,7 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session })).toBe(false);
   });
 
-  test("release_mfa_code does not release a right code", async ({ db }) => {
+  test("release_mfa_code does not release the claim on a verified code", async ({ db }) => {
     const [hash, session] = [newHash(), randomUUID()];
     await claim(db, { hash, session });
     await release(db, { hash, session, verified: true });

@@ -91,7 +91,9 @@ describe("an invitation", () => {
     expect((await failureOf(() => accept(db, guest, hash))).code).toBe("PT404");
   });
 
-  test("another account, or one with an unconfirmed email, can't use an invitation", async ({ db }) => {
+  test("an invitation can't be accepted by another account or by an invitee with an unconfirmed email", async ({
+    db,
+  }) => {
     const { id, owner } = await createWorkspace(db);
     const [guest, stranger] = [await createActor(db, {}), await createActor(db, {})];
     await confirmEmail(db, stranger);

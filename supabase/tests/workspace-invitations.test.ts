@@ -184,7 +184,9 @@ describe("an inviter", () => {
     expect(await failureOf(invite)).toMatchObject({ code: "PT429", detail: "60" });
   });
 
-  test("a second limit allows an inviter fifty invitations in a row, and then fifty a day", async ({ db }) => {
+  test("an inviter's daily limit allows fifty invitations in a row, and then one every 1,728 seconds", async ({
+    db,
+  }) => {
     const { invite } = await spread(db);
     const fillTheOther = () => db.query(`delete from private.rate_limits where scope = 'account' and ${ownRows}`);
     for (let sent = 0; sent < 50; sent += 1) {

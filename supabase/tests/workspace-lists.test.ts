@@ -104,12 +104,17 @@ describe("list_workspace_members", () => {
     expect(await emailsAs(member)).toEqual([ownersEmail, email]);
   });
 
-  test.for(mfaStates)("shows members' emails to an admin with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
-    const { id: workspaceId } = await createWorkspace(db);
-    const admin = await createActor(db, { workspaceId, role: "admin", mfa });
-    const listed = await db.asUser(admin, () => db.query("select * from public.list_member_emails($1)", [workspaceId]));
-    expect(listed).toHaveLength(satisfied ? 2 : 0);
-  });
+  test.for(mfaStates)(
+    "an admin can list members' emails only if the admin's session satisfies MFA ($mfa): $satisfied",
+    async ({ mfa, satisfied }, { db }) => {
+      const { id: workspaceId } = await createWorkspace(db);
+      const admin = await createActor(db, { workspaceId, role: "admin", mfa });
+      const listed = await db.asUser(admin, () =>
+        db.query("select * from public.list_member_emails($1)", [workspaceId]),
+      );
+      expect(listed).toHaveLength(satisfied ? 2 : 0);
+    },
+  );
 
   test("shows a non-member no members, emails, roles or workspaces", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);

@@ -85,17 +85,20 @@ describe("workspace members", () => {
     { actor: "viewer", from: "member", to: "viewer", allowed: false },
     { actor: "outsider", from: "viewer", to: "member", allowed: false },
   ];
-  test.for(changes)("a $actor may change a $from to a $to: $allowed", async ({ actor, from, to, allowed }, { db }) => {
-    const { id } = await createWorkspace(db);
-    const target = await createActor(db, { workspaceId: id, role: from });
-    const claims = await createActor(db, { workspaceId: id, role: actor });
-    try {
-      await setRole(db, claims, { target, role: to, workspaceId: id });
-    } catch (error) {
-      expect(error).toMatchObject({ code: "42501" });
-    }
-    expect(await roleOf(db, target, id)).toEqual([{ name: allowed ? to : from }]);
-  });
+  test.for(changes)(
+    "as $actor, changing a person's role from $from to $to is allowed: $allowed",
+    async ({ actor, from, to, allowed }, { db }) => {
+      const { id } = await createWorkspace(db);
+      const target = await createActor(db, { workspaceId: id, role: from });
+      const claims = await createActor(db, { workspaceId: id, role: actor });
+      try {
+        await setRole(db, claims, { target, role: to, workspaceId: id });
+      } catch (error) {
+        expect(error).toMatchObject({ code: "42501" });
+      }
+      expect(await roleOf(db, target, id)).toEqual([{ name: allowed ? to : from }]);
+    },
+  );
 
   test.for(["admin", "member", "viewer"] as const)("a %s can't promote themselves to owner", async (role, { db }) => {
     const { id } = await createWorkspace(db);

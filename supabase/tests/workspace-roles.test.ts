@@ -187,7 +187,7 @@ describe("workspace roles", () => {
   });
 
   test.for(["{{use_ai_studio}}", "{{manage_members,use_ai_studio}}", "{use_ai_studio,use_ai_studio}"])(
-    "a role's permissions are a one-dimensional array without duplicates: %s",
+    "refuses nested arrays and duplicates in a role's permissions: %s",
     async (permissions, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const changed = () =>

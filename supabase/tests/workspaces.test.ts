@@ -91,7 +91,7 @@ describe("workspaces", () => {
     expect(members).toEqual([{ user_id: owner.sub, name: "owner" }]);
   });
 
-  test("a workspace is deleted with its last member, and its name is replaced", async ({ db }) => {
+  test("when its last member's account is deleted, a workspace is marked as deleted and renamed", async ({ db }) => {
     const user = await createUser(db, { userMetadata: { full_name: "Ada Lovelace" } });
     await db.query("delete from auth.users where id = $1", [user.id]);
     const row = await one(db, {

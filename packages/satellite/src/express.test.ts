@@ -18,7 +18,7 @@ async function listen(answer: (req: IncomingMessage, res: ServerResponse) => unk
 beforeAll(async () => {
   const platformUrl = await listen((_req, res) => {
     const session = { active: true, sub: "ada", exp: Math.ceil(Date.now() / 1000) + 2 * 60 * 60 };
-    // Waits long enough for the whole body to arrive, unless something holds it back.
+    // The delay lets the posted body arrive while the satellite still waits for this response.
     setTimeout(() => res.setHeader("Content-Type", "application/json").end(JSON.stringify(session)), 50);
   });
   let satellite: ExpressSatellite;
@@ -35,7 +35,7 @@ afterAll(() => {
   for (const server of servers) server.close();
 });
 
-describe("body parser of an Express app", () => {
+describe("body parsing behind the satellite's Express middleware", () => {
   test.each([5, maxBodyBytes, 4 * maxBodyBytes])(
     "reads all %i bytes of a body that a signed-in person posts",
     async (length) => {

@@ -10,9 +10,11 @@ type Middleware = (req: ExpressRequest, res: ServerResponse, next: Next) => Prom
 
 /** Express middleware that answers the sign-in endpoints and sets `req.user`. Use it before body parsers. */
 export interface ExpressSatellite extends Middleware {
-  /** Sends people who are not signed in to the platform and back. */
+  /** Redirects a visitor without a session to the platform's sign-in, which leads back to this app. */
   requireUser: Middleware;
-  /** Answers errors of the central API. Use it after the routes. */
+  /**
+   * Handles errors of this package, such as a required sign-in or an unavailable central API. Use it after the routes.
+   */
   onError: (error: unknown, req: ExpressRequest, res: ServerResponse, next: Next) => Promise<void>;
   central(req: ExpressRequest): CentralApi;
   signOut(req: ExpressRequest): Promise<void>;

@@ -9,7 +9,7 @@ export type SatelliteEnv = { Variables: { user: SatelliteUser | null } };
 
 /** Hono middleware that answers the sign-in endpoints and sets `c.get("user")`. */
 export interface HonoSatellite extends MiddlewareHandler<SatelliteEnv> {
-  /** Sends people who are not signed in to the platform and back. */
+  /** Redirects anonymous visitors to the platform's sign-in page, which sends them back afterwards. */
   requireUser: MiddlewareHandler<SatelliteEnv>;
   central(c: Context): CentralApi;
   signOut(c: Context): Promise<void>;

@@ -14,9 +14,9 @@ export interface NextSatellite {
   proxy(request: Request): Promise<Response>;
   /** Returns the signed-in person, or null, in server components, server actions and route handlers. */
   getUser(): Promise<SatelliteUser | null>;
-  /** Like `getUser`, but sends people who are not signed in to the platform and back. */
+  /** Like `getUser`, but redirects a signed-out person to the platform to sign in, and then back. */
   requireUser(): Promise<SatelliteUser>;
-  /** The central API as the current person. */
+  /** Returns the central API, called as the person of the current request. */
   central(): Promise<CentralApi>;
 }
 

@@ -23,7 +23,7 @@ export interface Satellite {
   getUser(request: Request): Promise<SatelliteUser | null>;
   /** @throws SignInRequiredError, whose `response` leads to the platform and back; CrossOriginError; PlatformUnavailableError */
   requireUser(request: Request): Promise<SatelliteUser>;
-  /** Returns the central API, called as the person of a request. */
+  /** Returns the central API. Its calls act as the person who sent the request. */
   central(request: Request): CentralApi;
   /** Ends this browser's session here and on the platform. */
   signOut(request: Request): Promise<void>;

@@ -67,7 +67,7 @@ export function openRequestSession(
   async function findUser(): Promise<SatelliteUser | null> {
     const { app, central } = await cookies.read();
     if (!app) {
-      // The session was planted, or its seal is missing.
+      // There is no session cookie, or the session cookies don't match their seal.
       cookies.forget();
       return null;
     }

@@ -15,7 +15,7 @@ export function ofNoApp<Row extends { appId: string }>(page: { records: Row[]; n
   return { ...page, records: page.records.map((record) => ({ ...record, appId: "" })) };
 }
 
-/** CSV columns of a provider's month by workspace. */
+/** CSV columns of a provider's costs in one month, by workspace. */
 export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [
   { name: "workspace_id", value: ({ workspaceId }) => workspaceId },
   { name: "workspace", value: ({ name }) => name },

@@ -10,8 +10,9 @@ export function providerPage({ month, provider }: { month: string; provider: str
 }
 
 /**
- * Returns the links of a line in the platform's reconciliation: to its records, and to the next step for its status.
- * @param only the line's account if it has a single one, otherwise null
+ * Returns the links from a line of the platform's reconciliation to its records and to the action that its status
+ * requires.
+ * @param only the account of a line that has a single account, otherwise null
  */
 export function bookLinks(cell: ReconciledCell, only: string | null): CellLink[] {
   return recordLinks(cell, { base, only, importTo: `${base}/import`, ofCosts: { month: cell.month } });

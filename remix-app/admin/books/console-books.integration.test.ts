@@ -261,7 +261,7 @@ describe("a month of three providers' bills, imported from files", () => {
 });
 
 describe("a provider whose invoice exceeds the metered cost of the month", () => {
-  test("names the workspace whose own cost import has a charge on a day for which the workspace has no runs", async () => {
+  test("the books name the workspace that imported costs for a day on which it had no runs", async () => {
     const provider = `gap-${mark}`;
     await meter(provider, "proj_7", [
       [0, 3, "40"],
@@ -305,7 +305,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
     expect(words).not.toContain("$130.00");
   });
 
-  test("if no workspace imports its own costs, names the workspace that has no runs on a day billed above its metered cost", async () => {
+  test("if a day is billed above its metered cost and no workspace imports its own costs, names the workspace without runs that day", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],

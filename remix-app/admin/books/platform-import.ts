@@ -7,7 +7,9 @@ import { callFunction } from "../../supabase/data-api.ts";
 import { askConsole, confirms, reasonSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
 
-/** Returns the platform's book for imports by an admin, who gives a reason. Its functions throw 503 UNAVAILABLE. */
+/**
+ * Returns the functions that preview and store the platform costs that an admin imports. Both throw 503 UNAVAILABLE.
+ */
 export function platformBook(
   context: AppLoadContext,
   { admin, reason }: { admin: InfrastructureAdmin; reason: string },

@@ -69,7 +69,10 @@ export async function requirePlatformInvoice(context: AppLoadContext, invoiceId:
   return { invoice, recorded, comparison: compared };
 }
 
-/** The state of an invoice's entry after a step. A review that was not confirmed says what to correct. */
+/**
+ * The state of an invoice's entry after a step. If a confirmed invoice could not be recorded, the entry returns to the
+ * review and `failed` says what to correct.
+ */
 export type PlatformInvoiceEntry =
   | Extract<InvoiceEntry, { at: "form" | "conflict" | "receipt" }>
   | (Extract<InvoiceEntry, { at: "review" }> & { failed?: FailedChange; status?: ConsoleRefusal["status"] });
@@ -152,7 +155,7 @@ async function record(
     }
     case "invalid_request": {
       const field = invoiceFields.find((name) => name === answer.param);
-      // The parameter at fault is not a field of the form, so the review is shown again with what is wrong.
+      // Reviews the invoice again if the parameter at fault is not a field of the form.
       return field ? { at: "form", typed, errors: { [field]: answer.message } } : review(context, entry);
     }
     default:

@@ -27,13 +27,13 @@ const workspaceFigures = z.object({
   workspaceId: z.uuid(),
   /** Null if the workspace was deleted. */
   name: z.string().nullable(),
-  /** The provider account of its runs; null if they name no account. */
+  /** The provider account that the runs name; null for runs that name no account. */
   accountId: z.string().nullable(),
   meteredUsd: amountText,
   runs: count,
   estimatedRuns: count,
   closedRuns: count,
-  /** From the workspace's own records, which aren't part of the platform's. */
+  /** From the workspace's own records. The platform's records do not include them. */
   importedUsd: amountText,
   invoicedUsd: amountText,
   /** The workspace's own imports minus its metered cost; null without imports. */

@@ -4,7 +4,7 @@ import { columnDecimals, formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import type { WorkspaceFigures } from "./platform-month.ts";
 
-/** Lists the workspaces behind a provider's month, highest metered cost first, next to their own imports. */
+/** Lists each workspace's metered cost of a provider in a month, highest first, next to the workspace's own imports. */
 export function BookWorkspaceTable({ workspaces }: { workspaces: readonly WorkspaceFigures[] }) {
   const decimals = columnDecimals(
     workspaces.flatMap(({ meteredUsd, importedUsd, differenceUsd }) => [meteredUsd, importedUsd, differenceUsd]),

@@ -61,7 +61,7 @@ beforeEach(() => {
 const resolving = (address: string) =>
   ((_name: string, _options: LookupOptions, callback: (error: null, found: object[]) => void) =>
     callback(null, [{ address, family: 4 }])) as unknown as NonNullable<DownloadOptions["lookup"]>;
-/** Treats only loopback as public, because the test server is on loopback. */
+/** Treats 127.0.0.1 as public, because the test server listens there. */
 const onTestServer: DownloadOptions = {
   lookup: resolving("127.0.0.1"),
   isPrivate: (address) => /^(169\.254|10\.|localhost)/.test(address),

@@ -27,8 +27,8 @@ const classes: Readonly<Record<string, PriceClass>> = {
 };
 
 /**
- * Fields for charges that our prices count as another class. They matter only if their amount differs from that
- * class's.
+ * Fields that have no price class of their own, with the class in which our prices count them. A field matters only if
+ * its amount differs from the price of that class.
  */
 const chargedAs: Readonly<Record<string, PriceClass>> = {
   output_cost_per_reasoning_token: "outputUsd",
@@ -117,7 +117,8 @@ function oneOf(offer: Offer, other: Offer = offer): Offer {
 }
 
 /**
- * Fills in the prices that a tier lacks from the default tier of the same size, or else from the tiers for all inputs.
+ * Fills in a tier's missing prices from the default service tier with the same token threshold, then from the tiers
+ * without a threshold.
  */
 function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined }) {
   const { serviceTier, aboveTokens } = tier;
@@ -133,7 +134,7 @@ function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, Sou
 
 const searchField = "search_context_cost_per_query";
 
-/** Reads the fee per search. It counts as one price only if it does not depend on the search's context size. */
+/** Reads the fee per search. The fee can be applied only if it is the same for all context sizes of the search. */
 function readSearchFee(data: Record<string, unknown>): Offer | undefined {
   const { success, data: fees } = searchFees.safeParse(data[searchField]);
   const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];

@@ -25,7 +25,7 @@ const known = new Set([...classes.map(([name]) => name), "reasoning", "context_o
 
 const amounts = z.record(z.string(), z.unknown());
 const cost = z.looseObject({
-  /** A copy of the model's only tier, which may start at any size from 200k; `tiers` has the exact size. */
+  /** Repeats the prices of the model's only tier, which begins at 200k or above. `tiers` has the exact size. */
   context_over_200k: amounts.optional(),
   tiers: z
     .array(

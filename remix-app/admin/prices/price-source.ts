@@ -31,7 +31,9 @@ export const priceLabels: Readonly<Record<PriceClass, string>> = {
 /** The price from a source for one class: USD as exact decimal text, or null with the reason. */
 export type Offer = { usd: string | null; note?: string };
 
-/** A source's prices for one service tier, for inputs above a number of tokens. The number is 0 for all inputs. */
+/**
+ * A source's prices for one service tier and for inputs above `aboveTokens`, which is 0 if they apply to all inputs.
+ */
 export type SourceTier = { serviceTier: string; aboveTokens: number; offers: Partial<Record<PriceClass, Offer>> };
 
 /** A model from a source. `unpriced` lists its other charges, which our prices can't express. */

@@ -14,7 +14,8 @@ function read(file: object | string, ...models: string[]) {
 const amounts = (tier: { offers: object } | undefined) =>
   Object.fromEntries(Object.entries(tier?.offers ?? {}).map(([name, { usd }]) => [name, usd]));
 
-// https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json: its `sample_spec` has the fields.
+// The entry `sample_spec` lists the fields:
+// https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json
 describe("the LiteLLM reader", () => {
   const entry = (text: string, { key = "gpt-x", provider = "openai" } = {}) =>
     read(
@@ -130,7 +131,7 @@ describe("the LiteLLM reader", () => {
     ]);
   });
 
-  test("marks a field whose two spellings state different amounts", () => {
+  test("marks a price as unusable if two spellings of its field state different amounts", () => {
     const spelled = (amount: string) =>
       entry(`"input_cost_per_token_above_200k_tokens": 1e-06, "input_cost_per_token_above_200000_tokens": ${amount}`)
         ?.tiers[0]?.offers.inputUsd;
@@ -173,13 +174,14 @@ describe("the models.dev reader", () => {
   test.each([
     ["0.000001", { usd: "0.000001" }],
     ["0.0000015", { usd: null, note: "Can’t be used: more than 6 decimals" }],
-    // Converted prices have all the digits of a double.
+    // A price that was converted as a double can have more digits than the original price.
     ["0.49299999999999994", { usd: null, note: "Can’t be used: more than 6 decimals" }],
   ])("reads the cost %s exactly, or says in a note why it can't be used", (text, offer) => {
     expect(entry(`{"input": ${text}, "output": 1}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
-  // generate.ts: context_over_200k is a legacy copy of the only tier, which may start at any size from 200k.
+  // models.dev's generate.ts writes context_over_200k as a legacy copy of the only tier. That tier may start at any
+  // size from 200k.
   test("takes a tier's threshold from the tiers list, or uses 200k if the list is missing", () => {
     const tier = `"input": 10, "output": 45`;
     const base = `"input": 5, "output": 30`;
@@ -199,7 +201,7 @@ describe("the models.dev reader", () => {
     });
   });
 
-  test("reads the costs of a mode as prices of the mode's service tier, and lists modes without a service tier as unpriced", () => {
+  test("reads the costs of a models.dev mode as prices of its service tier, and lists a mode without a service tier as unpriced", () => {
     const model = entry(
       `{"input": 5, "output": 30}`,
       `, "experimental": {"modes": {"fast": {"cost": {"input": 12.5, "output": 75}, "provider": {"body": {"service_tier": "priority"}}},
@@ -213,7 +215,7 @@ describe("the models.dev reader", () => {
     expect(model?.unpriced).toEqual(["mode turbo"]);
   });
 
-  test("lists reasoning costs above the output cost as unpriced, and also costs in an unknown form", () => {
+  test("treats a reasoning cost higher than the output cost, or a cost in an unknown form, as unpriced", () => {
     expect(entry(`{"input": 1, "output": 3, "reasoning": 3.0}`)?.unpriced).toEqual([]);
     expect(entry(`{"input": 1, "output": 3, "reasoning": 4, "video": 1}`)?.unpriced).toEqual(["reasoning", "video"]);
     expect(entry(`{"input": 1, "output": 3, "tiers": "none"}`)).toMatchObject({
@@ -261,8 +263,8 @@ test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error":
 test.each([
   [500_000, undefined],
   [500_001, "prices.json has more than 500,000 values"],
-])("limits a price file to 500,000 values: a file with %i gives the error %s", (values, message) => {
-  // Each comma, bracket and brace counts as a value. Four of them are around the numbers.
+])("a price file may have at most 500,000 values: with %i values, the error is %s", (values, message) => {
+  // Each comma, opening bracket and opening brace counts as a value. Four of these characters come before the numbers.
   const reading = () => read(`{"x": {"litellm_provider": "openai"}, "y": [${"1,".repeat(values - 4)}1]}`);
   if (message) expect(reading).toThrow(message);
   else expect(reading()?.name).toBe("LiteLLM");

@@ -182,7 +182,7 @@ describe("matching of routes to the entries of a price source", () => {
     expect(agrees?.offered[0]?.inputUsd).toEqual({ usd: "1" });
   });
 
-  test("proposes one price for all routes of a model to one provider", () => {
+  test("proposes one price per model and provider, even if the provider has several routes", () => {
     const routes = [route([]), route([], { providerModel: "gpt-y" })];
     const entries = liteLlm(model([stated(base)]), model([stated({ ...base, inputUsd: "9" })], { model: "gpt-y" }));
     const { differences } = propose(routes, [entries]);
@@ -191,7 +191,7 @@ describe("matching of routes to the entries of a price source", () => {
   });
 });
 
-test("compares an empty amount as the price that settlement would charge", () => {
+test("an empty price is compared as the fallback price that settlement would charge", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2", cacheWriteUsd: "3" };
   expect(currentUsd(current, "cacheWrite1hUsd")).toBe("3");
   expect(currentUsd({ ...current, cacheWriteUsd: null }, "cacheWrite1hUsd")).toBe("1");

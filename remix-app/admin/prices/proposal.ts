@@ -46,7 +46,7 @@ export const routePricesSchema = z.array(
 );
 export type RoutePrices = z.output<typeof routePricesSchema>[number];
 
-/** A price row of a route with the prices of each source, in the order of the sources. */
+/** A price row of a route: its current price and each source's price, in the order of the sources. */
 export const proposedPriceSchema = z.object({
   model: z.string(),
   displayName: z.string(),
@@ -57,7 +57,7 @@ export const proposedPriceSchema = z.object({
   latest,
   /** The price now; null if there is none. */
   current: amounts.nullable(),
-  /** Whether a later price of this row is scheduled, so that no price can be chosen. */
+  /** Whether a later price of this row is already scheduled. If so, no price can be chosen. */
   scheduled: z.boolean(),
   offered: z.array(offers).max(2),
 });
@@ -78,9 +78,9 @@ export type Proposal = {
 };
 
 /**
- * Compares the prices of all routes with price files. Models match only by provider and the provider's exact name for
- * them.
- * @param names the sources' name for a provider, by its id; without an entry, the id is the name
+ * Compares the prices of all routes with price files. A model matches only if the provider and the provider's exact
+ * name for the model match.
+ * @param names maps a provider's id to its name in the sources; a provider without an entry is looked up by its id
  */
 export function proposePrices(
   routes: readonly RoutePrices[],
@@ -94,7 +94,7 @@ export function proposePrices(
     unpriced: [],
   };
   const indexes = sources.map(({ name, models }) => ({ name, byModel: Map.groupBy(models, ({ model }) => model) }));
-  // Prices belong to a model and a provider, not to the provider's model.
+  // Routes of the same model and provider share their prices, even if their provider models differ.
   const groups = Map.groupBy(routes, ({ model, providerId }) => JSON.stringify([model, providerId]));
   for (const [first, ...others] of groups.values()) {
     if (!first) continue;
@@ -153,7 +153,9 @@ function isScheduled({ current, from, until }: RoutePrices["prices"][number]): b
   return current ? until !== null : from !== null && Date.parse(from) > Date.now();
 }
 
-/** Finds our price for a source's tier, which begins at the tier's threshold or at the next token. */
+/**
+ * Finds our price that corresponds to a source's tier. Our price begins at the tier's threshold or at the next token.
+ */
 function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
   const sizes = aboveTokens === 0 ? [0] : [aboveTokens + 1, aboveTokens];
   return sizes
@@ -183,7 +185,7 @@ function mergeOffers(
   return merged;
 }
 
-/** The class whose price applies if an amount is empty, as in settlement (`usageCostUsd`). */
+/** Maps a class without a price to the class whose price applies instead, as in settlement (`usageCostUsd`). */
 const fallbacks: Partial<Record<PriceClass, PriceClass>> = {
   cachedInputUsd: "inputUsd",
   cacheWriteUsd: "inputUsd",

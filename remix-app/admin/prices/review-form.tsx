@@ -147,7 +147,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
   );
 }
 
-/** Renders the choice of a row's prices: the checked ones, or all prices of one source. */
+/** Lets the admin choose which prices of a row to apply: only the ticked ones, or all from one source. */
 function ApplyChoice({ price, row, sources, typed, title }: TableProps & { title: string }) {
   const field = takeField(row);
   const chosen = typed[field] ?? "";

@@ -23,7 +23,8 @@ const companies: Readonly<Record<string, Names>> = {
 };
 
 /**
- * Returns the sources' names for a provider, found by its kind or by one of these names. Any other name is used as is.
+ * Returns the names by which the price sources list a provider. Finds the provider by its kind or by one of its listed
+ * names. Returns any other name in lower case, for both sources.
  */
 export function sourceNames(name: string): Names {
   const lowerCase = name.toLowerCase();
@@ -35,8 +36,8 @@ export function sourceNames(name: string): Names {
 }
 
 /**
- * Returns whether a tier's higher price applies at exactly its number of tokens, not only above it. LiteLLM treats
- * xAI's tiers this way.
+ * Returns whether a tier's higher price also applies to an input of exactly the tier's size, not only to larger inputs.
+ * LiteLLM treats xAI's tiers this way.
  */
 export function tierIncludesItsSize(name: string): boolean {
   return sourceNames(name) === companies.xai;
@@ -45,8 +46,9 @@ export function tierIncludesItsSize(name: string): boolean {
 const kindName = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
 
 /**
- * Reads each provider's company from the functions' settings: its kind, else the name on its bills.
- * @returns names by provider id; without an entry, the id is the name
+ * Reads the name of each provider's company from the functions' settings. The name is the provider's kind if
+ * `companies` lists the kind, otherwise the provider's billing name.
+ * @returns names by provider id. The name of a provider without an entry is its id.
  */
 export function namesFromSettings(env: Record<string, string | undefined>): Map<string, string> {
   const names = new Map<string, string>();

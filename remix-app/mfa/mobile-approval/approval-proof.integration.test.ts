@@ -190,7 +190,7 @@ test("an approval proof is refused once the phone's authenticator is removed", a
   expect(await call(accessTokenOf(browser), proof)).toBe("refused");
 });
 
-test("an approval without a key, as release 0.1.0 stored it, opens pages with its cookie alone", async () => {
+test("an approval stored by release 0.1.0, without a proof key, opens pages only with its cookie", async () => {
   const { browser, sessionId } = await approvedMember();
   await query("update private.login_challenges set proof_key = null where bound_session_id = $1", [sessionId]);
   const path = "/api/v1/workspaces";
@@ -206,7 +206,7 @@ test("an approval without a key, as release 0.1.0 stored it, opens pages with it
   }
 });
 
-test("our server ignores an approval proof from a visitor", async () => {
+test("our server ignores an approval proof in the headers of a visitor's request", async () => {
   const proof = { "x-mfa-approval": proveApproval(env, sessionId), "x-forwarded-for": newAddress() };
   const credentials: Record<string, string>[] = [
     { cookie: cookieWithoutApproval(browser) },

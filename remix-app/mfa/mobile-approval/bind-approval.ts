@@ -16,9 +16,9 @@ const time = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
 
 /**
- * Returns the status of an approval request to the session that made it. Once the request is approved, this binds the
- * approval to that session, only once, and sets its cookie. If that answer gets lost, the same session can get it again
- * until the request would have expired.
+ * Returns the status of an approval request to the session that made it. Binds an approved request to that session
+ * once, and sets the approval cookie. If the response is lost, the session can call this again until the request
+ * expires.
  * @throws Response 404 for a wrong id or secret, 403 for another session, 503
  */
 export async function bindApproval(

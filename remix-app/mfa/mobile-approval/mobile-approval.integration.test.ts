@@ -41,8 +41,8 @@ const phoneOf = (who: Person, prove?: { factorId: string; code: string }) =>
   openPhone({ base, ...supabase }, { ...who, ...(prove ? { prove } : {}) });
 
 /**
- * Creates a separate account for tests that would change the shared one. The phone's code ends every session at AAL1,
- * so browsers sign in afterwards.
+ * Creates a separate account for tests that would change the shared one. Verifying the phone's code ends every session
+ * at AAL1, so tests must sign in browsers afterwards.
  */
 async function own(): Promise<Own> {
   const person = await createPerson();
@@ -154,7 +154,7 @@ describe("a sign-in approved on the phone", () => {
     expect((await poll(await signInAgain(), asked)).status).toBe(403);
   });
 
-  test("an approval does not open its session without the cookie", async () => {
+  test("a session approved by phone still needs MFA if the browser lacks the approval's cookie", async () => {
     const browser = await approved(await signInAgain());
     const kept = browser.cookie().split("; ");
     const without = openBrowser(base, { cookie: kept.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
@@ -162,7 +162,7 @@ describe("a sign-in approved on the phone", () => {
     expect(JSON.parse((await without.get("/api/v1/auth/session")).text)).toMatchObject({ mfa: { satisfied: false } });
   });
 
-  test("an approval doesn't open its session to a bearer token, which has no cookie", async () => {
+  test("a mobile approval does not satisfy MFA for requests that send the session's bearer token without the approval cookie", async () => {
     const browser = await approved(await signInAgain());
     const headers = { authorization: `Bearer ${accessTokenOf(browser)}` };
     const workspaces = await fetch(new URL("/api/v1/workspaces", base), { headers });
@@ -184,7 +184,7 @@ describe("a sign-in approved on the phone", () => {
     }
   });
 
-  test("an approval doesn't open another session, which loses the cookie and leads to the challenge", async () => {
+  test("a session with another session's approval cookie loses the cookie and is redirected to the challenge", async () => {
     const first = await approved(await signInAgain());
     const cookie =
       first
@@ -308,7 +308,7 @@ describe("an approval request", () => {
     expect(rows).toHaveLength(1);
   });
 
-  test("an approval request can be rejected permanently without its code", async () => {
+  test("an approval request can be rejected without its code, and stays rejected", async () => {
     const asked = await ask();
     const body = { decision: "reject", device: unlockedPhone };
     expect(await phone.post(`${challenges}/${asked.id}/approve`, body)).toMatchObject({
@@ -351,7 +351,7 @@ describe("an approval request", () => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 
-  test("refuses approval from a phone without app lock (403), and of an unknown (404) or expired (410) request", async () => {
+  test("refuses an approval from a phone without app lock (403), for an unknown request (404) and for an expired request (410)", async () => {
     const asked = await ask();
     const open = { ...unlockedPhone, appLock: false };
     const body = { decision: "approve", pairCode: asked.pairCode, device: open };
@@ -370,7 +370,7 @@ describe("an approval request", () => {
 describe("the page of an approval request", () => {
   shareOne();
 
-  test("the page shows the code, completes the sign-in only when the button is pressed, and leads to the destination", async () => {
+  test("the mobile approval page shows the code, and completes the sign-in only when the button is pressed", async () => {
     const browser = await signInAgain();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);

@@ -188,7 +188,7 @@ describe("a device that polls for its tokens", () => {
     expect(await pollError(client, begun.device_code)).toBe("400 authorization_pending");
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
     await answer("approve", begun);
-    // The first interval of 5 seconds has passed, and the second one lasts 5 seconds longer.
+    // The slow_down response raised the interval from 5 to 10 seconds, so a poll after 5 seconds is still too early.
     await passSincePoll({ deviceCode: begun.device_code }, 5);
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
     await passSincePoll({ deviceCode: begun.device_code }, 15);

@@ -127,7 +127,7 @@ describe("the device sign-in page for a user code", () => {
 });
 
 describe("answering a device's sign-in request on the page", () => {
-  test("approving a device on the page cannot be undone, shows a confirmation, and notifies the account's owner", async () => {
+  test("approving a device on the page shows a confirmation, notifies the account's owner and cannot be undone", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     expect(await answer(browser, userCode, "approve")).toMatchObject({

@@ -140,14 +140,14 @@ describe("approving a device on a phone", () => {
 
   test("concurrent approvals by a phone approve a device's request only once", async () => {
     const { userCode } = await askFromDevice(client);
-    // Only four calls, because an account may try 10 codes, each open attempt counts, and the tests above entered wrong
-    // codes.
+    // Makes only four calls, to stay below the limit of 10 codes per account. Calls in progress count, and so do the
+    // wrong codes of the tests above.
     const answers = await callAtOnce(() => approve(phone, userCode), { times: 4 });
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409, 409]);
   });
 });
 
-test("a browser session can neither read nor answer a device's request in place of a phone", async () => {
+test("a browser session cannot use the phone's endpoints to read, approve or deny a device's request", async () => {
   const [{ userCode }, browser] = [await askFromDevice(client), await enter(person)];
   expect((await browser.get(pathOf(userCode))).status).toBe(403);
   expect((await browser.postJson(`${pathOf(userCode)}/approve`, { device: unlockedPhone })).status).toBe(403);

@@ -25,7 +25,7 @@ export async function post<Body>(path: string, body: unknown): Promise<Answer<Bo
     if (response.ok) return { ok: true, body: answer };
     const { code, detail: why = unexpected, unknownPasskey = false, requestId } = answer;
     const detail = response.status >= 500 && requestId ? `${why} Request ID: ${requestId}` : why;
-    // Reloading the page leads to the challenge that is now required.
+    // Status 0 makes the page reload, which leads to the challenge that is now required.
     return { ok: false, status: code === "MFA_REQUIRED" ? 0 : response.status, detail, unknownPasskey };
   } catch {
     return { ok: false, status: -1, detail: unreachable, unknownPasskey: false };

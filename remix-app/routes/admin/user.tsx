@@ -101,7 +101,7 @@ export default function ConsoleUserPage() {
   );
 }
 
-/** Doesn't balance the lines as other headings do, so that a long email breaks before its @. */
+/** Turns off the balanced line breaks of headings, so that a long email breaks before its @. */
 function EmailTitle({ email }: { email: string }) {
   return (
     <span className="block [text-wrap:wrap]">

@@ -16,7 +16,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return Response.json(exactAmounts(await listProviderInvoices(context, { reader, query: { limit, cursor } })));
 }
 
-/** `POST` on the same URL: records an invoice that a member enters. */
+/** `POST /api/v1/workspaces/{wsId}/ai/provider-invoices`: records an invoice that a member enters. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;

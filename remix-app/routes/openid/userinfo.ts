@@ -10,7 +10,9 @@ export function loader({ request, context }: LoaderFunctionArgs) {
   return answerClient(context, () => answerUserinfo(context, request));
 }
 
-/** `POST /oauth/userinfo`: the same, as OpenID Connect Core 1.0 section 5.3.1 requires. */
+/**
+ * `POST /oauth/userinfo`: answers like `GET`. Clients may use either method (OpenID Connect Core 1.0 section 5.3.1).
+ */
 export function action({ request, context }: ActionFunctionArgs) {
   return answerClient(context, () => answerUserinfo(context, request));
 }

@@ -8,7 +8,7 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/profile#email";
 
-/** A sign-in returns to this URL by GET, so this redirects to the card. */
+/** Redirects to the email card, because a browser that returns from a sign-in sends a GET. */
 export function loader() {
   return redirect(card);
 }

@@ -6,7 +6,7 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/security#sessions";
 
-/** A step-up returns to this URL by GET, so this redirects to the card. */
+/** Redirects to the sessions card, because a step-up returns to this URL by GET. */
 export function loader() {
   return redirect(card);
 }

@@ -30,7 +30,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const { session } = context;
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
-  // Also true if the cookie's session is valid but the browser's accounts could not be read.
+  // Whether the browser's accounts could not be read, which can happen even with a valid session.
   const unknown = !session.device && withoutDevice(context) === "unavailable";
   if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (session.accounts.length === 0) throw redirect(detour("/login", returnUrl || "/"));

@@ -31,7 +31,7 @@ async function openContinuation(context: AppLoadContext, request: Request) {
   };
 }
 
-/** Asks before signing a person in to an app, so that following an app's link is not enough. */
+/** Asks for consent before signing a person in to an app. Opening an app's link must not sign anyone in. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, here, destination } = await openContinuation(context, request);
   if (destination) context.allowFormTarget(destination.origin);

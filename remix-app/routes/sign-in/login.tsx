@@ -38,7 +38,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const adding = isAddAccount(request);
   if (!adding) {
     await redirectSignedIn(context, returnUrl || null);
-    // A notice about a deleted account is shown first.
+    // After an account is deleted, shows the notice on this page instead of redirecting to the account chooser.
     if (!searchParams.has("accountDeleted")) redirectToChooser(context, returnUrl);
   }
   allowProviderPages(context);
@@ -107,7 +107,7 @@ export default function SignInPage() {
   } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
-  // Errors from a provider sign-in. A form submitted since then has errors of its own.
+  // The error of a provider sign-in. It is no longer shown once the form has been submitted.
   const oauthErrors = oauthFailure && !lastResult ? [oauthFailure] : undefined;
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   const lead = [

@@ -40,7 +40,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
   if (progress.mintedSessionId === user.sessionId) {
-    // The response that gave this browser the session was lost.
+    // This browser already has the challenge's session, but the response that clears the challenge's cookie was lost.
     clearCookie(context, cookie);
     throw redirect(destination);
   }

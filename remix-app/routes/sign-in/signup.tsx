@@ -28,7 +28,7 @@ export const meta = pageTitle("Create an account");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");
-  // A person who adds an account stays signed in.
+  // Someone who is adding an account is already signed in, so don't redirect them.
   if (!isAddAccount(request)) await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { context, fallback: "" });
   allowProviderPages(context);
@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
         })
       : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
   const own = await keepsPassword(context, { created: created.user, email, password });
-  // A rate-limited email still counts as an attempt, as does a request for an address that gets no email.
+  // An error that depends on whether the account exists leaves the attempt counted, as a success does.
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();

@@ -6,7 +6,7 @@ import { listCostRecords, listInvoiceShares } from "../../studio/costs/provider-
 import type { MemberReader } from "../../studio/studio-reader.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads a FOCUS file with the costs and invoices that a month counts. */
+/** Downloads a month's costs and its shares of invoices as a FOCUS file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const reader: MemberReader = member;

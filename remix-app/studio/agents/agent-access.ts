@@ -11,7 +11,7 @@ const accessOfMember = z.object({
   state: z.enum(["open", "approved"]),
   tool: agentTool,
   host: z.string(),
-  /** The time also identifies the request when it is answered. */
+  /** When the member made the request. The form that answers the request sends this time to identify it. */
   requestedAt: exactUtcText,
   answeredAt: exactUtcText.nullable(),
 });

@@ -4,7 +4,7 @@ import { mailText } from "../../mail/mail-text.ts";
 import { agentNames, type NewConnection } from "./agent-schema.ts";
 
 /**
- * Writes the email to key managers about a member's request. It contains no names, because the page shows them only to
+ * Writes the email that tells key managers about a member's request. Omits names, which the linked page shows only to
  * people who may see them.
  */
 export function agentRequestMail(

@@ -8,7 +8,7 @@ import { formatUsd } from "../../ui/format-amount.ts";
 export interface BudgetAlert {
   scope: "workspace" | "app" | "key" | "member" | "label";
   subjectId: string;
-  /** Null if the budget's subject was deleted. */
+  /** The name of the budget's subject. Null if the subject was deleted. */
   subject: string | null;
   workspaceId: string;
   workspace: string;

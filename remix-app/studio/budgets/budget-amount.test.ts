@@ -23,6 +23,6 @@ test.each([
   expect(read(text)).toBe(amount);
 });
 
-test("numbers other than budgets stay numbers when a body with budgets is parsed", () => {
+test("parseBudgets leaves numbers that are not budgets unchanged", () => {
   expect(parseBudgets('{"requestsPerMinute": 5, "appBudgets": []}')).toEqual({ requestsPerMinute: 5, appBudgets: [] });
 });

@@ -75,7 +75,10 @@ function daysOf(first: string, last: string): { from: string; to: string } {
   return { from: `${first}T00:00:00Z`, to: end.replace(".000", "") };
 }
 
-/** Returns the mandatory columns of FOCUS 1.2, InvoiceId, SubAccountId, and our own columns, which begin with x_. */
+/**
+ * Returns the columns of a FOCUS 1.2 file: the mandatory columns plus InvoiceId, SubAccountId and custom columns, whose
+ * names begin with x_.
+ */
 function focusColumns(month: string): CsvColumn<FocusCharge>[] {
   const { from, to } = monthWindow(month);
   const [start, end] = [from.replace(".000", ""), to.replace(".000", "")];

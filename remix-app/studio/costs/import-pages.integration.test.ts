@@ -150,7 +150,7 @@ describe("recording an invoice", () => {
     expect([early.status, early.text.includes('id="issuedOn-error"')]).toEqual([400, true]);
     const foreign = await enter(invoiceOf({ appId: randomUUID() }), "review");
     expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
-    // A review with a future or invalid time does not count, so the page shows a new review.
+    // If the time of the review is in the future or invalid, the page asks for another review and records nothing.
     for (const reviewedAt of ["2126-01-01T00:00:00Z", "2026-01-31T23:59:59.999999Z", "now", ""]) {
       const invoice = invoiceOf();
       const again = await enter({ ...invoice, reviewedAt }, "record");

@@ -34,7 +34,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
           {kept.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
-          {/* The key makes the selected option follow links to other months. */}
+          {/* The key remounts the select when the month changes, because React applies defaultValue only on mount. */}
           <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month} className="max-sm:flex-1">
             {options.map((option) => (
               <option key={option} value={option}>

@@ -21,7 +21,7 @@ test("an invalid month in the URL shows an error on pages, and returns 400 for f
   for (const right of ["2000-01", "2999-12"]) expect(read(`?month=${right}`, "2026-11-28T00:00:00Z").fault).toBeNull();
 });
 
-test("shifting a month can change the year, and each month has a first and a last day", () => {
+test("shifts a month across the end of a year, and returns a month's first and last day", () => {
   expect([shiftMonth("2026-12", 1), shiftMonth("2026-01", -1)]).toEqual(["2027-01", "2025-12"]);
   expect(monthWindow("2026-12")).toEqual({ from: "2026-12-01T00:00:00.000Z", to: "2027-01-01T00:00:00.000Z" });
   expect(daysOfMonth("2024-02")).toEqual({ first: "2024-02-01", last: "2024-02-29" });

@@ -10,7 +10,7 @@ export const importedFile = z.object({
   format: z.string(),
   /** The time zone of the provider's days, which are stored at midnight UTC. */
   timeZone: z.string(),
-  /** USD per unit of each currency other than USD, as entered by the person in `name`. */
+  /** Exchange rates as entered for the import: USD per unit of each currency other than USD. */
   rates: z.record(z.string(), z.string()),
   by: z.enum(["person", "operator"]),
   /** Null if an operator's command imported the file, or if the person's account was deleted. */
@@ -34,15 +34,15 @@ const costRecord = z.object({
   /** How often this record has been written. */
   revision: count,
   /**
-   * Whether the record counts in totals. Runs do not count if their account's day was imported. Services do not count
-   * if the day has a total.
+   * Whether totals include the record. A daily cost replaces the runs of its account and day. A daily cost without a
+   * service also replaces that day's costs per service.
    */
   counted: z.boolean(),
   /** The externalRunId of the daily total that replaces this record, or null if the record counts. */
   replacedBy: z.string().nullable(),
   /**
-   * The number and amount of the runs that this daily total replaces, and of the day's totals per service if this total
-   * names no service.
+   * The number and amount of the records that this daily total replaces. It replaces the day's runs. If it names no
+   * service, it also replaces the day's totals per service.
    */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
@@ -72,8 +72,8 @@ export const invoiceRecord = z.object({
   /** A credit note's amount is positive and is subtracted. */
   kind: z.enum(["invoice", "credit_note"]),
   /**
-   * The reference of the invoice that this one corrects, and of the invoice that corrects this one. A replaced invoice
-   * does not count.
+   * The references of the invoice that this invoice corrects (`replaces`) and of the invoice that corrects it
+   * (`replacedBy`). An invoice with `replacedBy` does not count.
    */
   replaces: z.string().nullable(),
   replacedBy: z.string().nullable(),
@@ -96,7 +96,7 @@ export type InvoiceShare = z.output<typeof invoiceShare>;
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
   totals: z.object({
-    /** The total of the invoices that count. For a month, the total of their shares. */
+    /** The total of the invoices that count. If a month is requested, the total of the parts that fall in the month. */
     amountUsd: amountText,
     records: count,
     replacedRecords: count,

@@ -203,7 +203,7 @@ describe("access to imports", () => {
     }
   });
 
-  test("access to imports is granted to a satellite's session with studio:read, on routes that accept app sessions", async () => {
+  test("a satellite's session with studio:read can read imports, and gets 401 on routes that do not accept app sessions", async () => {
     const [reading, other] = await Promise.all([
       createApp({ scopes: ["studio:read"] }),
       createApp({ scopes: ["workspaces:read"] }),
@@ -236,7 +236,7 @@ describe("access to imports", () => {
 });
 
 describe("usage and credits", () => {
-  test("usage and credits count each run, and each deduction without a run, once", async () => {
+  test("usage and credits count every run and every other deduction exactly once", async () => {
     const own = await createAppTenant();
     const { db, workspaceId } = own;
     await db.query("update ai.keys set external_app_id = null where id = $1", [own.keyId]);

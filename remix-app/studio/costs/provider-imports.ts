@@ -42,7 +42,8 @@ export async function listProviderCosts(
 }
 
 /**
- * Returns a page of {@link listProviderCosts} without its totals, which would be recalculated for every page of a file.
+ * Returns a page of {@link listProviderCosts} without the totals, because a file of many pages would recalculate them
+ * for each page.
  * @throws Response like {@link listProviderCosts}
  */
 export async function listCostRecords(
@@ -125,8 +126,8 @@ export async function listInvoiceShares(
 }
 
 /**
- * Compares metered, imported and invoiced costs by month and provider, each also by account. Defaults to the last
- * twelve months, including the current one.
+ * Compares metered, imported and invoiced costs for each month and provider, in total and by account. Defaults to the
+ * last twelve months, including the current one.
  * @throws Response like {@link listProviderCosts}
  */
 export async function reconcileCosts(

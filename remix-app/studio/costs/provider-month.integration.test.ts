@@ -9,7 +9,10 @@ import { type Bill, type BillLine, billedModels, bills } from "../../../supabase
 import { listedReconciliation, type ReconciledMonth } from "./provider-import-schema.ts";
 import { cellsOf } from "./reconciliation.ts";
 
-/** Simulates the three providers. The prompt names the bill's line to answer with. A failed call is not on any bill. */
+/**
+ * Simulates the three providers. Answers with the usage of the bill line that the prompt names, and refuses all other
+ * prompts.
+ */
 const upstream = createServer(async (request, response) => {
   let text = "";
   for await (const piece of request) text += piece;
@@ -64,7 +67,7 @@ beforeAll(async () => {
     ]),
   );
   tenant = await createGatewayTenant();
-  // Ignores the role, because the pool's role owns the functions that the service role may call.
+  // Does not switch to the service role. The pool's role owns the functions, so it may call them directly.
   const db = { ...tenant.db, asRole: <T>(_: string, work: () => Promise<T>) => work() };
   appId = (await registerApp(db, { kind: "external", workspaceId: tenant.workspaceId })).id;
   for (const model of billedModels) await addModel(model);
@@ -178,7 +181,7 @@ const agreeing = (bill: Bill) => ({
 const byName = (one: { provider: string }, other: { provider: string }) => (one.provider < other.provider ? -1 : 1);
 
 describe("a month of three providers", () => {
-  test("a month of three providers agrees with hand-calculated bills, on one line per provider", async () => {
+  test("the costs of three providers in a month agree with hand-calculated bills, on one line per provider", async () => {
     for (const bill of bills) {
       for (const line of bill.lines) await importLine(bill, line, `${month}-28T12:00:00Z`);
       await tenant.db.query(
@@ -211,7 +214,7 @@ describe("a month of three providers", () => {
     expect(openaiLine).toMatchObject({ runs: 112, accounts: [{ accountId: "acct-1", meteredUsd: "2.85", runs: 112 }] });
   });
 
-  test("a month of three providers still agrees with the bills after its days are rolled up", async () => {
+  test("the month's costs of three providers still agree with their bills after the days are rolled up", async () => {
     const before = await reconcile();
     await expect
       .poll(async () => {

@@ -81,7 +81,7 @@ describe("the state of a month", () => {
     expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
   });
 
-  test("a month does not ask for an account's own invoice if one invoice covers several accounts", () => {
+  test("an account is not reported as missing an invoice if one invoice covers several accounts", () => {
     const unknown = { ...month, meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const costs = {
       ...unknown,
@@ -106,8 +106,8 @@ describe("the state of a month", () => {
         { today: "2026-03-01" },
       ).map(({ state }) => state);
     const together = ["billed_together", "billed_together", "billed_together"];
-    // An invoice without an account covers all accounts. An invoice with an account may be for the account that pays
-    // for all.
+    // An invoice without an account covers all accounts. An invoice for one account is taken to cover the others only
+    // if the month's totals match.
     const short = { invoicedDifferenceUsd: "-2" };
     expect(statesOf(null)).toEqual(["agrees", ...together]);
     expect(statesOf("payer")).toEqual(["agrees", ...together]);
@@ -120,7 +120,7 @@ describe("the state of a month", () => {
     ]);
   });
 
-  test("a month compares an account with its own runs if the runs name the account", () => {
+  test("compares an account's costs with the account's own runs if the runs name the account", () => {
     const account = { ...month, accountId: "acct-1" };
     const statesOf = (changes: Partial<ReconciledMonth["accounts"][number]>) =>
       cellsOf({ ...month, accounts: [{ ...account, ...changes }] }, { today: "2026-03-01" }).map(({ state }) => state);
@@ -130,7 +130,7 @@ describe("the state of a month", () => {
   });
 });
 
-test("a provider's only account is shown on the provider's own line, unless its state differs", () => {
+test("a provider's only account has no line of its own, unless the account's state differs from the provider's", () => {
   const amounts = { ...month, runs: null, meteredUsd: null, importedDifferenceUsd: null };
   const linesWith = (...accounts: Partial<ReconciledMonth["accounts"][number]>[]) =>
     linesOf(

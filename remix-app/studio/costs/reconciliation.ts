@@ -79,14 +79,18 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   agrees: { name: "Matches", tone: "good", next: "Nothing to do." },
 };
 
-/** Returns what to do about a cell or, if nothing was metered, which amounts agree. */
+/**
+ * Returns the next step for a cell. If nothing was metered and the invoice matches the imported costs, says that
+ * instead.
+ */
 export function nextWords({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
   const unmetered = state === "agrees" && meteredUsd !== null && isZero(meteredUsd) && !isZero(invoicedUsd);
   return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateWords[state].next;
 }
 
 /**
- * Returns a provider's month and its accounts as lines. Lists accounts only if they show more than the provider's line.
+ * Returns the lines of a provider's month: one for the provider and one for each account. Omits the accounts' lines if
+ * no account is named.
  */
 export function cellsOf(record: ReconciledMonth, { today }: { today: string }): ReconciledCell[] {
   const { month, provider, accounts } = record;

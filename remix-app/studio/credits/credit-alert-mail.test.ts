@@ -15,7 +15,7 @@ const alert: CreditAlert = {
 };
 const site = { origin: "https://gatehouse.example", product: "Gatehouse" };
 
-test("an email about low credits names the workspace, the balance, the threshold and the page", () => {
+test("an email about low credits names the workspace, threshold and balance, and links to the workspace's credits page", () => {
   const { subject, text } = creditAlertMail(alert, site);
   expect(subject).toBe("A workspace is low on credits");
   expect(text).toBe(

@@ -30,7 +30,7 @@ test("budgets are ordered by the share spent, used-up ones first", () => {
   expect(namesOf(budgets)).toEqual(["used up", "a long number", "most", "a tenth"]);
 });
 
-test("the budgets on the home page leave out subjects without a budget, and subjects that can no longer make requests", () => {
+test("the workspace's home page omits budgets without a limit, and budgets of subjects that can no longer make requests", () => {
   expect(namesOf([budget("no budget", { limitUsd: null }), budget("revoked", { live: false })])).toEqual([]);
 });
 

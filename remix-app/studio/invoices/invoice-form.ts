@@ -51,7 +51,7 @@ export function readInvoiceForm(form: FormData): {
     if (field === "amountUsd" && plainAmount.test(typed.amountUsd)) {
       errors.amountUsd = "Enter at most 15 digits, with at most 12 before and 12 after the decimal point";
     }
-    // This is the check that the period does not end before it starts.
+    // A custom issue of `periodEnd` means that the period ends before it starts.
     if (field === "periodEnd" && code === "custom") errors[field] = message;
   }
   return { typed, read: { errors } };

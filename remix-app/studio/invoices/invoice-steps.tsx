@@ -54,7 +54,7 @@ const names: Record<string, string> = {
   periodEnd: "the period’s last day",
 };
 
-/** Shows that the invoice is already stored with other values, with both versions and what to do. */
+/** Shows an invoice that is already recorded with other values. Compares both versions and explains what to do. */
 export function InvoiceConflictCards({
   entry: { typed, draft, kept, differs },
   base,

@@ -31,8 +31,8 @@ export const recordedInvoice = z.union([
 type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
 
 /**
- * Stores an invoice that a member reviewed for one of the workspace's apps, or returns why it was not stored. A
- * repeated call returns the same receipt.
+ * Stores a reviewed invoice for one of the workspace's apps, or returns why it was not stored. A repeated call changes
+ * nothing.
  * @throws Response 503 UNAVAILABLE
  */
 function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, ...member }: Entry) {

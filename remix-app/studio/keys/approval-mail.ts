@@ -22,7 +22,7 @@ export function approvalRequestMail(
   return { subject: "A workspace requests approval for API keys", text: mailText(parts) };
 }
 
-/** Returns the email to a workspace's owners and the requester about the answer to a request for approval. */
+/** Returns the email that tells a workspace's owners and the requester whether API keys were approved. */
 export function approvalAnswerMail(
   answer: { workspaceId: string; workspaceName: string; declineReason: string | null },
   { origin, product }: Site,

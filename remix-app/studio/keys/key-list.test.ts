@@ -32,7 +32,7 @@ const key: KeySummary = {
 const show = (shown: KeySummary) =>
   renderToStaticMarkup(createElement(KeyList, { keys: [shown], mayRotate: true, path: "/keys", page: "", now: at }));
 
-test("the key list shows a key's spend this month next to its budget, exact on hover", () => {
+test("the key list shows a key's spend this month next to its budget, with the exact amount on hover", () => {
   expect(show(key)).toContain('title="$16.40"');
   expect(show(key)).toContain(" of $20.00");
   expect(show({ ...key, budget: null })).toContain('title="$17.1234567"');

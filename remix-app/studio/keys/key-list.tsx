@@ -146,9 +146,7 @@ function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary })
   );
 }
 
-/**
- * Asks to confirm a key's revocation, which stops every program that uses the key, or the coding agent that renews it.
- */
+/** Asks to confirm the revocation of a key or of a connected coding agent. */
 export function KeyRevocation({
   id,
   name,

@@ -15,7 +15,7 @@ const address = z.string().max(64).refine(isNetworkAddress, "must be an address 
 /** The latest expiry. Later times have a year of more than four digits in UTC. */
 const lastMoment = Date.parse("9999-12-31T23:59:59Z");
 
-/** The request body that creates a key, as parsed by `parseBudgets`. */
+/** The request body that creates a key. Parse its JSON with `parseBudgets`, which keeps all digits of the budget. */
 export const newKeySchema = z.strictObject({
   name: z.string().trim().min(1).max(100).refine(isReadable, "must be one line of characters that can be seen"),
   environment: z
@@ -75,7 +75,7 @@ export const keySummary = z.object({
   /** The coding agent that renews the key, and when its login ends; null once the login has ended. */
   agent: z.object({ tool: agentTool, host: z.string(), endsAt: moment }).nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
-  /** Exact strings. */
+  /** The amounts are exact strings. */
   budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),
 });
 
@@ -94,8 +94,9 @@ export const issuedKey = z.object({ key: keySummary, secret: z.string() });
 export type IssuedKey = z.output<typeof issuedKey>;
 
 /**
- * Returns whether Postgres accepts a text as an IP address, or as a CIDR network without bits after its prefix. Rejects
- * IPv4 addresses written as IPv6 (RFC 4291, 2.5.5.2), because the gateway sees such callers with their IPv4 address.
+ * Returns whether Postgres accepts a text as an IP address, or as a CIDR network whose bits after the prefix are all
+ * zero. Rejects IPv4 addresses written as IPv6 (RFC 4291, 2.5.5.2), because the gateway sees such callers with their
+ * IPv4 address.
  */
 export function isNetworkAddress(text: string): boolean {
   const [, address = "", prefix] = /^([^/]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];

@@ -4,7 +4,7 @@ import { type ModelMark, type ModelRow, modelField } from "./model-options.ts";
 /** The state of a form's model picker: the complete selection, and the visible page of the list. */
 export interface ModelChoices {
   mode: "all" | "selected";
-  /** Selected ids on all pages. */
+  /** The ids of the allowed models, including those on other pages of the list. */
   allow: readonly string[];
   deny: readonly string[];
   term: string;
@@ -12,7 +12,10 @@ export interface ModelChoices {
   page: number;
 }
 
-/** A page of the model list with its marks. Hidden fields carry the marks of all other models. */
+/**
+ * A page of the model list. Each row has the form fields that allow or deny its model. Hidden fields carry the selected
+ * models that the page does not show.
+ */
 export interface PickerView extends ModelChoices {
   rows: (ModelRow & { fields: Record<ModelMark, string> })[];
   hidden: { name: string; value: string }[];

@@ -153,7 +153,7 @@ function Mark({
   field: string;
   id: string;
   marked: boolean;
-  /** Whether the checkbox applies only to “Only selected models”. It is then hidden in the other mode. */
+  /** Whether the checkbox applies only to “Only selected models”. The other mode hides such a checkbox. */
   selects?: boolean;
   children: ReactNode;
 }) {
@@ -175,7 +175,10 @@ function Mark({
   );
 }
 
-/** Renders the button that Enter presses in a form with a picker, because the picker's own buttons come first. */
+/**
+ * Renders a hidden submit button to place first in a form with a picker. Otherwise, Enter would press one of the
+ * picker's own buttons.
+ */
 export function DefaultSubmit({ children }: { children: string }) {
   return (
     <button type="submit" tabIndex={-1} aria-hidden="true" className="sr-only">

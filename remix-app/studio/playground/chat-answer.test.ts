@@ -64,7 +64,7 @@ describe("a chat answer", () => {
     });
   });
 
-  test("a chat answer that is not streamed is read the same way", () => {
+  test("reads the message, finish reason and facts of a chat answer that is not streamed", () => {
     const message = { role: "assistant", content: null, refusal: "No.", tool_calls: null };
     const whole = JSON.stringify({ choices: [{ message, finish_reason: "stop" }], platform: { run_id: "r" } });
     expect(readWholeAnswer(whole)).toMatchObject({
@@ -98,7 +98,7 @@ describe("an amount of credits", () => {
     ["a run", (amount) => factsOfRun(parseAnswer(`{"id":"r","billedCredits":${amount}}`))?.billedCredits],
   ];
 
-  test.for(ways)("an amount of credits in %s is shown unrounded", ([, read]) => {
+  test.for(ways)("reads an amount of credits in %s without rounding", ([, read]) => {
     expect(read("19660.8003")).toBe("19660.8003");
     expect(read("999999999999.123456789012")).toBe("999999999999.123456789012");
     expect(read("1.50e-3")).toBe("0.0015");

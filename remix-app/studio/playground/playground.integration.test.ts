@@ -220,7 +220,7 @@ describe("the playground's gateway route", () => {
   });
 });
 
-describe("refused access to the playground", () => {
+describe("the playground refuses access", () => {
   test("the playground refuses requests from other sites, with any content type", async () => {
     const requestId = randomUUID();
     const crossing: Record<string, string>[] = [

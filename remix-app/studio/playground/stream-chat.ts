@@ -16,7 +16,8 @@ const settleWaitMs = 400;
 
 /**
  * Requests an answer through our own server and reads it as it arrives.
- * @param options.onProgress receives a function that returns the answer so far, each time more has arrived
+ * @param options.onProgress called whenever more of the answer has arrived, with a function that returns the answer so
+ * far
  */
 export async function streamChat(options: {
   url: string;
@@ -79,7 +80,7 @@ async function ask(url: string, init: RequestInit = {}): Promise<Response> {
 }
 
 /**
- * Finds the facts of a run that ended without reporting them, by its request id.
+ * Looks up the facts of a run by request id. Needed if the run ended without reporting them.
  * @returns null if they are not available in time
  */
 export async function findRunFacts(workspaceId: string, requestId: string): Promise<RunFacts | null> {

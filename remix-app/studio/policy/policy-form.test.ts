@@ -68,7 +68,7 @@ test.each([
   expect(read(changes).errors).toBeNull();
 });
 
-test("the policy form lists errors in the order of the page", () => {
+test("the policy form lists errors in the order of its fields", () => {
   const { errors } = read({ contentRetentionDays: "0", models: "selected", requestsPerMinute: "x" });
   expect(Object.keys(errors ?? {})).toEqual(["models", "requestsPerMinute", "contentRetentionDays"]);
 });

@@ -23,7 +23,7 @@ function countOf(lines: readonly PricingLine[]): Value {
   return lines.reduce((total, { count }) => total + (count ?? 0), 0);
 }
 
-/** Returns the unit price of all lines, or empty if calls had different prices. */
+/** Returns the unit price that all lines share, or null if their prices differ. */
 function priceOf(lines: readonly PricingLine[]): Value {
   const [price, ...others] = new Set(lines.map(({ unitPriceUsd }) => unitPriceUsd));
   return others.length === 0 ? (price ?? null) : null;

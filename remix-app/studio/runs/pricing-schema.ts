@@ -101,7 +101,7 @@ export const pricingLine = z.object({
   count: count.nullable(),
   /** The item whose price applies, if this item has no price of its own. */
   pricedAs: z.enum(priceItems).nullable(),
-  /** Per million tokens, or per request with a fee. */
+  /** The price per million tokens, or per request for requests with a fee. */
   unitPriceUsd: amount.nullable(),
   amountUsd: amount.nullable(),
 });

@@ -57,7 +57,7 @@ test.each(["not_called", "usage_unknown"] as const)(
   },
 );
 
-test("the note on an app's swept run does not present the reservation as what the run would have cost", () => {
+test("the pricing note on an app's run that the sweeper closed does not say what the run would have cost", () => {
   const run = { unmeteredCredits: "512", notes: ["exempt" as const, "swept" as const] };
   expect(pricingNoteWords(run, { credentialSource: "key" }).join(" ")).not.toContain("what it would have cost");
 });
@@ -67,7 +67,7 @@ test("a cost that was not billed has no credits formula, because the formula wou
   expect(creditsFormula({ ...pricing, billedCredits: "0", markup: "0" })).toContain("= 0 credits");
 });
 
-test("an item charged at another item's price names only that other item", () => {
+test("the unit price of an item names the other item whose price applies, if the item has no price of its own", () => {
   const line = {
     call: null,
     count: 1,

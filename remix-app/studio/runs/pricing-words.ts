@@ -17,7 +17,10 @@ export const itemWords = {
   rounding: "Rounding to 12 decimals",
 } as const satisfies Record<PricingLine["item"], string>;
 
-/** Formats a unit price: "$2.50 per million", and the item whose price applies if this item has none. */
+/**
+ * Formats a unit price, such as "$2.50 per million". Names the item whose price applies if this item has none of its
+ * own.
+ */
 export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
   if (unitPriceUsd === null) return "–";
   const per = `${exactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;
@@ -82,8 +85,8 @@ export function priceListWords({
  */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
-  // For a run that the sweep settled without a cost, the unmetered credits are the reservation and are not derived from
-  // a cost.
+  // If the sweep settled an exempt run without a cost, `unmeteredCredits` is the reservation. No cost explains this
+  // amount, so the formula shows the billed credits.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   if (Number(credits) === 0 && Number(costUsd) * Number(markup) > 0) return null;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;

@@ -77,7 +77,7 @@ describe("the pricing lines of a run", () => {
     expect(new Set(rows.map(([item]) => item))).toEqual(new Set(priceItems));
   });
 
-  test("the lines of a run name the tier, threshold and multiplier that applied to each call", () => {
+  test("the pricing of a run shows the tier, threshold and multiplier of each call", () => {
     const prices = [tier, { ...tier, min_input_tokens: 200_000, input: "4" }];
     const routes = [{ ...demo, prices, tier_multipliers: { priority: 1.75 } }];
     const call = (input_tokens: number, servedTier?: string): ChargedCall => ({
@@ -102,7 +102,7 @@ describe("the pricing lines of a run", () => {
     expect(notes).toEqual(["several_calls"]);
   });
 
-  test("calls that reach a pricing tier's threshold only in total are priced at the tier that was charged", () => {
+  test("the pricing lines of a run use the charged tier, even if its calls reach a higher tier's threshold together", () => {
     const prices = [tier, { ...tier, min_input_tokens: 200_000, input: "4" }];
     const call = { route: 1, usage: { input_tokens: 150_000, output_tokens: 10 } };
     const run = pricedRun({ routes: [{ ...demo, prices }], calls: [call, call] });
@@ -116,7 +116,7 @@ describe("the pricing lines of a run", () => {
     expect(notes).toEqual([]);
   });
 
-  test("on a route without prices, the pricing lines of a run are counts and a single amount, for one call or several", () => {
+  test("on a route without prices, a run's pricing lines still add up to its cost, for one call or two", () => {
     const call = { route: 1, usage: { input_tokens: 10 } };
     for (const calls of [[call], [call, call]]) {
       const run = pricedRun({ routes: [demo], calls });
@@ -127,7 +127,7 @@ describe("the pricing lines of a run", () => {
     }
   });
 
-  test("if no price explains a run's cost, its pricing lines are counts and a single amount", () => {
+  test("if no price explains a run's cost, its pricing shows counts without amounts and one line for the whole cost", () => {
     const run = {
       ...pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 10 } }] }),
       costUsd: "0.5",
@@ -154,7 +154,7 @@ describe("the pricing lines of a run", () => {
     expect(notes).toEqual(["stated_cost"]);
   });
 
-  test("the pricing lines of a run end with the rounding to 12 decimals", () => {
+  test("the last pricing line of a run is the difference from rounding to 12 decimals", () => {
     const prices = [{ ...tier, input: "0.0000015" }];
     const { lines, notes } = pricingOf(
       pricedRun({ routes: [{ ...demo, prices }], calls: [{ route: 1, usage: { input_tokens: 1 } }] }),
@@ -167,7 +167,7 @@ describe("the pricing lines of a run", () => {
   });
 });
 
-test("the pricing lines of a run are only counts and credits if provider cost is hidden", () => {
+test("if provider cost is hidden, a run's pricing lines contain only counts, and the only amounts are in credits", () => {
   const run = pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 1_000, output_tokens: 5 } }] });
   const { markup: _, creditsPerUsd: __, ...priced } = run.priced;
   const hidden = {

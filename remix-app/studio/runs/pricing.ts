@@ -40,7 +40,7 @@ function explain(run: RunSummary, cost: Decimal): Explained {
   return { ...found, lines: [...found.lines, amountLine(item, rest)] };
 }
 
-/** Returns the lines of a run's calls, and how much of its cost the stored counts explain. */
+/** Returns the pricing lines of a run's calls, and the part of the run's cost that the stored counts explain. */
 function explainedPart(run: RunSummary, cost: Decimal): Explained {
   const { routes, route, attempts } = run.priced;
   const separate = attempts.flatMap((attempt) =>
@@ -73,7 +73,10 @@ function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
   return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;
 }
 
-/** Returns a call's price in each tier. Several calls together can reach a tier that no single call was charged at. */
+/**
+ * Returns a call's price in each tier. The sum of several calls can reach a tier in which none of the calls was
+ * charged.
+ */
 function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
   const route = routeOf(routes, call);
   const { prices, multiplier } = tierPrices(route, call.servedTier);
@@ -172,7 +175,7 @@ function notesOf({ status, usageSource, priced }: RunSummary, explained: Explain
   return (Object.keys(notes) as PricingNote[]).filter((note) => notes[note]);
 }
 
-/** Returns requests that the provider may charge for but that no count of the run includes. */
+/** Returns the attempts that the provider may charge for but whose usage is not part of the run's cost. */
 function uncountedAttempts(attempts: readonly Attempt[], isUnknown: boolean): Attempt[] {
   const asked = attempts.filter(({ failure }) => failure !== "skipped");
   return asked.filter(

@@ -110,7 +110,7 @@ describe("filtering runs", () => {
     "provider=absent",
     "keyId=no-id",
     "entityId=a%20b",
-  ])("filtering runs by %s returns 400 on the page, in the file and in the API", async (search) => {
+  ])("filtering runs by the unknown or invalid %s returns 400 from the page, the file and the API", async (search) => {
     const name = search.split("=")[0] ?? "";
     expect(await found(search)).toBe(400);
     for (const path of [`${pages}?${search}`, `${pages}.csv?${search}`, `/api/v1${pages}?${search}`]) {

@@ -13,7 +13,7 @@ describe("readRunQuery", () => {
   const id = "0199c5b8-0000-7000-8000-000000000000";
 
   it.each(["model=m", "feature=f", "status=failed", `keyId=${id}`, `appId=${id}`])(
-    "a run query with %s covers the last 30 days by default, and all time if that is chosen",
+    "a run query with %s covers the last 30 days by default, or all time with range=all",
     (asked) => {
       expect(read(`?${asked}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
       expect(read(`?${asked}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
@@ -30,7 +30,7 @@ describe("readRunQuery", () => {
     },
   );
 
-  it("a run query includes whole days, and accepts the same presets as every page", () => {
+  it("a run query covers whole days, and accepts the date presets of other pages", () => {
     const day = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-02T00:00:00.000Z" };
     expect(read("?from=2026-03-01&to=2026-03-01&model=m")).toMatchObject({
       filter: { model: "m", ...day },

@@ -23,7 +23,7 @@ const runFacts = z.object({
   keyName: z.string().nullable(),
   appId: z.uuid().nullable(),
   appName: z.string().nullable(),
-  /** The member who made the request; for a key, its creator. */
+  /** The member who made the request. For a request with a key, the member who created the key. */
   memberId: z.uuid().nullable(),
   memberName: z.string().nullable(),
   /** The member who made the request. Null for requests with a key. */

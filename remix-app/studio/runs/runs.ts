@@ -86,8 +86,8 @@ const unknownWords = {
 const scanLimit = 10_000;
 
 /**
- * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty
- * and still have a next page, because it scanned {@link scanLimit} runs.
+ * Returns a page of a workspace's runs, newest first. Each page scans at most {@link scanLimit} runs. If few of them
+ * match the filter, a page may be short or empty and still have a next page.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRuns(

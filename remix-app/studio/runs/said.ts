@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** One text of a run's content, as plain text. */
+/** A message or other text from a run's content, as plain text. */
 export interface Said {
   /** The author, or the kind of text. */
   who: string;

@@ -20,7 +20,7 @@ test.each([
   expect(changeOf(now, before)).toEqual(change);
 });
 
-test("a row's change is in the selected metric, not always in spend", () => {
+test("a row's change is computed from the selected metric, not always from spend", () => {
   const sums = (amountUsd: string, inputTokens: number, latencyP95Ms: number | null) =>
     ({ amountUsd, inputTokens, outputTokens: 0, latencyP95Ms }) as UsageSums;
   const row = { now: sums("86", 97, 400), before: sums("100", 100, 200) };

@@ -29,7 +29,7 @@ export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
   { name: "description", value: ({ description }) => description },
 ];
 
-/** Lists every change of the balance in a range, newest first, each with the run that it paid for. */
+/** Lists every change of the balance in a range, newest first. A change caused by a run links to the run. */
 export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; workspaceId: string; now: string }) {
   const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
   const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));
@@ -72,7 +72,7 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
   );
 }
 
-/** Shows what was used and added in a range, counting each credit once. */
+/** Shows the credits that were used, added and not billed in a range. */
 export function CreditTotals({ totals, payer }: { totals: Totals; payer: "workspace" | "member" }) {
   const lines = [
     {

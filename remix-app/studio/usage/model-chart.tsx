@@ -94,7 +94,10 @@ function textOf(amount: string, metric: AdditiveMetric): string {
   return metric === "credits" ? `${formatCredits(amount)} credits` : `${formatCount(Number(amount))} ${metric}`;
 }
 
-/** Returns each day or period of the range with one amount per series, the largest model first. */
+/**
+ * Returns the names of the series, the largest model first, and each day or period of the range with one amount per
+ * name.
+ */
 export function modelDays(
   { series, rows, daysEach }: Pick<Overview, "rows" | "daysEach"> & { series: UsageOfModel[] },
   { range, metric }: { range: { from: string; to: string }; metric: AdditiveMetric },

@@ -112,8 +112,8 @@ export function changeOf(now: number | string | null, before: number | string | 
 }
 
 /**
- * Compares a row's metric with the previous range. A row that did not exist in the previous range is compared with
- * zero, or has no change for latency.
+ * Compares a row's metric with the previous range. If the row did not exist in that range, compares the metric with
+ * zero, but returns null for latency.
  */
 export function changeOfRow({ now, before }: Pick<OverviewRow, "now" | "before">, metric: Metric): Change | null {
   if (metric === "latency") return changeOf(now.latencyP95Ms, before?.latencyP95Ms ?? null);

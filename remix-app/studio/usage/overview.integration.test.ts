@@ -47,7 +47,7 @@ async function linesOf(page: string): Promise<Record<string, string>[]> {
   return lines.map((line) => Object.fromEntries(line.split(",").map((value, index) => [names[index], value])));
 }
 
-test("the Overview links members who cannot manage keys to the Playground, and to no page that refuses them", async () => {
+test("the Overview of a member who cannot manage keys links to the Playground but not to the keys page", async () => {
   const overview = `/workspaces/${tenant.workspaceId}`;
   const page = await member.browser.get(overview);
   expect(page.status).toBe(200);
@@ -58,7 +58,7 @@ test("the Overview links members who cannot manage keys to the Playground, and t
   expect((await stranger.browser.get(overview)).status).toBe(404);
 });
 
-test("the overview of a workspace without requests says how to begin, and other people see none of it", async () => {
+test("the overview of a workspace without requests says how to begin, and returns 404 to people outside the workspace", async () => {
   const page = await member.browser.get(at(""));
   expect(page.words).toContain("No requests yet");
   expect(page.text).toContain(at("/playground"));
@@ -129,7 +129,7 @@ describe("the overview of a workspace with requests", () => {
     },
   );
 
-  test("the runs file has the filters of the runs page", async () => {
+  test("the runs CSV file applies the same filters as the runs page", async () => {
     expect((await linesOf("/runs.csv?range=7d")).map(({ status }) => status).sort()).toEqual(["failed", "succeeded"]);
     const succeeded = await linesOf("/runs.csv?status=succeeded");
     expect(succeeded.map(({ id }) => id)).toEqual([run.run_id]);

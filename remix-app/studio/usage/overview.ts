@@ -55,7 +55,10 @@ const listed = z.object({
   deductions: z.record(z.string(), amountText),
 });
 
-/** One row, with its figures in this and the previous range, and the credits deducted without a run. */
+/**
+ * One row, with its figures in the current and the previous range. `otherDeductions` is the credits deducted for other
+ * reasons than runs.
+ */
 export interface OverviewRow {
   key: string;
   label: string;
@@ -69,12 +72,12 @@ export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number]
 export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
   /** Days are ordered newest first, and other rows by cost, most expensive first. */
   rows: OverviewRow[];
-  /** The number of days that a row covers if the rows are days. */
+  /** The number of days that each row covers, if the overview is grouped by day. */
   daysEach: number;
 };
 
 /**
- * Returns the maximum number of rows of a page, which fit in 100 KB of HTML. A page of days has as many rows as its
+ * Returns the maximum number of rows on a page, so that the page fits in 100 KB of HTML. A page of days shows its whole
  * range.
  */
 export function shownRows(by: OverviewDimension): number {
@@ -152,7 +155,8 @@ export async function readOverview(
 }
 
 /**
- * Returns all rows of a range, with one row per day. Fails if there are too many, rather than returning a part.
+ * Returns all rows of a range, without combining days into longer periods. Fails if there are too many rows, rather
+ * than returning only some of them.
  * @throws Response 400 INVALID_REQUEST above the limit; 403, 503 like readStudio
  */
 export async function readWholeOverview(

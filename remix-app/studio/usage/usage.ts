@@ -180,7 +180,8 @@ export async function readCredits(
 }
 
 /**
- * Returns only the entries of a page of {@link readCredits}. Files need no totals, which each page would recalculate.
+ * Returns a page of {@link readCredits} without the totals. Files don't need them, and every page would calculate them
+ * again.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function listLedgerEntries(

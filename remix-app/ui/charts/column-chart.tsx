@@ -5,7 +5,7 @@ export interface ChartColumn {
   value: number;
   /** The value, formatted for display and exact enough to be quoted. */
   text: string;
-  /** The corresponding value of the previous range, if the chart compares. */
+  /** The corresponding value of the previous range, if the chart shows a comparison. */
   previous?: { label: string; value: number; text: string } | null;
 }
 
@@ -210,7 +210,7 @@ function depthBelow(top: number): (value: number) => number {
 
 const insetOf = (columns: number) => (columns > 120 ? 1 : 2);
 
-/** Returns the outline of a column, or of a part of a column, down to its base. */
+/** Returns the path of a column, or of one part of a stacked column, from `top` down to `ground`. */
 function bar({
   left,
   width,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 
-/** Number of 16 MB files: as much as Postgres keeps by default (max_wal_size). */
+/** Number of write-ahead log files. With 16 MB each they make 1 GB, the default `max_wal_size`. */
 const logFiles = 64;
 const vacuumLimitMs = 10_000;
 const pollMs = 100;

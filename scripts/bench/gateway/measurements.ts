@@ -5,8 +5,8 @@ import type { TargetName } from "./targets.ts";
 export type LatencySample = { quantilesMs: number[]; sentLateMs: number; failed: number };
 
 /**
- * A sample of one target under load from a number of connections. CPU time is per request, of the gateway and of
- * Postgres.
+ * A sample of one target under load from a fixed number of connections. The CPU times of the gateway and of Postgres
+ * are per request.
  */
 export type ThroughputSample = {
   perSecond: number;

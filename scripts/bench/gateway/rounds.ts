@@ -84,8 +84,8 @@ export async function runRound(context: RoundContext, into: GatewayMeasurements,
 }
 
 /**
- * Finishes the database work left by the previous load, then runs a short load on the target. After a checkpoint,
- * Postgres logs each page in full the first time it changes, which would slow the measured calls.
+ * Finishes the database work left by the previous load, then runs a short load on the target. The short load absorbs
+ * the full-page writes that follow a checkpoint, so that they don't slow the measured calls.
  */
 async function prepareForLatency({ plan, client, superuser, signal }: RoundContext, { call }: Target): Promise<void> {
   await clearBacklog(superuser);

@@ -16,7 +16,7 @@ const domain = "growth.test";
 type Progress = { show: (what: string) => void; signal: AbortSignal };
 
 /**
- * Grows a database to a size, with its rows, monthly partitions, daily totals and statistics.
+ * Grows a database to the given size, including its monthly partitions, daily totals and statistics.
  * @throws the signal's reason once the signal has aborted; the next call continues the growth
  */
 export async function grow(
@@ -34,7 +34,8 @@ export async function grow(
 }
 
 /**
- * Adds the rows missing for a size, in batches. One workspace has nine of ten runs, and each account has one run.
+ * Adds the rows missing for a size, in batches. One workspace gets nine of ten runs. Of the other runs, each account
+ * gets one.
  * @throws the signal's reason once it has aborted
  */
 export async function fill(
@@ -74,7 +75,7 @@ async function count(client: pg.Client, sql: string, values: unknown[] = []): Pr
 const countAccounts = `select count(*)::integer as count from auth.users where email like '%@${domain}'`;
 const countRuns = "select count(*)::integer as count from ai.runs where workspace_id = $1";
 
-/** Creates the monthly partitions that past runs belong in, as they would have been created at the time. */
+/** Creates the monthly partitions of `ai.runs` that are missing for the past twelve months. */
 async function createPastPartitions(client: pg.Client): Promise<void> {
   await client.query(`
     set timezone = 'UTC';

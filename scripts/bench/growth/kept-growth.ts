@@ -20,7 +20,7 @@ export async function openGrowth(factors: readonly number[]): Promise<KeptGrowth
   return open(nothing);
 }
 
-/** Opens the existing database without its earlier measurements. */
+/** Opens the existing database. Ignores its saved measurements, and saves no new ones. */
 export async function reopenGrowth(): Promise<KeptGrowth> {
   return { ...(await open(nothing)), save: async () => undefined };
 }

@@ -21,7 +21,10 @@ export async function timeOperation(client: pg.Client, { sql, values }: Operatio
   return median(tookMs);
 }
 
-/** Returns how many rows an operation reads in its transaction, after six executions. */
+/**
+ * Executes an operation six times, then returns how many rows the next execution reads. Reads Postgres's statistics of
+ * the current transaction.
+ */
 export async function countRowsRead(client: pg.Client, { sql, values }: Operation): Promise<number> {
   for (let execution = 0; execution < executionsBefore; execution += 1) await client.query(sql, values);
   const before = await rowsRead(client);

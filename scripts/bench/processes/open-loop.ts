@@ -7,8 +7,8 @@ import { createSchedule } from "../gateway/schedule.ts";
 
 /**
  * Sends requests at a fixed rate, independently of the answers. Reads its configuration from standard input. Answers to
- * requests that are due in the warm-up do not count. If all connections are busy, a request opens another one and
- * doesn't wait.
+ * requests that are due in the warm-up do not count. A request never waits for a free connection, but opens a new
+ * connection instead.
  */
 const config = z
   .object({ call: callSchema, perSecond: z.number(), warmUpMs: z.number(), durationMs: z.number() })

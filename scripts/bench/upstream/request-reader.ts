@@ -5,8 +5,8 @@ const empty: Buffer = Buffer.alloc(0);
 const headEnd = Buffer.from("\r\n\r\n");
 
 /**
- * Reads the HTTP/1.1 requests of one connection (RFC 9112). Supports only requests as the bench sends them, whose
- * bodies have a length.
+ * Reads the HTTP/1.1 requests of one connection (RFC 9112). Supports only bodies with a Content-Length, because the
+ * bench sends no others.
  * @returns a function that takes bytes as they arrive, and throws an Error for a chunked body
  */
 export function createRequestReader(onRequest: (request: WireRequest) => void): (bytes: Buffer) => void {

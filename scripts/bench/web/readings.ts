@@ -4,9 +4,9 @@ import { median } from "../statistics.ts";
 import { busyMs, type TracedWeb, toIdentity } from "./traced-web.ts";
 
 /**
- * The readings of one page. `ownMs` is the time of each reading without the time spent waiting for the backend. `cpuMs`
- * has one value per round: the web server's CPU time per reading, including work done while waiting. It is empty if the
- * system doesn't report CPU time.
+ * Measurements of repeated requests for one page. `ownMs` is the duration of each request without the time spent
+ * waiting for the backend. `cpuMs` has one value per round: the web server's CPU time per request, including work done
+ * while waiting. It is empty if the system doesn't report CPU time.
  */
 export type Readings = {
   ownMs: number[];
@@ -25,7 +25,7 @@ export function roundsOf(readings: readonly number[]): number[][] {
 
 /**
  * Reads a page repeatedly on one connection, to the last byte, after a warm-up.
- * @param given.warmUp the number of readings that are not counted, during which V8 compiles on threads of the process
+ * @param given.warmUp the number of first readings that are not counted, because V8 still compiles during them
  * @returns the times, the most identity backend calls of any reading, and the median number of Data API calls
  * @throws Error if an answer isn't 200
  */
@@ -58,7 +58,7 @@ export async function timeReads(
   } finally {
     agent.destroy();
   }
-  // The median ignores calls of the server's own background work, which occasionally fall into a reading.
+  // The server's own background work occasionally makes calls during a reading. The median ignores them.
   return { ...seen, dataCalls: median(dataCalls) };
 }
 

@@ -12,7 +12,7 @@ const calls = z.array(z.object({ method: z.string(), path: z.string(), beganMs: 
 /** A call to the backend, with times in milliseconds of the web server's own clock. */
 export type BackendCall = z.infer<typeof calls>[number];
 
-/** A web server for the bench on the stack's project, in production mode, that reports its backend calls. */
+/** A web server in production mode that the bench runs against the stack's project. It reports its backend calls. */
 export type TracedWeb = Pick<ServiceProcess, "url" | "pid" | "stop"> & {
   /** Returns the calls since the last time this was called. */
   takeCalls: () => Promise<BackendCall[]>;

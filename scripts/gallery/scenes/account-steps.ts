@@ -80,7 +80,8 @@ export async function askToDisconnect(scene: Scene): Promise<void> {
 }
 
 /**
- * Signs in to an OpenID client. Without `isSignedIn`, ends the login again and keeps only the permission to sign in.
+ * Signs in to an OpenID client. If `isSignedIn` is false, revokes the login afterwards, so that only the consent
+ * remains.
  */
 export async function connectClient(scene: Scene, { isSignedIn = true } = {}): Promise<void> {
   await scene.world.connectClient(whose(scene), { isSignedIn });

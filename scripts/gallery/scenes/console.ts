@@ -6,7 +6,7 @@ const ofMember = (path: string) => (scene: Scene) => {
   return `/admin/users/${id}${path}`;
 };
 
-/** Returns the address of a step of a recovery override for a new account. */
+/** Creates an account with a recovery override, and returns the address of a page about the override. */
 const ofOverride =
   (step: string) =>
   async ({ world }: Scene) => {
@@ -30,7 +30,7 @@ const ofRequest =
     return at(workspace);
   };
 
-/** Returns the address of a page about a blocked address. */
+/** Blocks an IP address, and returns the path of a page about the block. */
 const ofBlock =
   (at: (blockId: string) => string) =>
   async ({ world }: Scene) => {

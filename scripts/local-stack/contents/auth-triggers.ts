@@ -24,9 +24,9 @@ export function parseAuthTrigger(object: string): { name: string; table: string 
 type Line = { level: "ok" | "warn" | "unseen"; says: string };
 
 /**
- * Lists the triggers on tables of the schema `auth`: ours by table, the ones that missing migrations would create, and
- * other people's. Leaves out triggers of ours that a recorded migration created but that no longer exist, since
- * compareContents reports them.
+ * Lists the triggers on tables of the schema `auth`: our triggers by table, then those that unapplied migrations would
+ * create, then triggers that are not ours. Leaves out our triggers that an applied migration created but that no longer
+ * exist, because compareContents reports them.
  */
 export function describeAuthTriggers(
   { auth, migrations }: { auth?: AuthTriggers | undefined; migrations: readonly string[] },

@@ -27,7 +27,7 @@ const objectChanges = z.record(z.string().regex(/^\d{14}$/), z.record(z.string()
 
 export type Manifest = z.infer<typeof manifest>;
 export type ObjectChanges = z.infer<typeof objectChanges>;
-/** Objects by name, each with the hash of its definition. Grants have their privileges instead. */
+/** Maps the name of each object to the hash of its definition, or the name of a grant to its privileges. */
 export type Objects = Record<string, string>;
 
 export const manifestFile = "supabase/releases/manifest.json";
@@ -53,8 +53,8 @@ export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<str
       else expected[name] = value;
     }
   }
-  // If the migration that creates an object was not applied, the object's parts do not exist either, even if an applied
-  // migration changes them.
+  // Leaves out the parts of objects that do not exist because their migration was not applied. An applied migration may
+  // have changed those parts.
   const isOfOthers = partsOf([...others].filter((name) => !(name in expected)));
   return Object.fromEntries(Object.entries(expected).filter(([name]) => !isOfOthers(name)));
 }

@@ -139,7 +139,7 @@ describe("a repeated OAuth callback", () => {
   });
 });
 
-describe("mixed-up OAuth providers", () => {
+describe("a code or a subject from another OAuth provider", () => {
   const providers = ["keycloak", "gitlab", "github"];
   const pairs = providers.flatMap((begun) => providers.filter((name) => name !== begun).map((name) => [begun, name]));
 

@@ -77,7 +77,7 @@ describe("a user's bearer token", () => {
     expectRefusal(await call("GET /user", { bearer }), 403, "bad_jwt");
   });
 
-  test("refuses a bearer token whose algorithm has no key with 403 bad_jwt", async () => {
+  test("answers 403 bad_jwt to a bearer token whose algorithm has no key", async () => {
     const { id } = await newAccount();
     const bearer = await new SignJWT(userClaims(id))
       .setProtectedHeader({ alg: "HS512" })

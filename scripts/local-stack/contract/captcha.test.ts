@@ -61,7 +61,7 @@ describeVariant("with a bot challenge", settings, (url) => {
 
   const signUp = (token: string) => send("POST /signup", { email: newEmail(), password, ...withToken(token) });
 
-  test("accepts a bot challenge token that the verifier accepts, and sends it the secret, token and IP address", async () => {
+  test("sends the verifier the secret, bot challenge token and IP address, and accepts a token that the verifier accepts", async () => {
     expectOk(await signUp("good"));
   });
 

@@ -51,7 +51,7 @@ describe("the supabase-js client", () => {
     expect(error).toMatchObject({ code: "invalid_credentials", status: 400, name: "AuthApiError" });
   });
 
-  test("the supabase-js client reads a weak password's reasons", async () => {
+  test("the supabase-js client reports the reasons why a password is weak", async () => {
     const { error } = await client().auth.signUp({ email: newEmail(), password: "12345" });
     expect(error).toMatchObject({ code: "weak_password", status: 422, reasons: ["length"] });
   });

@@ -25,7 +25,7 @@ describe("what a response reveals about an email address", () => {
     ["resend", "email_change", { answer: "200" }],
     ["verify", "recovery", { answer: "403 otp_expired", except: { banned: "403 user_banned" } }],
   ])(
-    "POST /%s %s returns the same response for known and unknown emails: %j",
+    "POST /%s with type '%s' returns the same response for known and unknown emails, apart from the exceptions in %j",
     async (route, type, { answer: usual, except = {} }) => {
       const same = new Set<string>();
       for (const [kind, newAddress] of Object.entries(kinds)) {

@@ -47,7 +47,7 @@ const eventsOf = async (userId: string) =>
     )
   ).map(({ event }) => event);
 
-describe("without hooks", () => {
+describe("sign-ins without hooks", () => {
   test("a sign-in calls no hook unless one is configured", async () => {
     const account = await newAccount();
     await signIn(account);

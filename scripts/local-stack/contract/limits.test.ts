@@ -9,7 +9,7 @@ import { describeVariant } from "./support/variant.ts";
 
 const newAddress = () => `198.51.${randomInt(256)}.${randomInt(256)}`;
 
-describe("without an address header", () => {
+describe("requests without an address header", () => {
   test("a request without the configured address header is not rate-limited", async () => {
     const headers = { "X-Forwarded-For": newAddress() };
     const send = () => call("POST /verify", { body: { type: "signup", token_hash: "x" }, headers });

@@ -215,7 +215,7 @@ describeWithInternet("signing in with providers of fixed addresses:", () => {
       expect(metadata.full_name).toBe("Ada Lovelace");
     });
 
-    test("a name from apple with an invalid shape gets server_error and no session", async () => {
+    test("a sign-in with apple gets server_error and no session if the posted user data is not JSON", async () => {
       const { state } = await begin({ provider });
       const answer = await post(state, { code: await admit(newPerson(), provider), user: "no JSON" });
       expect(new URL(answer.location).searchParams.get("error")).toBe("server_error");

@@ -81,7 +81,7 @@ describe("POST /passkeys/registration/verify", () => {
     expect((await register(accessToken, model)).passkey.friendly_name).toBe("1Password");
   });
 
-  test("a passkey challenge is valid for one attempt, even a failed one: 400 webauthn_challenge_not_found", async () => {
+  test("a passkey challenge cannot be used again after a failed attempt: 400 webauthn_challenge_not_found", async () => {
     const { accessToken } = await newSession();
     const { challenge_id, options } = await creationOptions(accessToken);
     const credential = new Authenticator().create(options);
@@ -92,7 +92,7 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(again, 400, "webauthn_challenge_not_found");
   });
 
-  test("passkey registration refuses another user's, a sign-in's or an unknown challenge with webauthn_challenge_not_found", async () => {
+  test("passkey registration returns webauthn_challenge_not_found for a challenge that is unknown, another user's, or for a sign-in", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const foreign = await creationOptions(other.accessToken);
     const credential = new Authenticator().create(foreign.options);

@@ -70,7 +70,7 @@ describe("source of the redirect target", () => {
     expect(await landing(query, { redirect_to: app })).toBe(app);
   });
 
-  test("takes the redirect target from the Referer if neither the query nor the header has an allowed one", async () => {
+  test("takes the redirect target from the Referer if neither the query nor the redirect_to header has an allowed one", async () => {
     expect(await landing("", { Referer: app })).toBe(app);
     expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
   });

@@ -36,7 +36,7 @@ describe("POST /token?grant_type=refresh_token", () => {
 });
 
 describe("a reused refresh token", () => {
-  test("a reused refresh token returns the live token at any time if it is the live token's parent", async () => {
+  test("a reused refresh token returns the live token at any time if the live token directly replaced it", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     await age(id, 86_400);
@@ -45,7 +45,7 @@ describe("a reused refresh token", () => {
     expect(await tokenOf(child)).not.toBe(child);
   });
 
-  test("reuse of a refresh token older than the live token's parent returns another working token within the reuse interval", async () => {
+  test("within the reuse interval, reusing a refresh token older than the live token's parent returns another working token", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -64,7 +64,7 @@ describe("a reused refresh token", () => {
     await tokenOf(grandchild);
   });
 
-  test("reuse of a token older than the live one's parent after the reuse interval gets 400 and revokes the session's tokens", async () => {
+  test("after the reuse interval, reusing a refresh token older than the live token's parent gets 400 and revokes the session's tokens", async () => {
     const { id, refreshToken, accessToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);

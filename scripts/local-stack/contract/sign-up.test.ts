@@ -90,7 +90,7 @@ describe("POST /signup with a new email", () => {
 
 describe("POST /signup with invalid input", () => {
   test.each(["", "plain", "a@b@c", "a b@example.test", "@example.test", `${"a".repeat(250)}@example.test`])(
-    "sign-up refuses an invalid email with 400, and an empty one as a disabled anonymous sign-up with 422: %s",
+    "sign-up refuses an invalid email with 400 and an empty email with 422: '%s'",
     async (email) => {
       const answer = await signUp({ email, password });
       if (email) expectRefusal(answer, 400, "validation_failed");
@@ -171,7 +171,7 @@ describe("POST /signup with a known email", () => {
     await signIn({ email });
   });
 
-  test("a second sign-up of an unconfirmed account returns 429 within the pause between two emails", async () => {
+  test("a second sign-up of an unconfirmed account returns 429 within 60 seconds of the first email", async () => {
     const email = newEmail();
     expectOk(await signUp({ email, password }));
     await ageMail(email, "confirmation_sent_at", 50);

@@ -176,7 +176,7 @@ describe("secure email change", () => {
     expectRefusal(await verify({ token_hash: toNew.tokenHash }), 403, "otp_expired");
   });
 
-  test("the first link of an email change shows a message in the fragment, and the second creates a session", async () => {
+  test("the first link of an email change redirects with a message in the fragment, and the second link creates a session", async () => {
     const { toNew, toOld } = await begin();
     const first = await call(`GET /verify?type=email_change&token=${toOld.tokenHash}`);
     expect(first.status).toBe(303);

@@ -42,7 +42,8 @@ function reset(dataDir: string) {
 }
 
 test("reports a taken port and its owner, and uses the next free port", async () => {
-  // The port is outside the range for outgoing connections, which could take the next port before it is used.
+  // Takes a port outside the range for outgoing connections. Otherwise an outgoing connection could take the next port
+  // before the service does.
   const offset = randomInt(6_700, 10_900);
   const server = createServer();
   await new Promise<void>((resolve, reject) => {

@@ -8,7 +8,7 @@ import type { StackDescription } from "../description.ts";
 const readyLimitMs = 60_000;
 const pollMs = 50;
 
-/** A runner that a test started as a person would. */
+/** A local-stack runner that a test started as a separate process. */
 export type StackProcess = {
   child: ChildProcess;
   pid: number;

@@ -39,7 +39,7 @@ test("a port's owner is the process that listens on it", async () => {
   expectOwner(await listen());
 });
 
-test("a port's owner may be a process that uses it as the local port of a connection", async () => {
+test("a port's owner can be a process with an outgoing connection from that port", async () => {
   const socket = connect({ host: "127.0.0.1", port: await listen() });
   await once(socket, "connect");
   expectOwner(socket.localPort ?? 0);
@@ -70,7 +70,7 @@ test("a process group counts as listening only if it listens on every given port
   expect(groupListens(group, [port, free.port])).toBe(believed);
 });
 
-test("if the listener on a port is unknown, the port has no owner and its own service is assumed to listen", async () => {
+test("if no listener on a port is found, the port has no owner and any process group counts as listening on it", async () => {
   const { group } = await listenElsewhere(listening);
   const held = await holdFreePort();
   await held.handOver();

@@ -68,8 +68,9 @@ function commandOf(pid: string): string {
 }
 
 /**
- * Reports whether the process group listens on all of these ports. Assumes so if /proc lists no listener on any of
- * them. Listeners on ::1 alone do not count, since a start reserves its ports with them.
+ * Returns whether the process group listens on all of these ports. Also returns true if /proc lists no listener on them
+ * at all, because then it cannot tell. Ignores listeners on ::1, because a start reserves its ports with such
+ * listeners.
  */
 export function groupListens(group: number, ports: readonly number[]): boolean {
   const listeners = readSockets().filter(

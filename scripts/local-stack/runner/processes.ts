@@ -31,8 +31,9 @@ function bootId(): string {
 }
 
 /**
- * Returns the start time of a process, in a form that no later process with this pid can have; undefined if the process
- * does not exist. On Linux it consists of boot id and clock ticks; elsewhere it is the output of `ps`.
+ * Returns a value that tells a process from any later process with the same pid; undefined if the process does not
+ * exist. On Linux the value consists of boot id and start time in clock ticks; elsewhere it is the start time from
+ * `ps`.
  */
 export function startOf(pid: number): string | undefined {
   if (process.platform === "linux") {
@@ -42,7 +43,7 @@ export function startOf(pid: number): string | undefined {
   return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || undefined;
 }
 
-/** Returns the process that started the shell `pid`, if the shell runs a single command and /proc shows it. */
+/** Returns the parent process of the shell `pid`, if the shell runs a single command and /proc shows the shell. */
 export function startedShellOf(pid: number): number | undefined {
   try {
     const isShell = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "-c";

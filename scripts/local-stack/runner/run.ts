@@ -11,7 +11,7 @@ import { startWatch } from "./watch.ts";
 export type Run = {
   /** Resolves once every step is done and every service answers. */
   start: () => Promise<void>;
-  /** Resolves once no step is running, whether the started ones succeeded or failed. */
+  /** Resolves once no step is running, whether or not the steps succeeded. */
   settle: () => Promise<void>;
   processes: () => OwnedProcess[];
   /** Stops everything, dependants first. Can be called more than once. */
@@ -24,9 +24,9 @@ export type Run = {
 const taskLimitMs = 3_000;
 
 /**
- * Creates the stack as one run: starts the steps, restarts services that die, and leaves no process behind. `onGiveUp`
- * is called if a service does not stay up after its start or if the data directory is deleted, `onChange` whenever a
- * process starts or ends.
+ * Creates a run of the local stack. The run starts the steps, restarts services that die, and leaves no process behind.
+ * It calls `onGiveUp` if a service does not stay up after its start or if the data directory is deleted, and `onChange`
+ * whenever a process starts or ends.
  */
 export function createRun(options: {
   steps: readonly Step[];
@@ -46,7 +46,10 @@ export function createRun(options: {
 
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
-  /** Never throws, since code that waits for a process to end must always continue. */
+  /**
+   * Records the running processes. Passes errors to `onGiveUp` and never throws, because a caller that handles the exit
+   * of a process must be able to finish.
+   */
   const note = () => {
     try {
       record.update([...processes(), ...adopted.values()], watch.identity());

@@ -100,7 +100,7 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     }
   }
 
-  /** Starts the process, and sets `started` once the process answers and is the one that listens. */
+  /** Starts the process. Sets `started` once the process answers and its own process group listens on the ports. */
   async function startOnce(): Promise<void> {
     await service.beforeStart?.();
     await Promise.all(service.ports.map((one) => one.handOver()));

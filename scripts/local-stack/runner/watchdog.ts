@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import { endGroups, type OwnedProcess } from "./processes.ts";
 
 // Runs in its own process and session. The runner reports the stack's process groups over a pipe. When the runner ends,
-// even by kill -9, the pipe closes, and this process ends the remaining ones.
+// even by kill -9, the pipe closes, and this process ends the groups that still run.
 
 const graceMs = 5_000;
 const owned = new Map<number, OwnedProcess>();

@@ -16,7 +16,7 @@ test("an audit check requires more facts from a longer run, unless the number of
   expect(judged(60, { trafficMs: 2 * leastOfMs, grows: false })).toBe(true);
 });
 
-test("an audit check requires at least one fact even from a run that is stopped immediately", () => {
+test("an audit check fails if it has nothing to judge, even if the run was stopped immediately", () => {
   expect(judged(0, { trafficMs: 1 })).toBe(false);
   expect(judged(1, { trafficMs: 1 })).toBe(true);
 });

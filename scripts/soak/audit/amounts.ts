@@ -1,14 +1,17 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** A kind of fact: how many were collected, and the minimum for the shortest run. */
+/** A kind of fact: how many were collected, and how many are needed to judge a run. */
 export type Amount = { what: string; count: number; least: number; grows: boolean };
 
-/** The traffic duration that `least` refers to, for facts that grow with time. */
+/**
+ * The traffic duration for which `least` is stated. For facts that grow with time, the minimum is scaled to the actual
+ * duration.
+ */
 export const leastOfMs = 50_000;
 
 /**
- * Checks that there are enough facts of each kind, since a check without facts finds nothing. The minimum is a fifth to
- * a tenth of what a quick run produces on two busy cores.
+ * Checks that the run produced enough data of each kind to judge, because a check without data finds nothing. The
+ * minimum is a fifth to a tenth of what a quick run produces on two busy cores.
  */
 export function judgeAmounts(amounts: readonly Amount[], trafficMs: number): Verdict {
   const failures: string[] = [];

@@ -14,7 +14,10 @@ const failed = ({ status, left }: Answered) => (status === null ? !left : status
  */
 export const mostOfSlowness = 5;
 
-/** Returns the failures that no fault excuses. A slow fault excuses only a few, and only those with an error code. */
+/**
+ * Returns the failures that no fault excuses. A fault that only slows a part down excuses at most {@link
+ * mostOfSlowness} failures, which must be 503s with an error code.
+ */
 function unexcusedOf(failures: readonly Answered[], spans: readonly Span[]): Answered[] {
   const slowed = new Map<Span, number>();
   return failures.filter((answer) => {

@@ -38,8 +38,8 @@ export type Audited = {
 };
 
 /**
- * The sum of the 140 s after which a hung provider call without streaming ends, the sweeper's 45 s and 15 s, and some
- * slack.
+ * A hung provider call without streaming ends after 140 s. The sweeper runs every 15 s, and closes runs that had no
+ * heartbeat for 45 s. The rest is slack.
  */
 const settleLimitMs = 215_000;
 const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider", "pgbouncer", "balancer"];

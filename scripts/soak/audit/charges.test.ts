@@ -90,14 +90,14 @@ describe("Lost charges", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("reports a lost charge if a run was swept after the functions were only asked to stop, not killed", () => {
+  test("reports a lost charge if a run was swept although the functions were never killed", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
   test("reports a lost charge if a swept run began after the functions were killed", () => {
     const later = { ...run, ...swept, createdAt: 1_600 };
     expect(failing({ runs: [later], asks: [lostAnswer], spans: [kill] })).toEqual(["no lost charge"]);
   });
-  test("reports a lost charge if a run was swept although the functions received only a stop request", () => {
+  test("reports a lost charge if a run was left open although the functions had time to finish before they stopped", () => {
     const told = { ...kill, killed: false };
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer], spans: [told] })).toEqual(["no lost charge"]);
   });
@@ -120,12 +120,13 @@ describe("Runs left open without a provider call", () => {
   test("reports a run left open without a provider call, unless the functions were killed while the run was being opened", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
-    // The run was requested before the functions ended, and opened before they answered again.
+    // The functions could have requested this run before they were killed, because they did not answer again until
+    // 1,800.
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_800 }], spans: [kill] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
 
-  test("a Postgres stop excuses a run left open without a provider call only if Postgres stopped while the run was being opened", () => {
+  test("reports a run left open without a provider call, unless Postgres stopped while the run was being opened", () => {
     expect(failing({ runs: [run, orphan], spans: [ended] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 3_301 }], spans: [ended] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [{ ...ended, kind: "slow disk" }] })).toEqual(["no lost charge"]);
@@ -155,7 +156,7 @@ describe("Double charges", () => {
       failing({ runs: [run, second], calls: [call, { ...call, call: 2, requestId: "request-2" }], asks: [twice] }),
     ).toEqual(["no double charge"]);
   });
-  test("reports a double charge if a key was charged twice though the provider worked once", () => {
+  test("reports a double charge if an idempotency key was charged twice, even if the provider worked only once", () => {
     const free = { ...second, usageSource: "estimated_partial" } as const;
     expect(failing({ runs: [run, free], asks: [twice] })).toEqual(["no double charge"]);
   });
@@ -175,7 +176,7 @@ test("finds answers that report a wrong charge or a run that doesn't exist", () 
   expect(telling({ ...said, runId: "run-9" })).toEqual(["answers tell what was charged"]);
 });
 
-describe("Books", () => {
+describe("the audit of the books", () => {
   const books: BookFact = {
     tenant: "payer",
     granted: "100",

@@ -47,7 +47,10 @@ function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]):
   );
 }
 
-/** Returns whether Postgres ended while it opened a run, so that its confirmation may never have arrived. */
+/**
+ * Returns whether a run was opened around a crash of Postgres, so that the gateway may not have received the
+ * confirmation.
+ */
 function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(
     ({ kind, from, until }) =>
@@ -137,8 +140,8 @@ function judgeLost({ runs, calls, spans, asks }: ChargeFacts): Verdict {
 }
 
 /**
- * Returns whether the client didn't wait for the end. If so, the run may be charged by an estimate, or without a later
- * call of a tool loop.
+ * Returns whether the client may have left before the end of the run. The charge of such a run may be an estimate, or
+ * may omit a later provider call of a tool loop.
  */
 function wasLeft(run: RunFact, attempt: Attempt | undefined): boolean {
   return run.status !== "succeeded" && (attempt === undefined || attempt.left || attempt.told === null);
@@ -148,9 +151,7 @@ function attemptsOf(asks: readonly Ask[]): Map<string, Attempt> {
   return new Map(asks.flatMap(({ attempts }) => attempts.map((attempt) => [attempt.requestId, attempt] as const)));
 }
 
-/**
- * Checks that the provider worked at most once for each idempotency key, and that each key was charged at most once.
- */
+/** Checks that, for each idempotency key, at most one attempt used the provider and at most one was charged. */
 function judgeDouble({ runs, calls, asks }: ChargeFacts): Verdict {
   const failures: string[] = [];
   const used = new Set(calls.filter(usedAnything).map(({ requestId }) => requestId));

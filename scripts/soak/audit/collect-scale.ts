@@ -85,7 +85,7 @@ export async function probeSweepers(world: World): Promise<SweeperFact[]> {
     for (const { schema, name } of Object.values(upkeepFunctions)) {
       const call = `select ${schema}.${name}()`;
       await first.query("begin");
-      // Tries several times, since a server may be sweeping at this moment.
+      // Retries while a server runs the same sweep, because that server holds the lock.
       let isGuarded = false;
       for (let tries = 0; tries < 20 && !isGuarded; tries += 1) {
         await first.query(call);

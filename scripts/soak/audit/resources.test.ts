@@ -13,7 +13,7 @@ function process(
 }
 
 describe("Memory", () => {
-  test("flat memory passes, however much it fluctuates", () => {
+  test("memory that fluctuates around a constant level passes", () => {
     expect(judgeMemory(process((minute) => 120 + 20 * Math.sin(minute * 40))).ok).toBe(true);
   });
 

@@ -23,7 +23,7 @@ export function judgeRaces(races: readonly RefreshRace[]): Verdict {
   });
 }
 
-/** Checks that every account switch begun on one server and finished on another led to the selected account. */
+/** Checks that every account switch that began on one server and finished on another led to the selected account. */
 export function judgeMoves(moves: readonly MovedSwitch[]): Verdict {
   const doubtful = moves.filter(({ outcome }) => outcome === "doubtful").length;
   return verdict("a switch begun on one server finishes on another", {

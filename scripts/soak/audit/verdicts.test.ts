@@ -23,7 +23,7 @@ describe("Accounts", () => {
   });
 });
 
-describe("Imports", () => {
+describe("the audit of imports", () => {
   const observations = [
     { observedAt: "2026-01-01T00:01:00Z", amountUsd: "1.5", accepted: true },
     { observedAt: "2026-01-01T00:02:00Z", amountUsd: "2.5", accepted: true },
@@ -64,7 +64,7 @@ describe("Logs", () => {
     expect(judged("    at file.ts:1:2")).toBe(false);
   });
 
-  test("logs may never report a defect", () => {
+  test("rejects a log line that shows a defect, even during an outage", () => {
     for (const line of [
       "TypeError: x is not a function",
       "Uncaught (in promise) Error",

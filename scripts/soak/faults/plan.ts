@@ -37,9 +37,8 @@ export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof others
 export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
 
 /**
- * A plan of less than a minute, with one fault of each kind. The functions are killed first and the web server that
- * sweeps soon after, so that the sweep closes the runs left open before traffic ends. The stack recovers fully between
- * two faults.
+ * A plan of less than a minute. Kills the functions, and then the web server that runs sweeps, early enough that a
+ * sweep closes the open runs before traffic ends. The stack recovers fully between two faults.
  */
 const quickPlan: [FaultKind, number, number][] = [
   ["functions SIGKILL", 3, 0],

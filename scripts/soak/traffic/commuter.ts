@@ -50,7 +50,7 @@ export function createCommuter(
   const races: RefreshRace[] = [];
   const moves: MovedSwitch[] = [];
   let cookie = "";
-  /** Null until both people are signed in. */
+  /** The active account. Null until both people are signed in to this browser. */
   let active: Held | null = null;
   let quietUntil = 0;
   /** Until this time, a server may still be working on an abandoned switch, so the active account is unknown. */

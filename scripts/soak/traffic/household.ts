@@ -182,7 +182,9 @@ export function createHousehold(
     }
   }
 
-  /** Waits for concurrent actions, as in tabs of one browser that share cookies. */
+  /**
+   * Waits for all concurrent actions, as in tabs that share a browser's cookies, and then throws if one of them failed.
+   */
   async function together(deeds: readonly Promise<unknown>[]): Promise<void> {
     const done = await Promise.allSettled(deeds);
     const failure = done.find((one) => one.status === "rejected");

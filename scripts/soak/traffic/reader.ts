@@ -14,7 +14,7 @@ export function createReader(
   const { base, ai } = world.stack;
   const browser = openWatchedBrowser(journal, { actor: name, base, target: "web", address: addressFrom(random) });
   let isIn = false;
-  /** The highest number of requests reported so far. Reports only grow, since runs are never deleted. */
+  /** The highest number of requests reported so far. The number never falls, since runs are never deleted. */
   let mostRequests = 0;
 
   const askGateway = (path: string) =>

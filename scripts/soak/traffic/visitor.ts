@@ -6,7 +6,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
 
-/** An app session whose end, by its app or by a sign-out on the web, was confirmed. */
+/** An app session that is confirmed to have ended, by its app or by a sign-out on the web. */
 export type EndedAppSession = { token: string; how: string };
 
 export interface Visitor extends Actor {
@@ -82,8 +82,8 @@ export function createVisitor(
   }
 
   /**
-   * Redeems, queries, refreshes and revokes an app session, as an app's server does. @returns the token of an active
-   * app session, which the caller ends in another way
+   * Redeems and queries an app session, as an app's server does, and may refresh or revoke it.
+   * @returns the token of a session that is still active, which the caller ends by signing out
    */
   async function spendAppSession(web: ReturnType<typeof openWeb>): Promise<string | null> {
     const handed = await mint(web, world.satellite.name);

@@ -6,11 +6,9 @@ export interface DirectCall {
   /** The route's name in the list of Supabase Auth's routes. */
   route: string;
   title: string;
-  /** Kinds of the events that the call records, each once. */
+  /** Kinds of the events that the call must record. Each event must be recorded only once. */
   events?: string[];
-  /**
-   * Kinds of the events that the owner is emailed about, with the number of addresses, each of which gets one email.
-   */
+  /** The number of addresses that get an email, by kind of event. Each address gets one email. */
   mails?: Record<string, number>;
   /** Whether the call is refused, by the backend or by our triggers. */
   refused?: true;

@@ -54,7 +54,7 @@ export function callAsAdmin(route: string, body?: object): Promise<Answer> {
   return call(route, { apikey: supabase.secretKey, bearer: supabase.secretKey, ...(body ? { body } : {}) });
 }
 
-/** Returns the response of a call that prepares the one under test. @throws Error if it was refused */
+/** Returns the response of a call that must succeed. @throws Error if the call was refused */
 export async function done(answer: Answer | Promise<Answer>): Promise<Answer> {
   const { status, body, location } = await answer;
   if (status >= 400 || /[?&#]error=/.test(location)) throw new Error(`${status} ${JSON.stringify(body)} ${location}`);

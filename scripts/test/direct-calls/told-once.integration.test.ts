@@ -52,7 +52,7 @@ test("each provider sign-in on a phone is recorded once, and emailed once if the
   expect(subjects).toEqual([subjectOf("sign_in")]);
 });
 
-test("an identity that the backend links by verified email is recorded once and emailed once", async () => {
+test("when the backend links an identity by verified email, one identity_linked event is recorded and one email is sent", async () => {
   const { person } = await signedIn();
   people.push(person);
   const { challenge, verifier } = newChallenge();
@@ -62,7 +62,7 @@ test("an identity that the backend links by verified email is recorded once and 
   expect(subjects).toEqual([subjectOf("identity_linked")]);
 });
 
-test("a passkey added on our page is recorded once, with its device, and emailed once", async () => {
+test("adding a passkey on our page records one event, with the device, and sends one email", async () => {
   const person = await createPerson();
   people.push(person);
   const browser = openBrowser(base, { cookie: await cookieOf(person) });

@@ -5,8 +5,8 @@ import { messageAnswer, tokenCount } from "./messages/surface.ts";
 import { response } from "./responses/surface.ts";
 
 /**
- * Schemas of the gateway's answers, for its OpenAPI document and for checking answers. The database writes some parts
- * as JSON text so that amounts keep their digits, and the provider's own members pass through unchanged.
+ * Schemas of the gateway's answers, for its OpenAPI document and for checking answers. Some parts are JSON text from
+ * the database, which keeps the digits of amounts. Fields that only the provider defines pass through unchanged.
  */
 
 const count = z.number().int().min(0);
@@ -54,7 +54,9 @@ export const tokensAnswer = tokenCount.extend({ platform });
 export const embeddingsAnswer = embeddingList.extend({ platform });
 
 const price = z.number().optional();
-/** Prices at a route. The entry with the largest `min_input_tokens` that the input reaches applies. */
+/**
+ * Prices at a route. Of the entries whose `min_input_tokens` the input reaches, the one with the largest value applies.
+ */
 const prices = z.array(
   z.object({
     /** The service tier that these prices apply to; absent for the default tier. */
@@ -68,7 +70,7 @@ const prices = z.array(
     audio_input_usd_per_million: price,
     audio_output_usd_per_million: price,
     image_input_usd_per_million: price,
-    /** The fee per request that the provider counts separately, such as a web search. */
+    /** The price of one request that the provider bills in addition to tokens, such as a web search. */
     request_fee_usd: price,
   }),
 );

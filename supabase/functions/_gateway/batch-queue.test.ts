@@ -9,7 +9,7 @@ const rolledBack = () =>
   new GatewayError("service_unavailable", { cause: new pg.DatabaseError("canceling statement", 1, "error") });
 const unanswered = () => new GatewayError("service_unavailable", { cause: new Error("Connection terminated") });
 
-/** Time after which a batch is certainly late. */
+/** Longer than the queue's own limit, so a batch that runs for this time counts as late. */
 const lateMs = 100;
 
 /**
@@ -221,7 +221,7 @@ describe("Waiting calls", () => {
     [-3, 1_500, true],
     [-3, 1_501, false],
   ] as const)(
-    "a waiting call is sent only within its time limit: call %i is sent after %i ms: %s",
+    "a waiting call is sent only within its time limit of 1,500 ms (call %i after %i ms: %s)",
     async ([call, waitedMs, isAsked]) => {
       const { askTogether, occupy, asked, go, clock } = open();
       await occupy();

@@ -8,7 +8,10 @@ import { startTimeLimit } from "./time-limit.ts";
  */
 const lateMs = 10;
 const maxBatchesUnderWay = 2;
-/** Maximum number of running single calls. They may wait longer for locks, and batches need connections too. */
+/**
+ * Maximum number of single calls that run at once. They may wait longer for locks than batches do, and must leave
+ * connections for batches.
+ */
 const maxSinglesUnderWay = 4;
 
 /** Groups concurrent calls into batches, with one statement for each batch. */
@@ -34,7 +37,7 @@ type Waiting<Call, Answer> = {
  * one. When Postgres rolls back a batch, its calls are retried one by one, so that only the bad call fails.
  * @param options.askMany returns the answers in the order of the calls
  * @param options.isSingle whether a call is never part of a batch
- * @param options.gather calls back when a batch that is not full should start
+ * @param options.gather waits for more calls while a batch is not full, then calls `start`
  */
 export function createBatchQueue<Call, Answer>(options: {
   askMany: (calls: readonly Call[]) => Promise<readonly Answer[]>;
@@ -50,11 +53,11 @@ export function createBatchQueue<Call, Answer>(options: {
   const batched: Waiting<Call, Answer>[] = [];
   const singles: Waiting<Call, Answer>[] = [];
   let batchesUnderWay = 0;
-  /** The running batch, unless it is late. */
+  /** The latest batch, until it is answered or has run for `lateMs`. The next batch waits until then. */
   let promptBatch: object | undefined;
   let singlesUnderWay = 0;
   let isGathering = false;
-  /** Whether the next batch starts as soon as a running one allows it. */
+  /** Whether the next batch starts without waiting for more calls, as soon as the running batches allow it. */
   let isDue = false;
 
   function take(queue: Waiting<Call, Answer>[], count: number): Waiting<Call, Answer>[] {

@@ -49,8 +49,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   let usesNames = true;
 
   /**
-   * Runs one statement. If its prepared statement is missing or already exists, the connection goes through a
-   * transaction pooler, so this process stops naming statements.
+   * Runs one statement. An error about a missing or duplicate prepared statement means that the connection goes through
+   * a transaction pooler. From then on, this process sends statements without names.
    */
   async function query(client: pg.PoolClient, text: string, argument: string): Promise<string> {
     const isNamed = usesNames;
@@ -106,15 +106,15 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
 }
 
 /**
- * Returns whether Postgres itself reported the error and so has rolled back the statement. A lost server may have
- * committed it.
+ * Returns whether Postgres itself reported the error and so has rolled back the statement. Returns false if the
+ * connection to Postgres was lost, because Postgres may have committed the statement.
  */
 export function wasUndone(error: unknown): boolean {
   const state = sqlState(error);
   return state !== undefined && !(lostServerErrors.has(state) && severityOf(error) === "FATAL");
 }
 
-/** Returns whether no answer arrived, so that a statement may or may not have been executed. */
+/** Returns whether the statement got no answer. Postgres may or may not have executed the statement. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
 }

@@ -18,7 +18,7 @@ export type RunRoute = Tariff & {
   time_limits?: { first_byte?: number; idle?: number; total?: number };
 };
 
-/** Shared by all text fields of a run, so that schema lookups stay fast. */
+/** All text fields of a run share one schema instance, which keeps parsing fast. */
 const textSchema = z.string();
 const route = z.object({
   position: z.number(),
@@ -66,7 +66,7 @@ const begunRun = z.object({
   limits: toldLimits,
   /** Null if the caller does not use a key. */
   key_name: textSchema.nullish(),
-  /** Whether the key refuses calls with members that would not reach the provider. */
+  /** Whether the key refuses calls with fields that would not reach the provider. */
   strict: z.boolean().optional(),
 });
 const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
@@ -93,7 +93,7 @@ export type StoredRecord = z.infer<typeof storedRecord>;
 /** The purpose of a model in the catalogue. */
 export type ModelKind = "chat" | "embedding" | "speech";
 
-/** A caller's credential, the workspace that it names, and its IP address. */
+/** A caller's credential and IP address, and the workspace that the request names. */
 export type Caller = { credential: Credential; workspace?: string; address?: string };
 
 /**
@@ -160,10 +160,10 @@ export type RunContent = { created_at: string; id: string; prompt?: string; tool
 export type GatewayDatabase = {
   beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
   /**
-   * Ends, without a charge, runs that began although the gateway never received an answer.
+   * Ends runs without a charge if the gateway never received the response to their admission.
    * @param tails the last characters of the runs' ids
-   * @param askedMsAgo milliseconds since the earliest of the runs was requested
-   * @returns the suffixes of runs that are still undecided
+   * @param askedMsAgo milliseconds since the oldest request for one of these runs
+   * @returns the tails of the runs whose admission is still in progress
    */
   releaseOrphanedRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
   /**
@@ -178,8 +178,7 @@ export type GatewayDatabase = {
   /**
    * Checks a credential.
    * @returns the id of the credential's workspace
-   * @throws GatewayError unless the credential is currently valid for the named workspace and for calls of the named
-   * kind, if the caller names them
+   * @throws GatewayError if the credential is not valid now, or not valid for the workspace or kind that `caller` names
    */
   checkCredential: (caller: Caller & { kind?: ModelKind }) => Promise<string>;
   /**
@@ -206,8 +205,8 @@ export type GatewayDatabase = {
 };
 
 /**
- * Time limit for admission, and for the wait before a call is sent to the database. `ai.exceeds_caller_timeout` rolls
- * back earlier if admission takes too long.
+ * Time limit for starting a run, and for a call's wait before it is sent to the database. If starting the run takes too
+ * long, the database rolls back before this limit (`ai.exceeds_caller_timeout`).
  */
 const beginTimeoutMs = 1_500;
 const maxBeginBatch = 32;
@@ -284,7 +283,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
     },
     async reportUsage(window) {
       const text = await call("ai.report_usage", window);
-      // Refusals are short. Longer results are reports, and parsing a year of rows would take as long as writing them.
+      // Parses only short results, which may be refusals. Longer results are reports, which would be slow to parse.
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;
     },

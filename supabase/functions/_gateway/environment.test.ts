@@ -29,7 +29,7 @@ describe("Environment", () => {
  * The formats of the variables are documented in https://supabase.com/docs/guides/functions/secrets and in
  * docs/environment-variables.md of supabase/server.
  */
-describe("The project's API keys", () => {
+describe("the project's API keys", () => {
   const older = {
     SUPABASE_SECRET_KEY: "sb_secret_single",
     SUPABASE_SERVICE_ROLE_KEY: "service_role",
@@ -64,7 +64,7 @@ describe("The project's API keys", () => {
   });
 
   test.for(["", "{}", '{"default":""}'])(
-    "reads API keys from the older variables if the dictionary is %j",
+    "falls back to the single-key variables if SUPABASE_SECRET_KEYS and SUPABASE_PUBLISHABLE_KEYS are %j",
     (dictionary) => {
       const keys = { SUPABASE_SECRET_KEYS: dictionary, SUPABASE_PUBLISHABLE_KEYS: dictionary };
       expect(keysOf({ ...keys, ...older })).toEqual({

@@ -182,7 +182,7 @@ describe("Hostile provider streams", { timeout: 30_000 }, () => {
     ["a response stream with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
     ["a message stream", messageEvents, () => createMessagesReader({ usageLimits, assembly: createMessageAssembly() })],
   ];
-  test.for(readers)("never throws while reading %s", ([, valid, create]) => {
+  test.for(readers)("a reader never throws on malformed events in %s", ([, valid, create]) => {
     const written = fc.array(
       fc.oneof(
         ...valid.map((each) => ({

@@ -8,7 +8,7 @@ test("prefixes a prompt cache key with its workspace if both fit the provider's 
   expect(tenantCacheKey(one, "k".repeat(28))).toMatch(new RegExp(`^${one}:[A-Za-z0-9_-]{27}$`));
 });
 
-test("hashes longer prompt cache keys so that equal keys stay equal and different ones stay different", () => {
+test("hashes a prompt cache key that exceeds the provider's limit, so that equal keys stay equal and different keys stay different", () => {
   const [long, almost] = [`${"k".repeat(511)}a`, `${"k".repeat(511)}b`];
   expect(tenantCacheKey(one, long)).toBe(tenantCacheKey(one, long));
   expect(tenantCacheKey(one, long)).not.toBe(tenantCacheKey(one, almost));

@@ -98,7 +98,10 @@ async function admit<Request extends Asked>(
   return answering;
 }
 
-/** Returns the total time. A non-streamed answer must be complete before its first byte is sent. */
+/**
+ * Returns the time limit for the whole call. A non-streamed answer must also be complete within the limit for the first
+ * byte.
+ */
 function timeInAll({ limits: { totalMs } }: Gateway, { stream }: Asked): number {
   return stream ? totalMs : Math.min(totalMs, firstByteWithinMs);
 }

@@ -40,7 +40,7 @@ export type Asked = {
   others?: Readonly<Record<string, unknown>>;
   /** Hints in the request, which are left out for a provider whose kind refuses them. */
   hints?: readonly (typeof tellingHints)[number][];
-  /** Names of members and tools that no provider receives. */
+  /** Names of request fields and tools that no provider receives. */
   ignored?: readonly string[];
   /** Returns whether an answer conforms to the requested schema. Absent without a schema, or if it can't be checked. */
   keepsSchema?: AnswerCheck;

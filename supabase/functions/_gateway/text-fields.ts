@@ -3,7 +3,8 @@ import { stringifyWithSource } from "./http/source-json.ts";
 import { isObject } from "./structured/canonical.ts";
 
 /**
- * Output limits in tokens. `whole` is about what most models can write within the time limit of a non-streamed answer.
+ * Output limits in tokens. `whole` is for a non-streamed response whose request states no limit. Most models can write
+ * about that much within its time limit.
  */
 export const outputLimits = { default: 2_048, whole: 8_192, max: 32_768 } as const;
 const maxSchemaCharacters = 100_000;

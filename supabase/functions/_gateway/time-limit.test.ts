@@ -47,7 +47,7 @@ test("a time limit that was ended early never fires and leaves no timer behind",
   expect(fall).not.toHaveBeenCalled();
 });
 
-test("a time limit that expires may end other limits and start new ones", () => {
+test("the callback of a time limit can end other limits and start new ones", () => {
   const told: string[] = [];
   const other = startTimeLimit(60, () => told.push("other"));
   startTimeLimit(50, () => {

@@ -23,7 +23,7 @@ function roundUnits(units: bigint, from: number, to: number): bigint {
 test("rounding agrees with integer arithmetic on any amount", () => {
   const amount = fc.oneof(
     fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
-    // Adds amounts exactly halfway between two rounded values, which random amounts would rarely include.
+    // Includes amounts exactly halfway between two rounded values, which random amounts rarely are.
     fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }).map((n) => n * 10_000_000_000n + 5_000_000_000n),
   );
   fc.assert(
@@ -146,7 +146,7 @@ describe("decimals", () => {
     );
   });
 
-  test("adds and multiplies decimals to the same result in any order", () => {
+  test("multiplication of decimals is commutative and distributes over addition", () => {
     fc.assert(
       fc.property(decimals, decimals, decimals, (a, b, c) => {
         expect(formatDecimal(multiply(a, add(b, c)))).toBe(formatDecimal(add(multiply(c, a), multiply(b, a))));

@@ -104,7 +104,10 @@ export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: str
   return { tier, multiplier, lines: priceLines(counts, { tier, multiplier }) };
 }
 
-/** Returns the items in usage whose count is not zero, with their counts. Parts of the input never exceed the input. */
+/**
+ * Returns the price items in usage whose count is not zero, with their counts. The counts of the input items add up to
+ * `input_tokens`, even if the reported parts exceed it.
+ */
 export function usageItems(counts: TokenCounts): { item: PriceItem; count: number }[] {
   const output = counts.output_tokens ?? 0;
   let rest = counts.input_tokens ?? 0;

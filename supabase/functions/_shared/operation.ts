@@ -39,6 +39,6 @@ export interface Operation<Code extends string = string> {
   /** The request body, with a valid example. */
   body?: { schema: z.ZodType; example: unknown; optional?: boolean };
   answers: readonly [Answer, ...Answer[]];
-  /** Error codes that only this operation has. The document adds those of the whole API area. */
+  /** Error codes that only this operation has. The OpenAPI document also lists the codes common to the API area. */
   problems: readonly Code[];
 }

@@ -22,7 +22,7 @@ for (const [network, prefix] of [
 }
 for (const [network, prefix] of [
   ["::", 96],
-  // IPv6 networks that contain translated or tunnelled IPv4 addresses, as do 64:ff9b::/96 and 2002::/16.
+  // The networks up to 2002::/16 contain translated or tunnelled IPv4 addresses.
   ["::ffff:0:0:0", 96],
   ["2001::", 32],
   ["64:ff9b::", 96],

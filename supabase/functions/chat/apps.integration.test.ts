@@ -20,7 +20,7 @@ const exempt = {
 };
 
 describe("an external app with a key", () => {
-  test("an external app calls with the key that is bound to it", async () => {
+  test("an external app can make calls with the key that is bound to it, and pays no credits", async () => {
     const client = clientOf(appKey);
     expect(await client.chat.completions.create(hello)).toMatchObject(exempt);
     expect(await client.get("/key")).toMatchObject({ source: "key", app: { name: externalApp.name }, exempt: true });
@@ -38,7 +38,7 @@ describe("an external app with a key", () => {
       accessToken = (body as { accessToken: string }).accessToken;
     });
 
-    test("an app's token can make calls for its user in the named workspace, including speech", async () => {
+    test("an app's token can make calls for its user, including speech, in the workspace that the header names", async () => {
       const client = clientOf(accessToken, { "X-Platform-Workspace-Id": workspaceId.toUpperCase() });
       expect((await client.models.list()).data.map(({ id }) => id)).toContain("demo-chat");
       expect(await client.chat.completions.create(hello)).toMatchObject(exempt);

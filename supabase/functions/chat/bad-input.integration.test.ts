@@ -84,7 +84,7 @@ describe("answers a bad body with a client error in OpenAI's format", () => {
     expect([status, error.param]).toEqual([400, name]);
   });
 
-  test("answers a header that names another workspace with 403", async () => {
+  test("a call whose header names another workspace gets 403", async () => {
     for (const workspace of ["0b6b1a3e-0000-4000-8000-000000000000", "nonsense"]) {
       const { status, error } = await post(JSON.stringify(hello), { "X-Platform-Workspace-Id": workspace });
       expect([status, error.code]).toEqual([403, "workspace_mismatch"]);
@@ -137,7 +137,8 @@ function schemaOf(characters: number): object {
  * announced.
  */
 async function postOnce(body: string, announced: boolean): Promise<{ status?: number; text: string }> {
-  // A kept-alive connection is read to its end, so that the answer isn't lost while bytes are still being sent.
+  // On a kept-alive connection, the server still reads the rest of the body after an early answer. If it closed the
+  // connection instead, the answer could be lost.
   const agent = new Agent({ keepAlive: true });
   const call = request(new URL(`${tenant.client.baseURL}/chat/completions`), {
     method: "POST",

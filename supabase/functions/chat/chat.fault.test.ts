@@ -59,14 +59,14 @@ async function expectBooksAgree(): Promise<void> {
 }
 
 describe("a crash", () => {
-  test("if the functions crash, a running stream breaks off, and a scheduled job of the server closes its run only once", async () => {
+  test("if the functions crash, a running stream breaks off, and the web server's sweep closes the stream's run only once", async () => {
     const requestId = newId();
     const key = { "idempotency-key": newId() };
     const stream = await startStream(requestId, 400, key);
     crash("functions");
     await expect(stream.rest()).rejects.toThrow();
 
-    // Simulates 45 seconds without a heartbeat. The web server sweeps runs even if nothing calls the gateway.
+    // Simulates 45 seconds without a heartbeat. The web server then ends the run, even if nothing calls the gateway.
     const ofRequest = "select created_at::text, id as run_id from ai.runs where workspace_id = $1 and request_id = $2";
     await abandon(tenant.db, await tenant.db.query(ofRequest, [tenant.workspaceId, requestId]));
     const ended = "select id from ai.runs where request_id = $1 and status <> 'running'";

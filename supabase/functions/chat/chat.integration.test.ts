@@ -144,7 +144,7 @@ describe("a streamed chat", () => {
       expect(platform?.steps).toMatchObject([{ step: 1, type: "model", name: model, status: "succeeded" }]);
       // The provider's answer was read to its end.
       expect(account.truth).toMatchObject([{ aborted: false, status: 200 }]);
-      // OpenAI's documentation reads the first choice of every chunk.
+      // The examples in OpenAI's documentation read the first choice of every chunk, so every chunk must have one.
       expect(chunks.every(({ choices }) => choices[0]?.delta)).toBe(true);
     },
   );
@@ -173,7 +173,7 @@ describe("a streamed chat", () => {
     expect(answer.choices[0]?.message.content).toContain("demo");
   });
 
-  test("charges a streamed chat without usage an estimate within its reservation", async () => {
+  test("a streamed chat that reports no usage is charged an estimate of at most its reservation", async () => {
     const requestId = newId();
     const { failure } = await collect(requestId, chatOf("demo-no-usage"));
     expect(failure).toBeUndefined();

@@ -164,7 +164,7 @@ describe("a Responses API request", () => {
     ]);
   });
 
-  test("a Responses API request may use a custom tool that an input item defines in a namespace, streamed or not", async () => {
+  test("a Responses API request can use a custom tool from a namespace in its input, with and without streaming", async () => {
     const run = { type: "custom" as const, name: "run", format: { type: "text" as const } };
     const input: OpenAI.Responses.ResponseInput = [
       {
@@ -190,7 +190,7 @@ describe("a Responses API request", () => {
     expect(after.output_text).toContain("total 0");
   });
 
-  test("refuses a Responses API request that refers to stored items, as the AI SDK does, and advises what to do instead", async () => {
+  test("refuses a Responses API request that refers to a stored item, and recommends store: false in the error", async () => {
     const { status, json } = await ask("/responses", {
       input: [
         { role: "user", content: [{ type: "input_text", text: "2+3?" }] },

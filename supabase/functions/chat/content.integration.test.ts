@@ -100,7 +100,7 @@ describe("a repeated call", () => {
     ["embeddings", "/embeddings", { model: "demo-embedding", input: "again" }],
   ];
   test.for(bodies)(
-    "answers %s from the store if it is repeated with its idempotency key, without a second provider call or charge",
+    "a repeat of %s with the same idempotency key is answered from the store, without a second provider call or charge",
     async ([, path, body]) => {
       const key = newId();
       const first = await post(keeping, { path, body, key });
@@ -144,7 +144,7 @@ describe("a repeated call", () => {
     expect(await providerCalls(keeping, second.requestId)).toBe(0);
   });
 
-  test("a repeated call works with the OpenAI client's helpers, including function calls", async () => {
+  test("the OpenAI client's stream helpers return the same text and function calls for a repeated call", async () => {
     const tools = [{ type: "function" as const, function: { name: "weather", parameters: { type: "object" } } }];
     const idempotent = () => ({ headers: { "idempotency-key": key } });
     const key = newId();

@@ -126,7 +126,7 @@ describe("credentials are read from the Authorization header only", () => {
     expect(await askWith({ authorization: spell(tenant.key) })).toEqual(refused);
   });
 
-  test("accepts the Authorization scheme in any case", async () => {
+  test("accepts the Authorization scheme regardless of letter case", async () => {
     expect((await askWith({ authorization: `bEARER   ${tenant.key}` }))[0]).toBe(200);
   });
 });

@@ -53,7 +53,7 @@ describe("errors", () => {
     },
   );
 
-  test("a malformed or unknown key is an AuthenticationError", async () => {
+  test("the OpenAI SDK reports a malformed or unknown key as an AuthenticationError", async () => {
     const stranger = await createGatewayTenant();
     await stranger.db.query("delete from ai.keys where id = $1", [stranger.keyId]);
     for (const apiKey of ["sk-wrong", stranger.key]) {
@@ -117,7 +117,7 @@ describe("errors", () => {
     await poor.close();
   });
 
-  test("a rate limit is a RateLimitError with the time to retry", async () => {
+  test("the OpenAI SDK reports an exceeded rate limit as a RateLimitError with the time to retry", async () => {
     const limited = await createGatewayTenant();
     await limited.db.query("update ai.keys set requests_per_minute = 1 where id = $1", [limited.keyId]);
     const calls = await Promise.allSettled(

@@ -160,7 +160,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("recognizes a requested stream labelled as JSON by its bytes", async () => {
+  test("recognizes the requested stream by its bytes even if the provider labels it as JSON", async () => {
     answer = (_, response) =>
       response
         .writeHead(200, { "content-type": "application/json" })
@@ -179,7 +179,7 @@ describe("a provider that misbehaves", () => {
     };
     const charged = { usage_source: "provider", input_tokens: 3, output_tokens: 2 };
 
-    test("charges a stream sent instead of a whole answer by its final usage, even if its connection stays open", async () => {
+    test("charges the final usage if a provider streams the answer to a non-streamed call and keeps the connection open", async () => {
       const closed = new Promise((resolve) => {
         answer = (_, response) => begin(response, `${counted}data: [DONE]\n\n`).once("close", resolve);
       });
@@ -197,14 +197,14 @@ describe("a provider that misbehaves", () => {
         `${event({ ...word, usage })}data: [DONE]\n\n`,
         (response) => response.end(),
       ],
-    ])("charges the stated usage of a stream sent instead of a whole answer: one %s", async ([, events, finish]) => {
+    ])("if a whole answer was requested, charges the usage stated by a stream %s", async ([, events, finish]) => {
       answer = (_, response) => void finish(begin(response, events));
       const { error, account } = await ask();
       expect(error?.status).toBe(502);
       expect(account.run).toMatchObject({ status: "failed", ...charged });
     });
 
-    test("charges the counts stated by a stream sent instead of a whole answer, not an estimate, if the client leaves", async () => {
+    test("if the client leaves a stream sent instead of a whole answer, charges the counts that the stream stated, not an estimate", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
@@ -232,7 +232,7 @@ describe("a provider that misbehaves", () => {
     ["fails", {}, { choices: undefined }, "unavailable"],
     ["is whole instead of streamed", { stream: true }, {}, "provider"],
   ])(
-    "if the client left and the answer %s, reads the answer to its end but records the run as cancelled",
+    "if the client has left and the answer %s, the gateway reads the whole answer but records the run as cancelled",
     async ([, asked, fields, source]) => {
       answer = (_, response) => void setTimeout(json, 600, response, { ...completion({ content: "x" }), ...fields });
       const { account } = await ask(asked, { by: draining, leaveAfterMs: 250 });
@@ -283,7 +283,7 @@ describe("a provider that misbehaves", () => {
     expect(Number(account.charged)).toBeLessThanOrEqual(Number(account.run.reserved_credits));
   });
 
-  test("charges the context window if the provider counts more than the model can read", async () => {
+  test("caps the charged input at the model's context window if the provider reports more input tokens", async () => {
     answer = (_, response) =>
       json(response, { ...completion({ content: "x" }), usage: { prompt_tokens: 1e15, completion_tokens: 2 } });
     const { account } = await ask();
@@ -302,7 +302,7 @@ describe("a provider that misbehaves", () => {
       ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])(
-      "if the provider sends a whole answer instead of a stream, the call gets 502: an answer %s",
+      "if the provider sends a whole answer instead of a stream, the call gets 502, and an answer %s",
       async ([, fields, counted, source]) => {
         answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
         const { error, account } = await ask({ stream: true });
@@ -325,7 +325,7 @@ describe("a provider that misbehaves", () => {
       ["that states no usage is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])(
-      "reports an error for a whole answer labelled as a stream: one %s",
+      "if the provider labels a whole answer as a stream, the call fails with provider_error: an answer %s",
       async ([, asked, fields, counted, source]) => {
         const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
         answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
@@ -348,13 +348,16 @@ describe("a provider that misbehaves", () => {
       ["in an event, in a call with tools", `data: ${JSON.stringify(whole)}\n\n`, calculating, "provider"],
       ["that is an error followed by the end of a stream", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
       ["that is only the end of a stream", "data: [DONE]\n\n", {}, "unavailable"],
-    ])("charges the usage stated in a whole answer labelled as a stream: one %s", async ([, text, asked, source]) => {
-      answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
-      const { error, account } = await ask({ stream: true, ...asked });
-      expect(error).toMatchObject({ code: "provider_error" });
-      expect(account.run).toMatchObject({ status: "failed", usage_source: source });
-      expect(Number(account.charged) > 0).toBe(source === "provider");
-    });
+    ])(
+      "charges a whole answer labelled as a stream only for the usage that it states: an answer %s",
+      async ([, text, asked, source]) => {
+        answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+        const { error, account } = await ask({ stream: true, ...asked });
+        expect(error).toMatchObject({ code: "provider_error" });
+        expect(account.run).toMatchObject({ status: "failed", usage_source: source });
+        expect(Number(account.charged) > 0).toBe(source === "provider");
+      },
+    );
 
     test.for<[string, string]>([
       ["an error", '{"error":{}}'],
@@ -373,7 +376,7 @@ describe("a provider that misbehaves", () => {
       },
     );
 
-    test("charges a whole answer sent instead of a stream, including the streamed steps before it", async () => {
+    test("charges all steps of a streamed call if a later step gets a whole answer instead of a stream", async () => {
       const choice = { index: 0, delta: { tool_calls: [{ index: 0, ...calculate }] }, finish_reason: "tool_calls" };
       const events = [{ choices: [choice] }, { choices: [], usage }].map(event);
       answer = ({ messages }, response) => {
@@ -402,17 +405,22 @@ describe("a provider that misbehaves", () => {
       { platform: { tools: ["calculator"] } },
     ],
     ["that states no usage is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])("if the provider sends a stream instead of a whole answer, the call gets 502: a stream %s", async (row) => {
-    const [, fields, counted, source, asked] = row;
-    const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
-    answer = (_, response) =>
-      response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
-    const { error, account } = await ask(asked);
-    expect(error).toMatchObject({ status: 502, code: "provider_error" });
-    expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
-    expect(Number(account.charged) > 0).toBe(source === "provider");
-    expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
-  });
+  ])(
+    "if the provider streams although a whole answer was requested, the call gets 502, and a stream %s",
+    async (row) => {
+      const [, fields, counted, source, asked] = row;
+      const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(
+        event,
+      );
+      answer = (_, response) =>
+        response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
+      const { error, account } = await ask(asked);
+      expect(error).toMatchObject({ status: 502, code: "provider_error" });
+      expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+      expect(Number(account.charged) > 0).toBe(source === "provider");
+      expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+    },
+  );
 
   const end = `${event({ choices: [], usage })}data: [DONE]\n\n`;
   const begun = event({ choices: [{ index: 0, delta: { role: "assistant", content: "x" } }] });
@@ -455,7 +463,7 @@ describe("a provider that misbehaves", () => {
     ["a stream after a blank line", "\n", `${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a stream after many spaces", " ", `${" ".repeat(70)}\n\n${event({ choices: [], usage })}data: [DONE]\n\n`],
     ["a whole answer after a comment", ": waiting\n", JSON.stringify(completion({ content: "x" }))],
-  ])("charges the stated usage of %s, sent instead of the requested answer", async ([, first, rest]) => {
+  ])("charges the usage stated in a malformed answer to a non-streamed call: %s", async ([, first, rest]) => {
     answer = (_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(first);
       setTimeout(() => response.end(rest), 50);
@@ -490,7 +498,7 @@ describe("a provider that misbehaves", () => {
       ["that states usage and has a `platform` member", { platform: {} }, "provider"],
       ["that states no usage", { usage: undefined }, "unavailable"],
     ])(
-      "for an extremely deeply nested answer %s, answers 502 and charges any stated usage",
+      "an extremely deeply nested answer %s causes a 502, and any stated usage is charged",
       async ([, fields, source]) => {
         const { choices: _, ...rest } = { ...completion({ content: "x" }), ...fields };
         answer = (_, response) =>
@@ -520,7 +528,7 @@ describe("a provider that misbehaves", () => {
     );
   });
 
-  test.for([false, true])("understands a response with keepalive events, with tools %s", async (tools) => {
+  test.for([false, true])("ignores keepalive events in a response stream (call with tools: %s)", async (tools) => {
     const keepalive = 'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}\n\n';
     const begun = { id: "r", created_at: 1, output: [] };
     const completed = { ...begun, status: "completed", usage: responseUsage };

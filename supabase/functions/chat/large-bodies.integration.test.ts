@@ -94,7 +94,7 @@ describe("a body that is refused before its end", () => {
     ["a stranger's", 3, 4, " 401 "],
     ["a tenant's body that is too large", 1, 65, " 413 "],
   ] as const)(
-    "the remaining bytes of a body refused before its end affect no other call: %s",
+    "the rest of a refused request body affects no other call: %s",
     async ([whose, posts, chunks, status]) => {
       const key = whose === "a stranger's" ? (await createAiKey()).text : tenant.key;
       // This stream would break off if the process ended during the test.
@@ -113,7 +113,7 @@ describe("a body that is refused before its end", () => {
   );
 });
 
-test("answers a large body with very many values with 401 for an unknown caller and 400 for a tenant", async () => {
+test("the gateway answers a body with millions of values with 401 to an unknown caller and 400 to a tenant", async () => {
   const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;
   const post = async (key: string) => {
     const answer = await fetch(`${tenant.client.baseURL}/chat/completions`, {

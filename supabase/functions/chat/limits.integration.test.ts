@@ -11,7 +11,7 @@ import { createMember } from "../../tests/gateway-callers.ts";
 const unanswered = { model: "demo-hang", messages: [{ role: "user" as const, content: "hello" }] };
 const answered = { ...unanswered, model: "demo-chat" };
 
-/** Returns the amount that each of the concurrent calls reserves, as an exact decimal. */
+/** Returns the amount that one call reserves, as an exact decimal. */
 async function heldByOne(tenant: GatewayTenant): Promise<string> {
   const { platform } = (await tenant.client.chat.completions.create(answered)) as unknown as {
     platform: { run_id: string };
@@ -78,7 +78,7 @@ describe("200 concurrent calls when the budget is nearly used up", () => {
     await tenant.close();
   });
 
-  test("admits four of 200 concurrent calls if the app's budget falls short of five calls by the last digit", async () => {
+  test("admits four of 200 concurrent calls if the app's budget is USD 1e-12 short of five calls", async () => {
     const tenant = await createGatewayTenant();
     const app = await createApp({
       kind: "external",

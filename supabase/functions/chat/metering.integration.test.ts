@@ -108,7 +108,7 @@ describe.for(ways)("metering on $path, streamed $stream", ({ path, stream }) => 
   );
 });
 
-describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
+describe.for(surfaces)("a client that disconnects from a stream on %s", (path) => {
   const paced: Asked = { path, model: "demo-paced", stream: true, prompt: "[[words=10 pace=80]]" };
   // Long enough that the answer is still being written when a busy machine notices that the client left.
   const long: Asked = { ...paced, prompt: "[[words=100 pace=80]]" };
@@ -129,7 +129,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
     },
   );
 
-  test("if a client leaves near the end of a stream, charges the provider's usage or an estimate", async () => {
+  test("charges the provider's usage or an estimate if the client leaves near the end of a stream", async () => {
     const metered = await leaveAt(paced, last);
     const { status, usage_source } = metered.run;
     // If the client leaves after the usage has arrived but before the stream ends, the run is cancelled but metered
@@ -154,7 +154,7 @@ describe.for(surfaces)("a client that leaves a stream on %s", (path) => {
   });
 });
 
-test("if a client leaves a stream whose stated usage grows, charges the last stated usage", async () => {
+test("if a client leaves a stream that reports usage as it grows, charges the last reported usage", async () => {
   const prompt = "[[words=100 pace=80]]";
   const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
   const { run, truth, charged } = await leaveAt(asked, "word3");
@@ -173,7 +173,7 @@ describe("a client that leaves a call for which the provider bills the whole ans
     [true, "[[first=1500]]"],
     [false, "[[first=1500]]"],
   ] as const)(
-    "charges an abandoned call exactly if the provider bills all of it: streamed %s, %s",
+    "an abandoned call costs exactly the provider's usage if the provider bills the whole answer: streamed %s, %s",
     async ([stream, content]) => {
       const requestId = newId();
       const leaving = new AbortController();
@@ -196,7 +196,7 @@ describe("a client that leaves a call for which the provider bills the whole ans
   );
 });
 
-test("the balance and the ledger after all tests above agree to the last digit", async () => {
+test("after all metered calls, the tenant's balance and ledger agree to the last digit", async () => {
   const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
   await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
   const { granted, balance, ledger, runs, reserved } = await tenant.books();

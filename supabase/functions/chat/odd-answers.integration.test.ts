@@ -43,7 +43,7 @@ const counted = event({ choices: [], usage });
 const done = "data: [DONE]\n\n";
 const inEvents = (response: ServerResponse) => response.writeHead(200, { "content-type": "text/event-stream" });
 
-/** Requests a whole answer. Returns the answer or the error, and the run. */
+/** Requests a non-streamed answer. Returns the answer or the error, and the run. */
 async function ask(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
@@ -90,46 +90,52 @@ describe("two streamed tool calls at index 0", () => {
     ["in one chunk", [calls]],
   ] as const;
 
-  test.for(inChunks)("runs the server tools of two streamed tool calls at index 0, %s", async ([, chunks]) => {
-    let results: unknown[] = [];
-    answer = (response, { messages }) => {
-      results = messages
-        .filter(({ role }) => role === "tool")
-        .map(({ tool_call_id, content }) => [tool_call_id, content]);
-      const called = chunks.map((tool_calls) => event({ choices: [{ index: 0, delta: { tool_calls } }] })).join("");
-      inEvents(response).end(
-        (results.length > 0 ? said("done") + finish() : called + finish("tool_calls")) + counted + done,
-      );
-    };
-    const { error, text, run, steps } = await stream({ platform: { tools: ["calculator"] } });
-    expect(error).toBeUndefined();
-    expect(results).toEqual([
-      ["a", expect.stringContaining("2")],
-      ["b", expect.stringContaining("4")],
-    ]);
-    expect([text, run.status]).toEqual(["done", "succeeded"]);
-    expect(steps.map(({ type }) => type)).toEqual(["model", "tool", "tool", "model"]);
-  });
+  test.for(inChunks)(
+    "runs the server tools of two tool calls that a provider streams %s, both with index 0",
+    async ([, chunks]) => {
+      let results: unknown[] = [];
+      answer = (response, { messages }) => {
+        results = messages
+          .filter(({ role }) => role === "tool")
+          .map(({ tool_call_id, content }) => [tool_call_id, content]);
+        const called = chunks.map((tool_calls) => event({ choices: [{ index: 0, delta: { tool_calls } }] })).join("");
+        inEvents(response).end(
+          (results.length > 0 ? said("done") + finish() : called + finish("tool_calls")) + counted + done,
+        );
+      };
+      const { error, text, run, steps } = await stream({ platform: { tools: ["calculator"] } });
+      expect(error).toBeUndefined();
+      expect(results).toEqual([
+        ["a", expect.stringContaining("2")],
+        ["b", expect.stringContaining("4")],
+      ]);
+      expect([text, run.status]).toEqual(["done", "succeeded"]);
+      expect(steps.map(({ type }) => type)).toEqual(["model", "tool", "tool", "model"]);
+    },
+  );
 
-  test.for(inChunks)("the standard client reads two tool calls at index 0, %s", async ([, chunks]) => {
-    answer = (response) =>
-      inEvents(response).end(
-        begun +
-          chunks.map((tool_calls) => event({ choices: [{ index: 0, delta: { tool_calls } }] })).join("") +
-          finish("tool_calls") +
-          counted +
-          done,
-      );
-    const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
-    const { choices, run } = await stream({ tools });
-    expect(
-      choices[0]?.message.tool_calls?.map((each) => [each.id, each.type === "function" && each.function.arguments]),
-    ).toEqual([
-      ["a", '{"expression":"1+1"}'],
-      ["b", '{"expression":"2+2"}'],
-    ]);
-    expect(run).toMatchObject(charged);
-  });
+  test.for(inChunks)(
+    "the standard client reads both streamed tool calls at index 0 if they arrive %s",
+    async ([, chunks]) => {
+      answer = (response) =>
+        inEvents(response).end(
+          begun +
+            chunks.map((tool_calls) => event({ choices: [{ index: 0, delta: { tool_calls } }] })).join("") +
+            finish("tool_calls") +
+            counted +
+            done,
+        );
+      const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
+      const { choices, run } = await stream({ tools });
+      expect(
+        choices[0]?.message.tool_calls?.map((each) => [each.id, each.type === "function" && each.function.arguments]),
+      ).toEqual([
+        ["a", '{"expression":"1+1"}'],
+        ["b", '{"expression":"2+2"}'],
+      ]);
+      expect(run).toMatchObject(charged);
+    },
+  );
 });
 
 test.for<[string, string]>([
@@ -200,7 +206,7 @@ describe("a stream without [DONE] or usage", () => {
     expect(half.run.status).toBe("failed");
   });
 
-  test("a stream without [DONE] ends with [DONE] for the client", async () => {
+  test("a chat stream to the client ends with [DONE] even if the provider's stream does not", async () => {
     answer = (response) => inEvents(response).end(begun + finish());
     const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true } as const;
     const response = await gateway
@@ -244,21 +250,24 @@ describe("tool arguments that are an object", () => {
     },
   );
 
-  test.for([false, true])("server tools accept arguments that are an object, streamed: %s", async (streams) => {
-    let result: unknown;
-    answer = (response, { messages }) => {
-      result = messages.find(({ role }) => role === "tool")?.content;
-      const last = {
-        ...whole,
-        choices: [{ index: 0, message: { role: "assistant", content: "done" }, finish_reason: "stop" }],
+  test.for([false, true])(
+    "server tools accept arguments that are an object instead of JSON text (stream: %s)",
+    async (streams) => {
+      let result: unknown;
+      answer = (response, { messages }) => {
+        result = messages.find(({ role }) => role === "tool")?.content;
+        const last = {
+          ...whole,
+          choices: [{ index: 0, message: { role: "assistant", content: "done" }, finish_reason: "stop" }],
+        };
+        if (streams) inEvents(response).end(result === undefined ? events : said("done") + finish() + counted + done);
+        else response.end(JSON.stringify(result === undefined ? whole : last));
       };
-      if (streams) inEvents(response).end(result === undefined ? events : said("done") + finish() + counted + done);
-      else response.end(JSON.stringify(result === undefined ? whole : last));
-    };
-    const asked = { platform: { tools: ["calculator"] } };
-    const { choices } = streams ? await stream(asked) : await ask(asked);
-    expect([choices[0]?.message.content, result]).toEqual(["done", expect.stringContaining("2")]);
-  });
+      const asked = { platform: { tools: ["calculator"] } };
+      const { choices } = streams ? await stream(asked) : await ask(asked);
+      expect([choices[0]?.message.content, result]).toEqual(["done", expect.stringContaining("2")]);
+    },
+  );
 });
 
 describe("an answer in a content coding that was not requested", () => {

@@ -45,7 +45,7 @@ describe("the standard client", () => {
     expect(run.input_tokens).toBe(truth[0]?.usage.input);
   });
 
-  test("the standard client runs local functions through its helper for tools", async () => {
+  test("OpenAI's client can run local functions with its runTools helper", async () => {
     const cities: string[] = [];
     const runner = tenant.client.chat.completions.runTools({
       ...chat('call weather with {"city":"Rome"}'),

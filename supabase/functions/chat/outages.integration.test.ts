@@ -109,7 +109,7 @@ describe("an outage of Postgres", () => {
   });
 
   test.for([false, true])(
-    "an outage between the start of a run and its settlement doesn't affect the answer, and the run is settled later: streamed %s",
+    "an outage between a run's start and its settlement doesn't affect the answer, and the run is settled later (streamed: %s)",
     async (streamed) => {
       const requestId = randomUUID();
       const headers = { "x-request-id": requestId };

@@ -47,7 +47,7 @@ const faults: [string, () => Promise<Fault>][] = [
 
 describe.for([false, true])("a provider called with stream: %s", (stream) => {
   test.for(faults)(
-    "a call to a provider that %s ends its run, leaves nothing reserved and is never charged twice",
+    "if a provider %s, the call's run fails, leaves nothing reserved and is never charged twice",
     async ([, faultOf]) => {
       const { settings, model, code, status, tries } = await faultOf();
       const gateway = await openGateway(settings);
@@ -67,7 +67,7 @@ describe.for([false, true])("a provider called with stream: %s", (stream) => {
       expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code });
       expect([charged, truth.length]).toEqual([run.billed_credits, tries]);
       expect((await tenant.books()).reserved).toBe("0.00000000");
-      // A retry with the same key calls the provider again only if the first call certainly cost nothing.
+      // A retry with the same idempotency key calls the provider again only if the first call certainly cost nothing.
       const again = await call().catch((error) => error.code);
       const mayHaveCharged =
         (refusal as InstanceType<typeof OpenAI.APIError>).headers?.get("x-should-retry") === "false";

@@ -33,7 +33,7 @@ function settingsOf(id: string, kind: string, origin: string): Record<string, st
 const bearer: [string, string] = ["authorization", "Bearer k"];
 const counted = { prompt_tokens: 20, completion_tokens: 3, total_tokens: 23 };
 
-/** Upstreams in the documented format of each kind. The module of each kind cites its source. */
+/** Upstream servers that follow the documented format of each provider kind. Each kind's module cites its source. */
 const upstreams: (StrictUpstream & { id: string; kind: string })[] = [
   {
     id: "AZURE_CLASSIC",

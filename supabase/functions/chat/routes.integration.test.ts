@@ -131,7 +131,7 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
   });
 });
 
-test("only one call waits for a hanging route; later runs record that it was skipped", async () => {
+test("only one call waits for a hanging route, and later runs record that the route was skipped", async () => {
   first.script = hang;
   first.calls = 0;
   const runs = [];
@@ -144,7 +144,7 @@ test("only one call waits for a hanging route; later runs record that it was ski
   expect(runs.at(-1)).toMatchObject({ usage_source: "provider", marks: [] });
 });
 
-describe.for([whole, streamed])("errors without another route: %j", (how) => {
+describe.for([whole, streamed])("a provider error without another route to try: %j", (how) => {
   test.for<[string, Script, object]>([
     [
       "shorten the input",

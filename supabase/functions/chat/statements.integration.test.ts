@@ -28,20 +28,23 @@ const ways: Record<string, (client: OpenAI, headers: Record<string, string>) => 
   },
 };
 
-describe.for(["key", "app token", "session"])("database statements per call with a credential of kind %s", (kind) => {
-  test.for(Object.keys(ways))("a chat takes two database statements: %s", async (way) => {
-    const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
-    const client = gateway.clientOf(credentials[kind] ?? "", workspace);
-    const call = async (headers: Record<string, string> = {}) => {
-      await ways[way]?.(client, headers);
-      await gateway.settled();
-    };
-    // Opens the connection, so that only the statements of the next call are counted.
-    await call();
-    const { line } = gateway;
-    const [flights, calls] = [line.flights(), line.calls().length];
-    await call({ "idempotency-key": `${kind} ${way}` });
-    expect(line.calls().slice(calls)).toEqual(["begin_run", "settle_runs"]);
-    expect(line.flights() - flights).toBe(2);
-  });
-});
+describe.for(["key", "app token", "session"])(
+  "database statements of a chat with this kind of credential: %s",
+  (kind) => {
+    test.for(Object.keys(ways))("a chat takes two database statements: %s", async (way) => {
+      const workspace = { "X-Platform-Workspace-Id": tenant.workspaceId };
+      const client = gateway.clientOf(credentials[kind] ?? "", workspace);
+      const call = async (headers: Record<string, string> = {}) => {
+        await ways[way]?.(client, headers);
+        await gateway.settled();
+      };
+      // Opens the connection, so that only the statements of the next call are counted.
+      await call();
+      const { line } = gateway;
+      const [flights, calls] = [line.flights(), line.calls().length];
+      await call({ "idempotency-key": `${kind} ${way}` });
+      expect(line.calls().slice(calls)).toEqual(["begin_run", "settle_runs"]);
+      expect(line.flights() - flights).toBe(2);
+    });
+  },
+);

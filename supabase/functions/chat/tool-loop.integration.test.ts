@@ -112,7 +112,7 @@ describe("a chat with server tools", () => {
     ]);
   });
 
-  test("accepts server tools in the request's `platform` field, and works with the client's stream helper", async () => {
+  test("a chat accepts server tools in the request's `platform` field, and the client's stream helper can read the answer", async () => {
     const { tools, ...request } = body("call current_time");
     const native = { ...request, platform: { max_steps: 2, tools: ["current_time"] } };
     const { answer } = await whole(newId(), native);

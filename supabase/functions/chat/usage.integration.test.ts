@@ -195,7 +195,7 @@ describe("a stream that ends without [DONE]", () => {
   };
 
   test.for([stream, cut])(
-    "a stream without [DONE] that finished succeeds; if it states no usage, its cost is estimated",
+    "a finished stream without [DONE] succeeds, and its usage is estimated if the provider states none",
     async (send) => {
       answer = (_, response) => void send(response, delta("hi") + finish());
       const { run } = await ask({ fields: { stream: true } });

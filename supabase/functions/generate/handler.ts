@@ -6,7 +6,7 @@ import { serveSurface } from "../_gateway/serve-surface.ts";
 /** When this endpoint was deprecated (RFC 9745). */
 const deprecation = "@1767225600";
 
-/** Handles `/api/ai/generate`, as mapped by the gateway in front. */
+/** Handles `/generate`, to which the web server forwards `/api/ai/generate`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
   const serve = createRouter(
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],

@@ -69,7 +69,7 @@ describe.for([
     ["that writes a cache for an hour", () => ({ system: cached("1h") })],
     ["with two searches", () => ({ content: "search 2", tools: [search] })],
     ["that is cut off at its limit", () => ({ max_tokens: 5 })],
-  ])("charges what the provider bills for a Messages API call %s", async ([, fields]) => {
+  ])("a Messages API call %s is charged what the provider bills", async ([, fields]) => {
     const requestId = newId();
     const { content = "hello there", ...params } = fields();
     const answer = await ask(requestId, body(content, params));

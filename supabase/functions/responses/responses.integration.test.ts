@@ -132,13 +132,13 @@ describe("a streamed response", () => {
     for (const event of events.slice(0, -3)) expect(event).toMatch(/^event: response\.[a-z_.]+\ndata: \{"type":/);
   });
 
-  test("a streamed response works with the client's own helper", async () => {
+  test("the stream helper of the OpenAI client can read a streamed response", async () => {
     const stream = tenant.client.responses.stream({ model: "demo-chat", input: "hello" });
     expect((await stream.finalResponse()).output_text).toContain("demo");
   });
 
   test.for(["demo-cut", "demo-error-midway", "demo-garbage"])(
-    "a streamed response of %s ends in one error and is charged an estimate of its usage",
+    "a streamed response of the model %s ends in an error and is charged an estimate of its usage",
     async (model) => {
       const requestId = newId();
       const { failure, types } = await collect(requestId, model, "[[words=20 pace=5]]");

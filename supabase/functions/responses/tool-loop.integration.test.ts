@@ -114,7 +114,7 @@ describe.for([
     expect(answer.status).toBe("completed");
   });
 
-  test("refuses a later step of a Responses API call that exceeds the balance, and charges the steps before it", async () => {
+  test("a Responses API call fails at a step that the balance cannot cover, and the earlier steps are charged", async () => {
     const poor = await createGatewayTenant({ credits: "1.5" });
     const requestId = newId();
     const streamed = ask === stream;
@@ -174,7 +174,7 @@ describe("a streamed response with server tools", () => {
     expect(JSON.stringify(events)).not.toContain("function_call_arguments");
   });
 
-  test("a streamed response with server tools works with the client's own helper", async () => {
+  test("a streamed response with server tools works with the OpenAI client's responses.stream helper", async () => {
     const helper = tenant.client.responses.stream(body(multiply) as object as { model: string; input: string });
     expect((await helper.finalResponse()).output_text).toContain('"result":42');
   });

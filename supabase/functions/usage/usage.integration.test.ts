@@ -72,7 +72,7 @@ describe("GET /v1/usage", () => {
     await other.close();
   });
 
-  test("returns the usage window, in days or times, and the previous window if it has data", async () => {
+  test("the usage report returns its window as days or times, and the previous window only if there is earlier usage", async () => {
     const window = async (query: string) => {
       const { body } = await usage(query);
       const { from, to, previous, rows } = body as Record<string, unknown>;

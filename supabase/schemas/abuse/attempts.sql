@@ -95,7 +95,7 @@ begin
   insert into private.open_attempts (action, address, pair, charged, password_checks)
   values (
     of_action, network, account_pair, charged,
-    -- With an override, the sign-in is tried again after the block is lifted.
+    -- Under an override, the identity backend may check the password a second time, after the block is lifted.
     case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
   )
   returning id into new_id;
@@ -143,8 +143,8 @@ begin
   elsif outcome = 'failed' then
     perform private.count_failure(settled.action, settled.address);
   elsif settled.action in ('password', 'code', 'sign_in_code', 'passkey') then
-    -- Refunds one attempt per bucket, not the address's whole count: otherwise an account holder could guess at other
-    -- accounts between their own sign-ins.
+    -- Refunds one attempt in each bucket and keeps the address's other attempts. Otherwise a person could attack other
+    -- accounts and reset the count by signing in to their own account.
     perform private.refund_attempts(settled.charged);
     delete from private.rate_limits r where r.subject = any (settled.charged) and r.scope = 'pair';
     if settled.pair is not null then
@@ -155,10 +155,10 @@ begin
 end
 $$;
 comment on function private.complete_attempt(uuid, text) is
-  'Records the outcome of an attempt: succeeded, failed or void. A successful sign-in is refunded, and the account''s '
-  'failures from this address are deleted. Successful attempts that cost an email or a hash stay counted. A failed '
-  'attempt counts against the address. A void attempt was not made and is refunded. Returns false if the outcome was '
-  'already recorded or the attempt is too old.';
+  'Records the outcome of an attempt: succeeded, failed, or void if the attempt was not made. Refunds void attempts '
+  'and successful sign-ins. A successful sign-in also deletes the account''s failures from this address. Successful '
+  'attempts that cost an email or a hash stay counted. A failed attempt counts against the address. Returns false if '
+  'the outcome was already recorded or the attempt is too old.';
 
 create or replace function private.attempt_refusal(reason text, wait interval) returns jsonb
   language sql
@@ -254,7 +254,7 @@ begin
   ));
   get diagnostics batch = row_count;
   cleared := cleared + batch;
-  -- Kept for a month, to explain to people why they could not sign in.
+  -- Ended blocks are kept for a month, to explain to people why they could not sign in.
   delete from private.address_blocks b
   where b.id = any (array(
     select o.id from private.address_blocks o

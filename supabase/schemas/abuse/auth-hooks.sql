@@ -23,8 +23,8 @@ begin
   if account is null or valid is null then
     raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
   end if;
-  -- An attempt on our own routes was counted before it was made, so it passes regardless of direct attempts. Each check
-  -- uses up one that the attempt allows.
+  -- An attempt on our own routes was already counted when it began, so its password checks pass regardless of direct
+  -- attempts. Each check uses up one of the checks that the attempt allows.
   update private.open_attempts o
   set password_checks = o.password_checks - 1
   where o.id = (
@@ -98,8 +98,8 @@ end
 $$;
 comment on function private.mfa_verification_attempt(jsonb) is
   'Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id, '
-  'factor_type, valid }. A rejection ends all of the user''s sessions, so the hook rejects only under attack: after '
-  'ten failures in 15 minutes, from any addresses.';
+  'factor_type, valid }. A rejection ends all of the user''s sessions, so the hook rejects only after ten failures of '
+  'the user''s account in 15 minutes, counted across all addresses.';
 
 create or replace function private.hook_network(event jsonb) returns cidr
   language sql

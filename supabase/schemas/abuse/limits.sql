@@ -24,24 +24,24 @@ as $$
     ('password', 'pair', 10, interval '15 minutes', 'refuse'),
     -- Attempts on one account from many addresses are an attack. The owner must still be able to sign in from anywhere.
     ('password', 'account', 20, interval '1 hour', 'challenge'),
-    -- A limit for attempts without a bot challenge: NIST SP 800-63B allows 100 failures in a row.
+    -- Beyond this limit, an attempt needs a bot challenge or a verified address. NIST SP 800-63B allows 100 failures in
+    -- a row.
     ('password', 'account_cap', 100, interval '1 hour', 'refuse_new'),
 
     ('code', 'address', 60, interval '10 minutes', 'refuse'),
-    -- A six-digit code, of which three are valid at any time: five guesses, then twenty an hour.
+    -- A code has six digits, and three codes are valid at any time. Allows five guesses, then twenty an hour.
     ('code', 'pair', 5, interval '15 minutes', 'refuse'),
-    -- Only a person who knows the password is asked for a code. Stays below the limit of the backend's hook, whose
-    -- refusal ends all sessions.
+    -- Only a person who knows the password is asked for a code. The limit is lower than the limit of the backend's
+    -- hook, because a rejection by the hook ends all of the user's sessions.
     ('code', 'account', 8, interval '15 minutes', 'refuse'),
 
-    -- Mailed sign-in codes. Anyone can request one, so strangers must not be able to lock the owner out. The identity
-    -- backend checks no bot challenge with a code, so nothing could let the owner past a cap for the account. No cap is
+    -- Mailed sign-in codes. They have no account_cap, because strangers could use it to lock the owner out. No cap is
     -- needed: the code has ten digits.
     ('sign_in_code', 'address', 60, interval '10 minutes', 'refuse'),
     ('sign_in_code', 'pair', 5, interval '15 minutes', 'refuse'),
     ('sign_in_code', 'account', 20, interval '1 hour', 'challenge'),
-    -- One attempt per code and account, because the identity backend would start a session for each concurrent request
-    -- with it.
+    -- One attempt per code and account. Otherwise the identity backend would start a session for each concurrent
+    -- request that uses the same code.
     ('redemption', 'account', 1, interval '1 hour', 'repeat'),
 
     -- Every email affects our reputation as a sender. The limit lets a class of thirty sign up in one lesson.
@@ -55,8 +55,8 @@ as $$
     ('sign_up', 'account', 10, interval '1 hour', 'challenge'),
     ('sign_up', 'account_cap', 30, interval '1 hour', 'refuse_new'),
 
-    -- One at a time of each kind: the identity backend records an email once its mail server has accepted it, and a
-    -- second request within those seconds would replace the link in the first email.
+    -- Allows one email of each kind at a time. The identity backend records an email only after its mail server has
+    -- accepted it. A second request within those seconds would replace the link in the first email.
     ('sign_up_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('confirmation_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('recovery_mail', 'account', 1, interval '30 seconds', 'wait'),
@@ -66,7 +66,7 @@ as $$
     ('invitation', 'account', 10, interval '10 minutes', 'refuse'),
     ('invitation', 'account_cap', 50, interval '1 day', 'refuse'),
 
-    -- Nothing to guess here; this limits the load on the identity backend.
+    -- Passkeys can't be guessed. This limits the load on the identity backend.
     ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
     -- Visits to providers, counted when they begin and never refunded.
     ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
@@ -74,12 +74,12 @@ as $$
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),
 
-    -- Under a recovery override these replace the password's limits per email. The owner starts with full buckets, and
-    -- guessing stays limited.
+    -- Under a recovery override, these limits replace the password's limits per email. Guesses made before the override
+    -- do not count, and further guessing stays limited.
     ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('override_password', 'account', 100, interval '1 hour', 'refuse'),
 
-    -- A 256-bit secret can't be guessed; this limits the load on the database. Only wrong ones count.
+    -- Wrong app secrets. A 256-bit secret can't be guessed, so this only limits the load on the database.
     ('app_secret', 'address', 60, interval '10 minutes', 'refuse'),
     -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
@@ -150,7 +150,7 @@ begin
   if found then
     return null;
   end if;
-  -- The row is locked although nothing was taken, so its time is current.
+  -- The statement above locks the row even if it takes nothing, so full_at is current.
   select r.full_at + step - per - now() into strict wait from private.rate_limits r where r.subject = bucket;
   return wait;
 end
@@ -196,7 +196,7 @@ create or replace function private.attempt_digest(kind text, subject text) retur
 as $$
   select extensions.hmac(convert_to(kind || ':' || subject, 'UTF8'), s.secret, 'sha256') from private.attempt_secrets s
 $$;
-comment on function private.attempt_digest(text, text) is 'Returns the keyed digest of a subject, such as an account or an address, by which attempts are counted.';
+comment on function private.attempt_digest(text, text) is 'Returns the keyed digest of a subject, such as an account or an address. Attempts are counted by this digest.';
 
 create or replace function private.attempt_pair(account text, network cidr) returns bytea
   language sql
@@ -258,7 +258,8 @@ begin
   if private.consume_attempt(bucket.subject, 'failure', bucket.scope, bucket.step, bucket.per) is null then
     return;
   end if;
-  -- The row is locked until commit: one of several concurrent failures blocks, and the others start a new count.
+  -- The row is locked until commit, so only one of several concurrent failures blocks the address. The others start a
+  -- new count.
   delete from private.rate_limits r where r.subject = bucket.subject;
   select coalesce(max(b.level), 0) + 1 into next_level
   from private.address_blocks b

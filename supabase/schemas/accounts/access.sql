@@ -20,8 +20,8 @@ as $$
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
-    -- A session that began by mail ignores confirmations by other sessions: a person who knew only the password could
-    -- have confirmed their own additions.
+    -- In a session that began with a password reset or recovery, only confirmations by such sessions count. In another
+    -- session, an intruder who knew the password could have confirmed what they added themselves.
     cross join lateral (
       select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
         as confirmed_at
@@ -88,7 +88,7 @@ as $$
     cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
 
     union all
-    -- A reconnected app is as new as its newest credential.
+    -- An app that was connected several times counts as added at its latest connection.
     select
       6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
       (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
@@ -188,8 +188,8 @@ as $$
   )
 $$;
 comment on function private.access_state(uuid, uuid) is
-  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list of '
-  'private.account_access, which returns the same time. unconfirmed contains the ids of the unconfirmed additions.';
+  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is the same as in private.account_access: when the owner '
+  'last confirmed that list. unconfirmed contains the ids of the unconfirmed additions.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
   language sql
@@ -365,8 +365,8 @@ as $$
     or private.may_review_authenticators(subject_id, actor_session_id)
 $$;
 comment on function private.may_change_access(uuid, uuid) is
-  'Returns whether a session has proved enough to remove entries from the list of private.account_access. For '
-  'definers; not granted to any role.';
+  'Returns whether a session''s authentication is strong enough to remove entries from the list of '
+  'private.account_access. Not granted to any role, so only security definer functions can call it.';
 
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean

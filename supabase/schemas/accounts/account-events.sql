@@ -29,7 +29,7 @@ create or replace function private.queue_event_mail(event public.security_events
   set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-  -- Gives our server the time to describe its own change.
+  -- Lets our server add its details to the event before the email is sent (private.record_security_event).
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
@@ -77,7 +77,7 @@ create or replace function private.is_new_place(event public.security_events) re
 as $$
   select count(*) > 0 and not coalesce(bool_or(
     private.truncate_address(s.ip) is not distinct from private.truncate_address((event).ip)
-    -- Without version numbers, so that an update is not a new location.
+    -- Ignores version numbers, so that a sign-in after a browser update does not count as a new location.
     and regexp_replace(coalesce(s.user_agent, ''), '[0-9._]+', '', 'g')
       = regexp_replace(coalesce((event).user_agent, ''), '[0-9._]+', '', 'g')
   ), false)
@@ -166,7 +166,7 @@ declare
   scope text := private.sign_out_scope(current_query());
   account record;
 begin
-  -- A cascade runs inside a trigger. Our own functions write their events themselves.
+  -- Skips deletions by a cascade, which run inside a trigger, and by our own functions, which record their own events.
   if pg_trigger_depth() > 1 or scope is null then
     return null;
   end if;
@@ -300,7 +300,7 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is 'Uses up the announcement of an addition. Returns whether there was an announcement.';
+comment on function private.is_announced(uuid, text) is 'Returns whether the addition of an authenticator or passkey was announced, and deletes the announcement.';
 
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
   language plpgsql
@@ -319,7 +319,8 @@ begin
 end
 $$;
 comment on function private.guard_addition(uuid, uuid) is
-  'Rejects an addition that our server did not announce if the account already has a verified factor.';
+  'Raises an error if the account already has a verified factor other than except_factor. Call this for additions that'
+  ' were not announced with private.announce_addition.';
 
 create or replace function private.record_addition(
   subject_id uuid,
@@ -370,7 +371,8 @@ begin
   return null;
 end
 $$;
-comment on function private.record_authenticator_added() is 'Records a newly verified factor. Rejects an unannounced factor if the account already has another one.';
+comment on function private.record_authenticator_added() is 'Records a newly verified factor. If the account already has another verified factor, rejects a factor that our server'
+  ' did not announce.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_added() returns trigger
@@ -391,7 +393,8 @@ begin
   return null;
 end
 $$;
-comment on function private.record_passkey_added() is 'Records a newly registered passkey. Rejects an unannounced passkey if the account has a verified factor.';
+comment on function private.record_passkey_added() is 'Records a newly registered passkey. If the account has a verified factor, rejects a passkey that our server did not '
+  'announce.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_unconfirmed_identity() returns trigger
@@ -411,7 +414,8 @@ begin
   into account
   from auth.users u
   where u.id = new.user_id;
-  -- Linking requires a sign-in. An account without one is being created, or has no owner yet.
+  -- Linking an identity requires a sign-in. An account that has never signed in is still being created or has no owner
+  -- yet.
   if account.last_sign_in_at is null then
     return null;
   end if;
@@ -428,7 +432,8 @@ begin
     )
   );
   if is_own_address is not true then
-    -- private.complete_oauth_attempt confirms and records a link that our pages began, in the account's own browser.
+    -- Does not record a link that our pages began. private.complete_oauth_attempt confirms and records the link when
+    -- the account's own browser completes it.
     if exists (
       select from private.oauth_attempts a
       where a.user_id = new.user_id and a.purpose = 'link' and a.provider = new.provider
@@ -447,9 +452,9 @@ begin
 end
 $$;
 comment on function private.record_unconfirmed_identity() is
-  'Records an identity that was added to an account in use. An identity with the account''s own verified address is '
-  'confirmed, because the backend linked it at a sign-in. Any other identity that our pages did not link is rejected '
-  'if the account has a verified factor.';
+  'Records a provider identity that was added to an account that has signed in before. The identity is confirmed if '
+  'its verified email is the account''s own, because the backend links such an identity at a sign-in. Any other '
+  'identity that our pages did not link is rejected if the account has a verified factor.';
 
 create or replace function private.is_unconfirmed_identity(of_id uuid) returns boolean
   language sql
@@ -485,7 +490,7 @@ begin
     where i.user_id = new.id
       and i.email = lower(new.email)
       and (
-        -- An address that both mailboxes or an administrator confirmed is set on the email identity first.
+        -- If both mailboxes or an administrator confirmed the address, the email identity already has it.
         i.provider = 'email'
         or (i.identity_data -> 'email_verified' = 'true'::jsonb and not private.is_unconfirmed_identity(i.id))
       )
@@ -497,9 +502,10 @@ begin
 end
 $$;
 comment on function private.guard_email() is
-  'Rejects a change of an account''s email to the address of an unconfirmed identity, or to null if that identity has '
-  'no address, because password-reset emails would no longer reach the owner. Also rejects an address that no provider'
-  ' has verified, because another person may own the address and confirm it later.';
+  'Rejects a change of an account''s email to an address that only unconfirmed identities have, because password-reset'
+  ' emails would no longer reach the owner. For the same reason, rejects removing the email if an unconfirmed identity'
+  ' has no address. Also rejects an address that no provider has verified, because another person may own the address '
+  'and confirm it later.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_removal() returns trigger
@@ -514,7 +520,8 @@ declare
     and exists (select from private.unconfirmed_identities n where n.identity_id = old.id);
 begin
   delete from private.unconfirmed_additions a where a.target_id = old.id;
-  -- A cascade runs inside a trigger; an account without a confirmed address is being cleaned up, and has no owner yet.
+  -- Records nothing if a cascade deletes the row (cascades run inside a trigger). Records nothing for an account
+  -- without a confirmed address, because the account is being cleaned up and has no owner yet.
   if pg_trigger_depth() > 1 or is_pending or not exists (
     select from auth.users u
     where u.id = old.user_id and (u.email_confirmed_at < now() or u.last_sign_in_at is not null)
@@ -538,7 +545,7 @@ begin
       details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
-    -- A refused sign-in's additions are removed together with their events.
+    -- Records no unlinking when a refused sign-in is undone, because the events of its additions are deleted too.
     and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
     perform private.add_account_event(
       old.user_id, 'identity_unlinked', old.id,

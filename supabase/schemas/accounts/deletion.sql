@@ -13,7 +13,7 @@ declare
 begin
   -- The deletion itself takes this lock in private.serialize_account_deletions, before any row.
   perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
-  -- Locks the account before its dependent rows, like changes to its sessions or app credentials.
+  -- Locks the account before its dependent rows, in the same order as changes to its sessions or app credentials.
   perform from auth.users u where u.id = subject_id for update;
   -- Locks memberships and invitations before their workspaces, like leaving, changing a role and accepting.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;

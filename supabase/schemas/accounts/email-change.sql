@@ -20,7 +20,8 @@ as $$
   from auth.users u
   where u.id = subject_id
     and coalesce(u.email_change, '') <> ''
-    -- A new password deletes the links, but leaves the account's columns for the change.
+    -- Requires a link. A new password deletes the links of an email change, but does not clear its columns in
+    -- auth.users.
     and exists (
       select from auth.one_time_tokens t
       where t.user_id = u.id

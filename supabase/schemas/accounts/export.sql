@@ -16,8 +16,9 @@ as $$
   )
 $$;
 comment on function private.export_account(uuid, boolean) is
-  'Returns everything stored about an account except its AI runs, without secrets, hashes or codes; null if the '
-  'account doesn''t exist. If with_parts is false, the lists that private.export_account_part returns are empty.';
+  'Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if '
+  'the account doesn''t exist. If with_parts is false, leaves every list empty that private.export_account_part can '
+  'return.';
 
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
@@ -82,7 +83,7 @@ as $$
   where u.id = subject_id
 $$;
 comment on function private.export_account_proper(uuid, boolean) is
-  'Returns the credits and the members of private.export_account that do not grow with use.';
+  'Returns the credits with their ledger, and the members of private.export_account that do not grow with use.';
 
 create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
   language sql
@@ -304,7 +305,7 @@ as $$
   left join ai.workspace_policies p on p.workspace_id = r.workspace_id
   where r.actor_id = subject_id
     and r.credential_source <> 'key'
-    -- Prunes partitions, which a row comparison does not.
+    -- Lets Postgres prune partitions. The row comparison below does not.
     and r.created_at <= coalesce((before ->> 'createdAt')::timestamptz, 'infinity')
     and (r.created_at, r.id) < (
       coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),

@@ -12,7 +12,8 @@ begin
   if old.email_confirmed_at is null and new.email_confirmed_at is not null and private.may_be_unproven(new) then
     perform set_config('gatehouse.first_confirmation', new.id::text, true);
   end if;
-  -- Auth writes the metadata that it read earlier, also in later statements of the transaction.
+  -- Auth read the metadata before the confirmation. Later statements of the transaction may write it back, so the
+  -- trigger removes it from each of them.
   if current_setting('gatehouse.first_confirmation', true) = new.id::text then
     new.raw_user_meta_data := private.proven_metadata(new);
   end if;
@@ -32,9 +33,11 @@ as $$
     -- Excludes accounts created and confirmed in one transaction, by an administrator or by a provider that has
     -- verified the email.
     and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
-    -- Excludes accounts created by an administrator's invitation. Auth reads its clock twice in that call.
+    -- Excludes accounts created by an administrator's invitation. Auth sets the two times separately, so they may
+    -- differ slightly.
     and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
-    -- Excludes accounts in use before they got this email, which the same transaction confirms as a change.
+    -- Excludes accounts whose email was changed in this transaction, because they were in use before they got this
+    -- email.
     and not exists (
       select from public.security_events e
       where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
@@ -75,8 +78,8 @@ as $$
   ) || private.own_claims(account.raw_user_meta_data)
 $$;
 comment on function private.proven_metadata(auth.users) is
-  'Returns the metadata for a newly confirmed account: the data of a provider that verified the email, and the members'
-  ' that Auth writes itself.';
+  'Returns the metadata for a newly confirmed account: the data of an identity whose provider verified the email, and '
+  'the fields that Supabase Auth writes itself.';
 
 create or replace function private.own_claims(data jsonb) returns jsonb
   language sql
@@ -104,8 +107,8 @@ begin
 end
 $$;
 comment on function private.keep_own_claims() is
-  'Removes metadata that was sent at the sign-up from an email identity. Otherwise the metadata would survive the '
-  'first confirmation.';
+  'Removes the sign-up''s metadata from an email identity, so that the metadata does not survive the first '
+  'confirmation.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.start_over() returns trigger
@@ -135,8 +138,8 @@ begin
   delete from private.mfa_recovery_codes c where c.user_id = new.id;
   delete from private.account_vault_entries v where v.user_id = new.id;
   perform private.cancel_email_change(new.id);
-  -- A new account's password may be its owner's. If the account was signed in to before, the password is another
-  -- person's.
+  -- Keeps the password before the account's first sign-in, because it may be the owner's. After an earlier sign-in, the
+  -- password is another person's.
   if old.last_sign_in_at is not null then
     perform private.remove_password(new.id);
   end if;
@@ -154,10 +157,10 @@ begin
 end
 $$;
 comment on function private.start_over() is
-  'Resets an account to the state of a new account when its email is confirmed for the first time. Removes the '
-  'sessions, passkeys, authenticators, unproven identities, pending email change, app sessions and keys that were '
-  'added before. Resets the profile and replaces used workspaces. Also removes the password if the account was signed '
-  'in to before.';
+  'Resets an account to the state of a new account when its email is confirmed for the first time. Removes everything '
+  'that was added earlier: sessions, passkeys, authenticators, unproven identities, a pending email change, app '
+  'sessions and keys. Resets the profile and replaces used workspaces. Removes the password only if someone had signed'
+  ' in to the account before the confirmation.';
 
 create or replace function private.replace_workspaces(subject_id uuid) returns void
   language plpgsql
@@ -168,7 +171,7 @@ as $$
 declare
   left_behind uuid[];
 begin
-  -- An unused workspace can stay.
+  -- Keeps the personal workspace if the account has no other workspace and never used it.
   if not exists (select from public.security_events e where e.user_id = subject_id)
     and not exists (select from ai.keys k where k.created_by = subject_id)
     and not exists (select from public.workspace_invitations i where i.invited_by = subject_id)

@@ -11,9 +11,11 @@ as $$
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   ), claimed as (
     update private.outgoing_mails m
-    -- After 4 minutes, 16, 64 and 256, then twice a day: the last attempt is about three days later.
+    -- Waits 4, 16, 64 and 256 minutes between attempts, then 12 hours. The last attempt is about three days after the
+    -- first.
     set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-    -- An array is read once. A join could run the limited query more than once.
+    -- The array subquery runs only once. With a join, Postgres could run the limited query several times and claim more
+    -- than max_mails emails.
     where m.id = any (array(
       select due.id
       from private.outgoing_mails due
@@ -22,7 +24,7 @@ as $$
         from private.outgoing_mails w
         where w.next_attempt_at <= now() and w.attempts < 12 and w.created_at >= now() - interval '7 days'
       ) waiting on waiting.id = due.id
-      -- Checked again, since another caller may have claimed it in between.
+      -- Checks the due time again, because a concurrent caller may have claimed the email.
       where due.next_attempt_at <= now()
       -- Alternates between recipients, so that many emails to one don't delay the others.
       order by waiting.turn, due.next_attempt_at
@@ -62,7 +64,7 @@ as $$
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   )
   update private.outgoing_mails m
-  -- After 4 minutes, 16, 64 and 256, then twice a day: the last attempt is about three days later.
+  -- Retries after 4, 16, 64 and 256 minutes, then every 12 hours. The last attempt is about three days after the first.
   set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
   where m.id = any (array(
     select due.id

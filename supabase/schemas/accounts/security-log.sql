@@ -18,7 +18,7 @@ begin
     return null;
   end if;
 
-  -- A trigger may have recorded the change already; then this adds where our server received the request.
+  -- If a trigger has already recorded this event, adds the address and the device of the request.
   update public.security_events s
   set kind = event ->> 'kind',
       method = coalesce(event ->> 'method', s.method),
@@ -81,7 +81,7 @@ begin
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    -- Servers of release 0.1.0 send their own email to this address.
+    -- null keeps servers of release 0.1.0 from sending a second email.
     'email', null,
     'newPlace', false
   );
@@ -90,7 +90,7 @@ $$;
 comment on function private.record_security_event(jsonb) is
   'Adds an event to an account''s activity, or completes an event that a trigger added. Takes { userId, kind, method, '
   'sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn''t '
-  'exist. Makes the emails about the event due.';
+  'exist. Emails about the event can be sent from then on.';
 
 create or replace function private.truncate_address(address inet) returns inet
   language sql

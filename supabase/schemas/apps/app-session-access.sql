@@ -95,7 +95,7 @@ begin
   if caller.refused is not null then
     return jsonb_build_object('refused', caller.refused);
   end if;
-  -- Names the actor for the workspace's own log, which can't see the token's user here.
+  -- Sets the actor for the workspace's audit log, because auth.uid() does not return the app session's user.
   perform set_config('gatehouse.actor_id', caller.user_id::text, true);
   update public.workspaces w
   set name = rename_workspace_by_app_session.name
@@ -137,8 +137,8 @@ begin
 end
 $$;
 comment on function private.find_renaming_caller(bytea, uuid) is
-  'Returns the same caller as private.find_app_caller, and checks that the caller may rename the workspace. refused '
-  'may also be not_found or forbidden. For definers; not granted to any role.';
+  'Returns the caller as private.find_app_caller does, and also checks that the caller may rename the workspace. The '
+  'field refused may also be not_found or forbidden. For definers; not granted to any role.';
 
 create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
   language plpgsql
@@ -202,5 +202,5 @@ as $$
   where m.user_id = user_workspaces.user_id and w.deleted_at is null
 $$;
 comment on function private.user_workspaces(uuid) is
-  'Returns a user''s workspaces. For definers that have derived the user from a credential. Not granted to any role, '
-  'because it does not verify the user id.';
+  'Returns a user''s workspaces. Callers must have derived the user from a credential, because this function does not '
+  'verify the user id. For the same reason, it is not granted to any role.';

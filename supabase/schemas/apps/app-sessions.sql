@@ -60,9 +60,10 @@ begin
 end
 $$;
 comment on function private.redeem_cross_app_token is
-  'Redeems a handoff token once and opens its sessions. Returns {app, central?}, each {id, handoff, audience, user, '
-  'factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. facts is the content of the '
-  'proof. The web server has checked the proof''s signature.';
+  'Redeems a handoff token once and opens sessions for its app. Returns {app, central?}, each {id, handoff, audience, '
+  'user, factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. central is absent if the '
+  'app has no scope for the central API. facts is the content of the proof, whose signature the web server has '
+  'checked.';
 
 -- Definer: the functions that check proofs and app secrets are not granted to any role, and the service role can't read
 -- the identity backend's tables.

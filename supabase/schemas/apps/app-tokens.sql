@@ -218,8 +218,8 @@ begin
 end
 $$;
 comment on function private.gateway_refusal(private.apps, uuid, text[]) is
-  'Returns why the gateway refuses an app''s requests in a workspace with a token or a bound key of the given scopes; '
-  'null if it accepts them. For definers; not granted to any role.';
+  'Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes '
+  'are those of the app''s token or bound key. For definers; not granted to any role.';
 
 create or replace function ai.find_app_token(token_hash bytea)
   returns table (

@@ -38,8 +38,8 @@ as $$
       ) as held
     from ai.app_tokens t
     join private.apps a on a.id = t.app_id
-    -- Until its refresh token is used, a token ends when the refresh token does. Afterwards its successor is listed
-    -- instead.
+    -- A token counts until its refresh token expires. Once the token has been refreshed, it counts only until its
+    -- access token expires.
     cross join lateral (
       select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
     ) as e

@@ -8,8 +8,8 @@ create or replace function private.mint_cross_app_token(token_hash bytea, facts 
   set search_path = ''
 as $$
   with target as (
-    -- Locks the app. Disabling it either waits and then ends this token with the others, or goes first, and then this
-    -- token is not stored.
+    -- Locks the app against being disabled at the same time. If this statement locks the app first, disabling the app
+    -- also ends this token. Otherwise, this token is not stored.
     select a.id
     from private.apps a
     where a.id = (facts ->> 'targetId')::uuid and a.kind <> 'openid' and a.enabled
@@ -30,8 +30,8 @@ as $$
   select exists (select from minted)
 $$;
 comment on function private.mint_cross_app_token(bytea, jsonb, text) is
-  'Stores a handoff token for the facts of private.required_mfa_proof, with the web server''s signature over them. '
-  'Returns false if the app has been disabled since the facts were read.';
+  'Stores a handoff token. facts are the result of private.required_mfa_proof, and proof is the web server''s '
+  'signature over them. Returns false if the app has been disabled since the facts were read.';
 
 -- Definer: authenticate_app is not granted to any role, because it would reveal which names and secrets exist.
 create or replace function private.cross_app_token_proof(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
@@ -72,8 +72,8 @@ create or replace function private.consume_cross_app_token(token_hash bytea, app
   security invoker
   set search_path = ''
 as $$
-  -- Locks the account before the token, like a deletion of the account. The rows stored next would lock the account
-  -- too.
+  -- Locks the account before the token, in the same order as a deletion of the account, to prevent deadlocks. Without
+  -- this lock, the rows stored next would lock the account after the token.
   select from auth.users u where u.id = consume_cross_app_token.user_id for key share;
   update private.cross_app_tokens t
   set redeemed_at = now()
@@ -103,8 +103,8 @@ as $$
   where u.id = preview_handoff.user_id
 $$;
 comment on function private.preview_handoff(uuid) is
-  'Returns the name and email that "Continue as …" shows before a token is redeemed. The web server takes the user '
-  'from a proof that it has checked.';
+  'Returns the name and email that "Continue as …" shows before a token is redeemed. The web server passes the user id'
+  ' from a proof that it has verified.';
 
 -- Definer: locks an account in the identity backend's tables.
 create or replace function private.revoke_cross_app_tokens(user_id uuid) returns integer

@@ -2,8 +2,8 @@
 -- because every use of a credential checks them.
 --
 -- Locks are taken in this order: the app, the account (private.lock_app_credentials), handoffs, app sessions, app
--- tokens, authorization codes, device authorizations, OpenID logins. The rows of an account are locked in the order in
--- which they are derived from each other.
+-- tokens, authorization codes, device authorizations, OpenID logins. A row of an account is locked before the rows that
+-- are derived from it.
 
 -- Definer: authenticate_app is not granted to any role.
 create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
@@ -47,8 +47,9 @@ begin
 end
 $$;
 comment on function private.revoke_app_credential(text, bytea, bytea) is
-  'Revokes an app session, or an access or refresh token for the gateway, with everything from the same handoff. Does '
-  'nothing if the token does not belong to the app (RFC 7009). Returns false if the app did not authenticate.';
+  'Revokes an app session, or an access or refresh token for the gateway. Also revokes all other credentials that the '
+  'app received through the same handoff. Does nothing if the token does not belong to the app (RFC 7009). Returns '
+  'false if the app did not authenticate.';
 
 -- Definer: the identity backend changes its users, but has no rights in this schema.
 create or replace function private.revoke_user_app_credentials() returns trigger
@@ -101,8 +102,9 @@ declare
   ended integer := 0;
 begin
   perform private.lock_app_credentials(subject_id);
-  -- Updates rows in the order in which they are derived, so that this waits for a redemption in progress and then finds
-  -- its result. A redemption may have begun just before its token expired, so recently expired tokens are included.
+  -- Revokes handoff tokens before the credentials derived from them. If a redemption is in progress, this update waits,
+  -- and the next updates find its result. Includes tokens that expired in the last minute, because their redemption may
+  -- have begun before.
   update private.cross_app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id
@@ -245,8 +247,8 @@ begin
   )
   order by u.id
   for no key update;
-  -- Updates rows in the order in which they are derived, so that this waits for a redemption in progress and then sees
-  -- what the redemption created.
+  -- Revokes credentials before the credentials that are derived from them. So an update waits for a redemption in
+  -- progress, and a later update also revokes what the redemption created.
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
@@ -315,7 +317,8 @@ begin
   ));
   get diagnostics part = row_count;
   swept := swept + part;
-  -- Deletes a grant only with its tokens, because a used refresh token is kept so that its reuse is detected.
+  -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
+  -- detected.
   delete from private.openid_grants g
   where g.id = any (array(
     select o.id from private.openid_grants o

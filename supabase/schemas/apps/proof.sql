@@ -10,7 +10,8 @@ create or replace function private.session_proof(claims jsonb)
 as $$
 declare
   facts record;
-  -- The session's own second factor, and whether the one of its bound approval is later.
+  -- own_second: when the session proved its own second factor. by_approval: whether the bound mobile approval is later,
+  -- or the only proof.
   own_second bigint;
   by_approval boolean;
 begin
@@ -138,14 +139,14 @@ begin
   if private.required_mfa_state(account.app_metadata) = 'malformed' then
     return 'unavailable';
   end if;
-  -- Every policy change moves its boundary, and earlier proofs don't count. A proof is tied to its factor even if the
-  -- account no longer requires one.
+  -- Every policy change starts a new generation, and proofs of earlier generations don't count. A proof by a factor
+  -- also ends when the factor is removed, even if the account no longer requires one.
   if proof.generation is distinct from private.required_mfa_generation(account.app_metadata)
     or (proof.factor_id is not null and not account.factor_verified) then
     return 'over';
   end if;
-  -- For the rule, the proof is a second factor proved elsewhere, like a bound approval. The rule needs the time of the
-  -- sign-in, but accepts any primary method's name.
+  -- Passes the second factor as if it came from a bound approval. The rule checks when the sign-in happened, and
+  -- accepts any primary method.
   if not private.satisfies_required_mfa(
     account.app_metadata,
     jsonb_build_object('amr', jsonb_build_array(
@@ -172,11 +173,11 @@ create or replace function private.lock_app_credentials(user_id uuid) returns vo
   set search_path = ''
 as $$
 begin
-  -- The same lock as an update of the account, so that this and a new password wait for each other.
+  -- Takes the lock that an update of the account takes, so that a caller and a password change wait for each other.
   perform from auth.users u where u.id = lock_app_credentials.user_id for no key update;
 end
 $$;
 comment on function private.lock_app_credentials(uuid) is
-  'Locks a person''s account, so that refreshes and revocations of the person''s app credentials wait for each other. '
-  'Must be called before any of these credentials is read. Otherwise the successor from a refresh in progress would '
-  'survive the revocation of its token. For definers; not granted to any role.';
+  'Locks a person''s account, so that refreshes and revocations of the person''s app credentials run one after '
+  'another. Call it before reading any of these credentials. Otherwise, a refresh in progress could create a token '
+  'that survives the revocation. For definers; not granted to any role.';

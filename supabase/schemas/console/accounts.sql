@@ -94,7 +94,7 @@ as $$
   -- The backend stores each address only once and in lower case, except for those from single sign-on.
   select a.id from auth.users a where a.email = lower(term) and not a.is_sso_user and a.deleted_at is null
   union
-  -- The backend's own index of all addresses begins with the instance, of which there is one.
+  -- Uses the backend's index on (instance_id, lower(email)). There is only one instance.
   select a.id
   from auth.users a
   where a.instance_id = '00000000-0000-0000-0000-000000000000' and lower(a.email) = lower(term) and a.is_sso_user

@@ -127,7 +127,7 @@ end
 $$;
 comment on function private.list_approval_requests(jsonb, integer) is
   'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, '
-  'requestedBy, note }]. The argument after is { createdAt, id } of the last request on the previous page.';
+  'requestedBy, note }]. To read the next page, pass { createdAt, id } of the last request as after.';
 
 create or replace function private.count_approval_requests(most integer default 1001) returns integer
   language sql

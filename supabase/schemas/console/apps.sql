@@ -135,8 +135,9 @@ comment on function private.change_app(jsonb) is
   'Changes an app. The change is { actor, name, version (from private.read_app), step, reason, requestId, ip }. The '
   'step edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has '
   'secretHash (the text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client '
-  'allows only enable, disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (with last) | '
-  'taken (an origin) | invalid | no_workspace }.';
+  'allows only enable, disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (the version is '
+  'outdated; last is private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace '
+  '}.';
 
 create or replace function private.read_app(app_name text, after text[] default null, page_size integer default 50)
   returns jsonb

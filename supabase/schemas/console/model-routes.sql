@@ -44,7 +44,7 @@ begin
     from (
       select o.route, row_number() over (order by o.at) as position
       from (
-        -- The new route goes before the one that is at its position now.
+        -- Inserts the route before the other route that holds the requested position.
         select l.route, 2 * l.number as at from jsonb_array_elements(others) with ordinality as l (route, number)
         union all
         select

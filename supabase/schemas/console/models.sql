@@ -18,7 +18,7 @@ as $$
     'studioDefault', m.studio_default,
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
-    -- Computed as for calls, but as if every provider were connected.
+    -- Checks prices like a call does, but assumes that every provider is connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
     'hasGrant', exists (
       select
@@ -54,10 +54,10 @@ as $$
   ) m
 $$;
 comment on function private.list_catalogue_models(text, text, text[], integer) is
-  'Returns a page of the models that have the term in their id or name, or only one model by its id. Each model has '
-  'its providers, in the order in which calls try them, and its prices. A page has only the current prices, and a '
-  'single model has all of its prices. Amounts are text, so no digit is lost. The argument after is sortsAs of the '
-  'last model on the previous page. Without page_size, returns all models.';
+  'Returns a page of the models whose id or name contains the term, or only the model only_id. Each model has its '
+  'prices, and its providers in the order in which calls try them. Amounts are text, so no digit is lost. With '
+  'page_size, each model has only its current prices. Without page_size, returns all models with all their prices. To '
+  'read the next page, pass the sortsAs of the last model as after.';
 
 create or replace function private.read_model(model text) returns jsonb
   language sql
@@ -129,8 +129,8 @@ as $$
   where m.id = model
 $$;
 comment on function private.model_version(text) is
-  'Returns a digest of a model''s settings and routes. A request to change the model names the version that the admin '
-  'saw, so a concurrent change is detected.';
+  'Returns a digest of a model''s settings and routes. A change to the settings or routes includes the digest that the'
+  ' admin saw, so that a concurrent change is detected.';
 
 create or replace function private.was_never_enabled(model ai.models) returns boolean
   language sql
@@ -186,7 +186,8 @@ begin
         return jsonb_build_object('refused', 'id_taken');
       end if;
     else
-      -- Replaces only the default that the admin saw: any other violates the unique index.
+      -- Unsets only the default that the admin saw. If another model has become the default, the update below violates
+      -- the unique index.
       if (change ->> 'isDefault')::boolean then
         update ai.models m set is_default = false
         where m.id = change ->> 'defaultOfKind' and m.id <> model.id and m.kind = model.kind and m.is_default

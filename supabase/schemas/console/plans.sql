@@ -182,7 +182,7 @@ begin
   if workspace.plan_id <> change ->> 'seen' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
-  -- Locked, so that its payer does not change meanwhile.
+  -- Locks the new plan, so that the plan's payer does not change before the workspace moves.
   perform from ai.plans p where p.id = change ->> 'plan' and p.id <> workspace.plan_id for share;
   if not found then
     return jsonb_build_object('refused', 'no_plan');
@@ -201,4 +201,5 @@ comment on function private.move_workspace(jsonb) is
   'Moves a workspace to another plan. Each credit account keeps its balance, and calls in progress are charged to the '
   'account with which they began. The change is { actor, workspace, seen (the plan that the admin saw), plan, reason, '
   'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | '
-  'no_plan (the plan is unknown, or is already the workspace''s plan) | conflict (with last) }.';
+  'no_plan (the plan is unknown, or is already the workspace''s plan) | conflict (another admin changed the plan; last'
+  ' is private.last_admin_action) }.';

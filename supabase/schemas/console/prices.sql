@@ -76,8 +76,8 @@ as $$
 $$;
 comment on function private.list_route_prices() is
   'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. '
-  'Each price is private.describe_price with latest (private.latest_price). For each service tier and input size, '
-  'prices has only the current price. Without a current price, it has the next one, and otherwise the last one.';
+  'For each service tier and input size, prices has the current price, or else the next price, or else the last price.'
+  ' Each price is private.describe_price with latest (private.latest_price).';
 
 create or replace function private.add_model_price(change jsonb) returns jsonb
   language plpgsql
@@ -107,7 +107,7 @@ begin
   ) then
     return jsonb_build_object('refused', 'no_route');
   end if;
-  -- Runs keep the prices they were charged at.
+  -- A price can't start in the past, because runs keep the prices they were charged at.
   if starts < now() then
     return jsonb_build_object('refused', 'past');
   end if;
@@ -115,8 +115,8 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
-  -- The admin decided based on the prices they saw, of all service tiers. A price other than the newest may have been
-  -- cancelled since, so their number is compared too.
+  -- Refuses the change if prices of any service tier have changed since the admin saw them. Also compares the number of
+  -- prices, because cancelling an older price leaves the newest one the same.
   if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
     or (change ->> 'seen')::integer <> (
       select count(*)
@@ -187,12 +187,13 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = price.provider_id and p.service_tier = price.service_tier
     and p.min_input_tokens = price.min_input_tokens and upper(p.valid) = lower(price.valid);
-  -- The admin decided based on the prices before and after it.
+  -- The admin decided based on the prices before and after this price, so neither may have changed since.
   if price.id is null or old.id::text is distinct from change ->> 'previous'
     or upper(price.valid) is distinct from (change ->> 'until')::timestamptz then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
-  -- No call may be charged this price before this commits. now() is older than the wait for the lock.
+  -- Refuses a price that begins within a minute, because calls could be charged this price before the transaction
+  -- commits. Uses clock_timestamp(), because now() is the time before the wait for the lock.
   if lower_inf(price.valid) or lower(price.valid) <= clock_timestamp() + interval '1 minute' then
     return jsonb_build_object('refused', 'started');
   end if;

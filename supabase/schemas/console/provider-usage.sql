@@ -72,7 +72,8 @@ as $$
     from ai.runs r
     cross join lateral jsonb_to_recordset(r.attempts) as a (provider text, model text, failure text)
     left join ai.models m on m.id = r.model_id
-    -- A cooldown lasts at most five minutes, and its skipped attempts are stored when a run ends.
+    -- The window is longer than the longest cooldown of five minutes, because a run's skipped attempts are stored only
+    -- when the run ends.
     where r.created_at > now() - interval '15 minutes' and r.attempts @> '[{"failure": "skipped"}]' and a.failure = 'skipped'
     group by r.model_id, a.provider, a.model
     order by last_at desc

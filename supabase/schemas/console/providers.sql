@@ -57,7 +57,7 @@ $$;
 comment on function private.list_provider_routes(text[], integer) is
   'Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that'
   ' calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven '
-  'days. The argument after is sortsAs of the last model on the previous page. Without page_size, returns all models.';
+  'days. For the next page, pass the sortsAs of the last model as after. Without page_size, returns all models.';
 
 create or replace function private.list_failing_models(most integer default 20) returns jsonb
   language sql

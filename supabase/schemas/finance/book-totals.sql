@@ -30,10 +30,10 @@ as $$
   where book = ai.platform_book()
 $$;
 comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
-  'Returns the metered cost of a book''s runs, in parts that callers sum. A workspace''s book has the runs of the '
-  'workspace, and the platform''s book has the runs of all workspaces. The platform''s window consists of whole days, '
-  'and its cost counts in the first month of the window. Each part names the provider (ai.billing_provider) and, if '
-  'the runs name one, the billing account.';
+  'Returns the metered cost of a book''s runs, in rows that the caller must sum. A workspace''s book covers the '
+  'workspace''s runs, and the platform''s book covers all runs. The platform''s costs are read by whole UTC days and '
+  'all count in the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,'
+  ' the billing account.';
 
 -- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
@@ -108,7 +108,8 @@ as $$
     from asked a
     cross join ai.cost_clashes(book) c
     where
-      -- Evaluated once per query, on an index that holds only such rows. If there are none, no record is read.
+      -- Runs once per query, on an index that holds only costs whose provider is not in lower case. Without such costs,
+      -- no record is read.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -134,6 +135,6 @@ as $$
   from (select * from clashes limit 100) c
 $$;
 comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
-  'Returns records of a window that were stored under several spellings of a provider''s name, at most 100: [{ kind: '
-  'cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Of such costs the last observed '
-  'counts, and of such invoices the first recorded.';
+  'Returns at most 100 records of a window that were stored under several spellings of one provider''s name: [{ kind: '
+  'cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Of a cost with several spellings, '
+  'the last observed record counts. Of an invoice with several spellings, the first recorded one counts.';

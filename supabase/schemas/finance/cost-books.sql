@@ -1,5 +1,6 @@
 -- A book holds imported costs and invoices. Each workspace has a book. The platform also has one, with the nil UUID as
--- its book_id and app_id. The rules for what counts read these views, so they apply to every book.
+-- its book_id and app_id. The functions that decide which records count read these views, so they treat all books
+-- alike.
 
 create or replace function ai.provider_name(name text) returns text
   language sql
@@ -87,7 +88,8 @@ as $$
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
   from ai.cost_book_entries c
   where c.book_id = book and exists (
-    -- Only workspaces have such rows, and the partial index contains nothing else.
+    -- The names in the platform's book are always in lower case, so only a workspace's costs can clash. This condition
+    -- uses the partial index on names that are not in lower case.
     select
     from ai.external_provider_costs o
     where o.workspace_id = book
@@ -101,8 +103,8 @@ as $$
   having count(*) > 1
 $$;
 comment on function ai.cost_clashes(uuid) is
-  'Returns the costs of a book that are stored under several spellings of one provider''s name. The last observed of '
-  'them counts. Not granted to any role.';
+  'Returns a book''s costs that are stored more than once, under different spellings of the provider''s name. Only the'
+  ' most recently observed row of each cost counts. Not granted to any role.';
 
 create or replace function ai.is_external_id(id text) returns boolean
   language sql

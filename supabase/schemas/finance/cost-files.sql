@@ -155,7 +155,7 @@ begin
           greatest(s.observed_at, c.observed_at),
           case
             when s.id is null then 'added'
-            -- An unchanged record must count, and have the same values.
+            -- An unchanged record has the same values and is the newest of its day.
             when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
             else 'corrected'
           end
@@ -178,8 +178,8 @@ end
 $$;
 comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
   'Compares the daily totals of a valid document, by account and day, with the stored records that they correct. Also '
-  'returns the days between the document''s first and last day that earlier files had and that are missing from the '
-  'document. These are remaining, or cleared if the document''s clear is true. Not granted to any role.';
+  'returns the days in the document''s range that earlier files had and the document lacks. The change of these days '
+  'is cleared if the document''s clear is true, and otherwise remaining. Not granted to any role.';
 
 create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
   language sql
@@ -194,8 +194,8 @@ as $$
   ), 'UTF8')), 'hex')
 $$;
 comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns a hash of a comparison. The hash changes if the file, the records that it corrects or the records that it '
-  'replaces change. Not granted to any role.';
+  'Returns a hash of the result of ai.compare_cost_file. The hash changes if the file changes, or if the records that '
+  'the file corrects or replaces change. Not granted to any role.';
 
 create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
   language plpgsql
@@ -226,8 +226,8 @@ begin
 end
 $$;
 comment on function ai.costs_replaced_by_file(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns how many records no longer count after the import of a file because its daily totals replace them, and '
-  'their sum: { records, amountUsd }. Not granted to any role.';
+  'Returns the number and the sum of the records that stop counting when a file is imported, because the file''s daily'
+  ' totals replace them: { records, amountUsd }. Not granted to any role.';
 
 create or replace function ai.account_day_run_id(provider text, account_id text, day date) returns text
   language sql

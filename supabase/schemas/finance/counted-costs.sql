@@ -12,7 +12,8 @@ as $$
     from ai.cost_book_entries e
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
-      -- Evaluated once per query, on an index that holds only such rows. Only workspaces have such rows.
+      -- Runs once per query. The index contains only costs whose provider name is not in lower case, and only
+      -- workspaces have such costs.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -23,7 +24,7 @@ as $$
   ), days as materialized (
     select
       d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
-      -- The latest record of a service counts; a day's total replaces its services.
+      -- Counts the latest record of each service, or only the day's total if there is one.
       row_number() over (
         partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
       ) = 1 and (
@@ -37,7 +38,8 @@ as $$
       and d.occurred_at < window_to
       and d.id not in (select s.id from superseded s)
   )
-  -- Subqueries instead of joins: they are hashed, even if the planner expects few rows of a book that has just grown.
+  -- Uses subqueries instead of joins, because Postgres hashes them however few rows it expects. For a book that has
+  -- just grown, it expects too few.
   select c, c.id not in (select s.id from superseded s) and case c.granularity
     when 'run' then not coalesce(
       (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
@@ -51,9 +53,9 @@ as $$
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
   'Returns a book''s imported costs of a half-open range, each with whether it counts in totals. A run does not count '
-  'if there is a daily record of its account for that day. That daily record may begin before the range, so adjacent '
-  'ranges add up. A daily record of a service does not count if the account has a total for that day. Of rows that '
-  'differ only in the case of the provider''s name, the last observed counts.';
+  'if its account has a daily record for that day, even if that record begins before the range. So the totals of '
+  'adjacent ranges add up. A daily record of a service does not count if the account has a total for that day. Of rows'
+  ' that differ only in the case of the provider''s name, the last observed counts.';
 
 create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
   language sql
@@ -61,8 +63,8 @@ create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) ret
   security invoker
   set search_path = ''
 as $$
-  -- The partial index contains only rows whose providers are not normalized. Without one, no other row can be the same
-  -- record.
+  -- Rows can be the same cost only if at least one of them has a provider name that is not normalized. The partial
+  -- index contains only such rows, so this check comes first.
   select exists (
     select
     from ai.external_provider_costs o

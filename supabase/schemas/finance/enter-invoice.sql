@@ -124,7 +124,7 @@ declare
   imported record;
   others record;
 begin
-  -- Longer than any report, so a comparison would be meaningless.
+  -- The period is longer than any report, so a comparison would be meaningless.
   if last_day - first_day >= 366 then
     return null;
   end if;
@@ -140,7 +140,7 @@ begin
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
     and ai.invoice_replacement(i) is null
-    -- Excludes the replaced invoice: references are unique within an app.
+    -- Excludes the invoice that the record replaces: the one of the same app with the reference `replaces`.
     and (i.app_id, i.reference) is distinct from (
       coalesce((record ->> 'appId')::uuid, ai.platform_book()), record ->> 'replaces'
     )

@@ -2,8 +2,8 @@
 -- - { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{
 -- currency, amount }] }], clear }
 --
--- If clear is true, days between the document's first and last day that earlier files had and that are missing from the
--- document are set to 0.
+-- If clear is true, sets a day to 0 if an earlier file contained the day and this document does not. Affects only days
+-- between the document's first and last day.
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb
@@ -69,7 +69,7 @@ create or replace function private.preview_platform_costs(document jsonb) return
 as $$
   select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
 $$;
-comment on function private.preview_platform_costs(jsonb) is 'Returns ai.describe_cost_file for the platform''s book, for the console.';
+comment on function private.preview_platform_costs(jsonb) is 'Returns the console''s preview of a cost file for the platform''s book (ai.describe_cost_file).';
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb

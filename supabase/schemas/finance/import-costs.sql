@@ -61,7 +61,7 @@ begin
   end if;
 
   select * into stored from ai.find_cost(workspace, app, name, record ->> 'accountId', record ->> 'externalRunId');
-  -- Each concurrent import waits for the one before, and compares with its result.
+  -- Either statement waits for a concurrent import of the same record, and then compares the observation times.
   if stored.spelling <> name then
     update ai.external_provider_costs c
     set

@@ -24,8 +24,8 @@ begin
 end
 $$;
 comment on function ai.import_provider_invoice(jsonb) is
-  'Stores the invoice of a call. Returns the result of ai.store_provider_invoice, or { refused } if the credential '
-  'does not allow imports.';
+  'Stores an invoice that an app sends. Returns the result of ai.store_provider_invoice, or { refused } if the '
+  'credential does not allow imports.';
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.record_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
@@ -84,7 +84,7 @@ begin
     return jsonb_build_object('refused', 'invalid_request') || refused;
   end if;
 
-  -- The unique keys don't cover rows under an older spelling of the provider.
+  -- Searches before inserting, because the unique keys don't cover older rows whose provider name is not normalized.
   stored := ai.find_invoice(book, app, record, record ->> 'reference');
   if stored.id is null then
     stored := ai.find_replacement(book, app, record);
@@ -94,7 +94,7 @@ begin
     if stored_id is not null then
       return jsonb_build_object('outcome', 'stored', 'id', stored_id);
     end if;
-    -- A concurrent call recorded this reference, or another replacement.
+    -- A concurrent call recorded this reference, or another replacement of the same invoice.
     stored := ai.find_invoice(book, app, record, record ->> 'reference');
     if stored.id is null then
       stored := ai.find_replacement(book, app, record);
@@ -256,7 +256,7 @@ as $$
   limit 1
 $$;
 comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the stored invoice that replaces the same invoice as a record would, or nulls.';
+  'Returns the first stored invoice with the record''s provider, account and replaces value, or nulls.';
 
 create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
   language sql
@@ -297,7 +297,7 @@ as $$
   )
 $$;
 comment on function ai.record_invoice_activity(uuid, uuid, uuid, jsonb) is
-  'Logs an invoice for the workspace''s owners. A person reviewed the amount, even if an app sent the invoice.';
+  'Adds a recorded invoice to the workspace''s audit log.';
 
 create or replace function ai.reject_invoice_change() returns trigger
   language plpgsql
@@ -316,10 +316,10 @@ create or replace trigger reject_invoice_change before update or delete on ai.ex
 comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'As reject_invoice_change.';
+comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'Rejects truncating the table by every role, including the table''s owner.';
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'As reject_invoice_change.';
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'Rejects truncating the table by every role, including the table''s owner.';

@@ -35,7 +35,8 @@ as $$
   from (select date_trunc('month', month::timestamp)::date as first_day) m
 $$;
 comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
-  'Returns ai.provider_costs_page of the platform''s book for the month that contains the given date.';
+  'Returns a page of the platform''s provider costs for the month that contains the given date, in the format of '
+  'ai.provider_costs_page.';
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.list_platform_invoices(
@@ -60,7 +61,7 @@ create or replace function private.read_platform_invoice(invoice_id uuid) return
 as $$
   select ai.read_invoice(ai.platform_book(), invoice_id)
 $$;
-comment on function private.read_platform_invoice(uuid) is 'Returns ai.read_invoice for the platform''s book.';
+comment on function private.read_platform_invoice(uuid) is 'Returns an invoice of the platform''s book, like ai.read_invoice.';
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb

@@ -28,7 +28,8 @@ as $$
     from days d
     group by d.account_id
   ), spaces as (
-    -- The cost of a workspace's runs according to its own book: its imports or, without any, its invoices.
+    -- How far the costs in a workspace's own book exceed its metered cost. The costs are the workspace's imports or,
+    -- without any, its invoices.
     select p.workspace_id, coalesce(sum(p.imported), sum(p.invoiced)) - coalesce(sum(p.metered), 0) as amount,
       sum(p.estimated_runs) as estimated_runs, sum(p.closed_runs) as closed_runs
     from unnest(parts) p
@@ -113,13 +114,14 @@ as $$
   left join public.workspaces w on w.id = l.workspace_id
 $$;
 comment on function ai.platform_causes(ai.platform_part[]) is
-  'Returns likely causes if a provider''s bill differs from the metered cost, the likeliest first: [{ kind, amountUsd,'
-  ' … }]. Returns the 20 largest causes of each kind. amountUsd is the billed less the metered cost, or null if '
-  'unknown. The kinds are workspace_costs_above_metered { workspaceId, name, days: [{ day, amountUsd }] }, '
-  'account_not_metered { accountId }, days_not_metered and days_not_imported { accountId, days }, account_not_imported'
-  ' and account_differs { accountId, workspaces (ai.account_workspaces) }, workspace_runs_closed and '
-  'workspace_runs_estimated { workspaceId, name, runs }, and invoice_share (the invoiced cost that other causes do not'
-  ' explain). If a run or record names no account, all accounts are compared as one and accountId is null.';
+  'Returns likely causes of a difference between a provider''s bill and the metered cost, the likeliest first: [{ '
+  'kind, amountUsd, … }]. Returns the 20 largest causes of each kind. amountUsd is the cause''s share of the '
+  'difference (billed minus metered), or null if unknown. The kinds are workspace_costs_above_metered { workspaceId, '
+  'name, days: [{ day, amountUsd }] }, account_not_metered { accountId }, days_not_metered and days_not_imported { '
+  'accountId, days }, account_not_imported and account_differs { accountId, workspaces (ai.account_workspaces) }, '
+  'workspace_runs_closed and workspace_runs_estimated { workspaceId, name, runs }, and invoice_share (the invoiced '
+  'cost that other causes do not explain). If a run or record names no account, all accounts are compared as one and '
+  'accountId is null.';
 
 create or replace function ai.account_workspaces(parts ai.platform_part[], of_account text) returns jsonb
   language sql

@@ -1,5 +1,5 @@
--- Explains a provider's figures for a month in the platform's book by workspace and by day, and lists the likely causes
--- of a difference.
+-- Breaks down a provider's metered and imported costs for a month by workspace and by day. Lists the likely causes if
+-- the provider's bill differs from the metered cost.
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.explain_platform_month(month date, provider text) returns jsonb
@@ -66,8 +66,8 @@ as $$
     coalesce(sum(u.estimated_runs) filter (where u.billed_by = of_provider), 0),
     sum(u.closed_runs), null::numeric, null::numeric
   from usage u
-  -- Runs closed by the sweep name no billing provider, so they count for the billing provider that other runs with
-  -- their provider id name.
+  -- Runs closed by the sweep name no billing provider, so they count for the billing provider of other runs with the
+  -- same provider id.
   where u.billed_by = of_provider
     or (u.billing_name is null and u.provider_id in (select b.provider_id from usage b where b.billed_by = of_provider))
   group by u.workspace_id, u.day, u.billing_account
@@ -136,7 +136,7 @@ as $$
     from sums s
   ), figures as (
     select p.workspace_id,
-      -- A workspace's records of accounts that none of its runs name are compared with its runs that name no account.
+      -- If none of the workspace's runs names this account, adds its records to the runs that name no account.
       case when p.is_named or not p.has_unnamed then p.account_id end as account_id,
       sum(p.metered) as metered, sum(p.runs) as runs, sum(p.estimated_runs) as estimated_runs,
       sum(p.closed_runs) as closed_runs, sum(p.imported) as imported, sum(p.invoiced) as invoiced
@@ -159,8 +159,8 @@ as $$
   left join public.workspaces w on w.id = f.workspace_id
 $$;
 comment on function ai.platform_workspaces(ai.platform_part[]) is
-  'Returns a provider''s figures for a month by workspace and by the account that the runs name, the largest '
-  'difference first: [{ workspaceId, name (null once deleted), accountId (null for runs that name no account), '
-  'meteredUsd, runs, estimatedRuns, closedRuns, importedUsd, invoicedUsd, differenceUsd }]. importedUsd and '
-  'invoicedUsd are from the workspace''s own book. differenceUsd is the imported less the metered cost, or null if the'
-  ' workspace has no imports.';
+  'Returns a provider''s figures for a month by workspace and provider account, the largest difference first: [{ '
+  'workspaceId, name (null once deleted), accountId (null for runs that name no account), meteredUsd, runs, '
+  'estimatedRuns, closedRuns, importedUsd, invoicedUsd, differenceUsd }]. importedUsd and invoicedUsd are from the '
+  'workspace''s own book. differenceUsd is the imported cost minus the metered cost, or null if the workspace has no '
+  'imports.';

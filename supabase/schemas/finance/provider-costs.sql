@@ -145,7 +145,8 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- The records that a daily total replaces in totals: runs, its own earlier states, and a day total's services.
+        -- Sums the records that this daily total replaces: runs, earlier totals and, if it covers all services, totals
+        -- of single services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.cost_book_entries c
@@ -184,7 +185,7 @@ begin
       order by d.service is null desc, d.observed_at desc, d.id desc
       limit 1
     ) as day on true
-    -- The same record under another spelling of the provider also replaces it.
+    -- A record is also replaced if the same cost was observed later under another spelling of the provider's name.
     cross join lateral (
       select case when ai.is_superseded_cost(p) then p.external_run_id else day.by_run_id end as by_run_id
     ) as replaced

@@ -19,7 +19,7 @@ comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb)
   'Returns ai.provider_invoices_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed '
   '}. The filter is described at ai.invoice_matches.';
 
--- Definer: reads only what the user of the session may read.
+-- Definer: reads invoices only after private.studio_refusal has checked that the session may read the workspace.
 create or replace function private.list_provider_invoices_by_app_session(
   token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
 ) returns jsonb
@@ -130,8 +130,8 @@ as $$
   ) as month
 $$;
 comment on function ai.invoice_days(date, date, date) is
-  'Returns the days of an invoice: its period; if one end is missing, to the end of the other''s month; without a '
-  'period, the month in which it was issued.';
+  'Returns the days that an invoice covers. A missing start becomes the first day of the end''s month. A missing end '
+  'becomes the last day of the start''s month. Without a period, returns the month in which the invoice was issued.';
 
 create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
   language sql

@@ -19,7 +19,7 @@ $$;
 comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
   'Returns ai.reconciliation_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
--- Definer: reads only what the user of the session may read.
+-- Definer: the service role cannot check the permissions of the session's user.
 create or replace function private.reconcile_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
@@ -140,9 +140,9 @@ $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'Returns a page of months and providers, the latest month first, in the window of ai.reconciled_window. Each row has'
   ' the provider''s accounts and two differences: imported less metered, and invoiced less imported. meteredUsd is '
-  'null if the workspace hides provider cost. For an account it is also null if a run of the month and provider has a '
-  'cost and names no account. If the workspace hides provider cost, only providers with imports or invoices are '
-  'listed. clashes is ai.book_clashes.';
+  'null if the workspace hides provider cost. An account''s meteredUsd is also null if a run of the same month and '
+  'provider has a cost but names no account. If the workspace hides provider cost, only providers with imports or '
+  'invoices are listed. clashes is ai.book_clashes.';
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.compare_costs(
@@ -230,8 +230,8 @@ create or replace function ai.reconciled_window(
   security invoker
   set search_path = ''
 as $$
-  -- Twelve months may include a leap day. A partial month would miss its invoice, so the default range starts at the
-  -- beginning of a month.
+  -- The default range starts at the beginning of a month, because a partial month would miss its invoice. The maximum
+  -- of 366 days allows for twelve months with a leap day.
   select w.window_from, w.window_to, w.fault
   from ai.usage_window(
     coalesce(

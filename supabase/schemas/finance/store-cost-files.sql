@@ -40,7 +40,8 @@ begin
     document ->> 'format', document ->> 'fileName', decode(document ->> 'sha256', 'hex'), document ->> 'timeZone',
     coalesce(document -> 'rates', '{}'), person_id
   );
-  -- Uses the order of ai.import_provider_costs, so that imports can't deadlock.
+  -- Writes days in the order in which ai.import_provider_costs writes records, so that concurrent imports can't
+  -- deadlock.
   for item in
     select d.*
     from unnest(days) d
@@ -61,7 +62,7 @@ begin
   end if;
   return answer;
 exception
-  -- A concurrent import wrote one of the days, so nothing of this one is kept.
+  -- A concurrent import wrote one of the same days, so this import stores nothing.
   when serialization_failure then
     return '{"outcome": "changed"}';
 end
@@ -161,4 +162,4 @@ create or replace trigger reject_cost_import_change before update or delete on a
 comment on trigger reject_cost_import_change on ai.cost_imports is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_truncate on ai.cost_imports is 'As reject_cost_import_change.';
+comment on trigger reject_cost_import_truncate on ai.cost_imports is 'Rejects TRUNCATE for every role, including the table''s owner.';

@@ -60,7 +60,8 @@ as $$
 declare
   answers text[];
 begin
-  -- Held until the transaction ends: ai.release_orphaned_runs tries it to see whether a run may still begin.
+  -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
+  -- still begin.
   for place in 0..jsonb_array_length(calls) - 1 loop
     perform pg_advisory_xact_lock(hashtextextended(calls -> place ->> 'run_id_suffix', 1));
   end loop;
@@ -245,7 +246,7 @@ begin
       run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
 
-  -- As text, because building JSON from values looks up how each type is written.
+  -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
     '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',

@@ -60,8 +60,8 @@ begin
 end
 $$;
 comment on function ai.call_refusal(ai.caller, text) is
-  'Returns why a caller may not make any call or, if a kind is given, a call of that kind. Returns null if the caller '
-  'may.';
+  'Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the '
+  'caller may make calls of that kind.';
 
 create or replace function ai.principal_id(caller ai.caller) returns uuid
   language sql
@@ -105,7 +105,8 @@ declare
   refused text;
   agent_status text;
 begin
-  -- Looks up each row of one table by its key: a join takes longer to start than all of these to run.
+  -- Looks up each row with its own query by key, because starting one join takes longer than running all of these
+  -- queries.
   select k.* into key
   from ai.keys k
   where k.secret_hash = key_caller.secret_hash

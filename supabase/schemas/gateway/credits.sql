@@ -76,7 +76,7 @@ begin
   reference := btrim(regexp_replace(
     normalize(reference), '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+', ' ', 'g'
   ));
-  -- Serializes changes of one account, so that only the first one with a reference is made.
+  -- Locks the account, so that concurrent changes with the same reference are made only once.
   select * into held from ai.credit_accounts a where a.id = account for no key update;
   select r.amount into used
   from ai.credit_references r
@@ -136,7 +136,7 @@ comment on function ai.reject_credit_account_change() is
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is 'Does not run for updates of balance or reservation.';
+comment on trigger has_one_owner on ai.credit_accounts is 'Runs for inserts and changes of the owner, but not for updates of balance or reservation.';
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
@@ -161,7 +161,7 @@ comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a ledger ent
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
 comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'Replaces a check constraint; entries of settlements never meet its condition.';
+  'Replaces a check constraint. Does not run for the entries of settled runs, because they always name their run.';
 
 create or replace function ai.reject_ledger_change() returns trigger
   language plpgsql
@@ -181,4 +181,4 @@ comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is ap
 
 create or replace trigger reject_reference_change before update or delete on ai.credit_references
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_reference_change on ai.credit_references is 'Append-only like the ledger: a used reference stays used.';
+comment on trigger reject_reference_change on ai.credit_references is 'Credit references are append-only, like the ledger. A used reference can''t be used again.';

@@ -65,7 +65,8 @@ begin
     ),
     'budgets', ai.remaining_budgets(caller, cost_visible),
     'spent', ai.cost_this_month(caller, cost_visible),
-    -- An app pays no credits, and the holder of a key may not be the member who pays.
+    -- Null for apps, which pay no credits, and for keys if members pay, because the key's holder may be someone else
+    -- than the member who pays.
     'credits', (
       select jsonb_build_object(
         'payer', caller.payer,
@@ -94,7 +95,7 @@ as $$
   select jsonb_build_object(
     'scope', remaining_rate.scope,
     'requestsPerMinute', request_limit,
-    -- greatest() ignores nulls.
+    -- greatest(null, 0) is 0, so a missing limit needs its own case.
     'remainingRequests', case when request_limit is not null then greatest(request_limit - coalesce(w.requests, 0), 0) end,
     'tokensPerMinute', token_limit,
     'remainingTokens', case when token_limit is not null then greatest(token_limit - coalesce(w.tokens, 0), 0) end,

@@ -84,7 +84,8 @@ begin
     minute := greatest(
       (ai.current_window('key', caller.lineage_id)).started_at, (ai.current_window('workspace', caller.workspace_id)).started_at
     );
-    -- Earlier steps count the tokens that they used. In a new minute neither they nor the settlement count.
+    -- In the minute of the last reservation, replaces the reserved tokens with those that the earlier steps used. In a
+    -- new minute, reserves only this step's tokens.
     used_tokens := coalesce((step ->> 'used_tokens')::bigint, run.reserved_tokens, 0);
     tokens := step_tokens + used_tokens - case when run.tokens_reserved_at = minute then run.reserved_tokens else used_tokens end;
   end if;

@@ -8,14 +8,15 @@ as $$
 begin
   if locks.idempotency_keys is not null then
     perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
-    -- An idempotency key's row refers to the workspace, which an account deletion locks before its keys.
+    -- Storing an idempotency key locks its workspace through the foreign key. Locks workspaces before keys, like an
+    -- account deletion.
     perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
   end if;
   if locks.keys is not null then
     perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
   end if;
   if locks.rate_windows is not null then
-    -- Opens missing and past windows. The conflict locks a current window too.
+    -- Opens missing windows and restarts expired ones. A conflict also locks a current window.
     insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
     select distinct s.scope, s.subject_id, date_trunc('minute', now()), 0, 0 from unnest(locks.rate_windows) as s order by 1, 2
     on conflict (subject_id, scope) do update
@@ -116,7 +117,8 @@ end
 $$;
 comment on function ai.consume_rate_limit is
   'Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked '
-  'the window and made it current with ai.lock_rows. An extension adds tokens but does not count as another request.';
+  'the window and made it current with ai.lock_rows. Extending a run''s reservation adds tokens but does not count as '
+  'another request.';
 
 create or replace function ai.return_tokens(scope text, subject uuid, counted ai.rate_window_use, tokens bigint) returns void
   language plpgsql
@@ -173,9 +175,9 @@ as $$
   from (select (most).text + (most).image + (most).audio as input) as u
 $$;
 comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
-  'Returns the tokens that a call counts in rate windows until it is settled. This is the sum of its input and its '
-  'output limit. If the caller stated no output limit, up to 500 output tokens per choice count, but only as many as '
-  'fit in the token limit.';
+  'Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output '
+  'limit. If the caller stated no output limit, counts up to 500 output tokens per choice, but only as many as fit in '
+  'the token limit.';
 
 create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
   language sql
@@ -195,8 +197,8 @@ as $$
   )))
 $$;
 comment on function ai.token_limit_refusal(ai.caller, ai.token_use, bigint) is
-  'Returns the refusal of a call that counts more tokens than a key or workspace may use in a whole minute. No later '
-  'minute would have room for the call.';
+  'Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call '
+  'would not fit in any later minute either.';
 
 create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
   language sql
@@ -207,9 +209,9 @@ as $$
   select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
 comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
-  'Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts has'
-  ' the limit and the count of the key''s requests, the key''s tokens, the workspace''s requests and the workspace''s '
-  'tokens, in this order. A limit is null if there is none.';
+  'Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts is '
+  'a flat list of four pairs, each a limit and a count: the key''s requests, the key''s tokens, the workspace''s '
+  'requests and the workspace''s tokens. A limit is null if there is none.';
 
 create or replace function ai.reserve_limits(
   caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
@@ -240,7 +242,7 @@ begin
       ai.budget_subject(scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, label),
       caller.workspace_id,
       amount_usd,
-      -- A label from the caller only annotates the call. Only a key's own label can refuse it.
+      -- Enforces a label's budget only if the key sets the label. A label that the caller sends never causes a refusal.
       scope <> 'label' or caller.entity_id is not null
     ) then
       held.refused := 'budget_exceeded';

@@ -129,7 +129,8 @@ as $$
   from ai.model_routes r
   join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
   where r.enabled and r.provider_id = any (providers) and t.valid @> now()
-    -- Settlement charges a service tier without its own price at the default tier's.
+    -- Settlement charges the default tier's price for a service tier without its own price, so every route needs a
+    -- default price.
     and exists (
       select
       from ai.model_prices b
@@ -236,8 +237,8 @@ as $$
   cross join jsonb_array_elements(route -> 'prices') as tier
 $$;
 comment on function ai.further_fees_usd(jsonb, bigint) is
-  'Returns the additional fees of a call that may make several requests with a fee. ai.maximum_cost_usd already '
-  'includes the first fee.';
+  'Returns the request fees of a call beyond the first fee, which ai.maximum_cost_usd already includes. fee_requests '
+  'is the maximum number of requests with a fee that the call may make.';
 
 create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
   language sql

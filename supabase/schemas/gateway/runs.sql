@@ -82,7 +82,8 @@ begin
   execute format('alter table %s enable row level security', target);
   execute format('revoke all on %s from public, anon, authenticated', target);
   execute format('revoke insert, update, delete, truncate on %s from service_role', target);
-  -- Defined by 20260923130000_required_account_mfa.sql, which protects the partitions that exist when it is applied.
+  -- The migration 20260923130000_required_account_mfa.sql creates this function and protects the partitions that exist
+  -- by then.
   if to_regprocedure('private.protect_table(regclass)') is not null then
     execute format('select private.protect_table(%L::regclass)', target);
   end if;
@@ -110,4 +111,4 @@ comment on function ai.reject_incomplete_settlement() is
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'The condition is never met by runs that a settlement closes.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Fires only if settled_at or usage_source is null. A settlement always sets both.';

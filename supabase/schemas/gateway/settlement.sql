@@ -20,7 +20,7 @@ create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timesta
   volatile
   security invoker
   set search_path = ''
-  -- Rows are found by key, regardless of the statistics when a plan was made. A generic plan fits every call.
+  -- Forces plans that find rows by key, regardless of the table statistics. A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -241,7 +241,7 @@ declare
   credits numeric(24, 8) := coalesce(outcome.credits, 0);
   billed_credits numeric(24, 8) := case when run.exempt then 0 else credits end;
 begin
-  -- Changes open runs, and runs that the sweep closed before the provider's own counts arrived.
+  -- A run can change if it is open, or if the sweep closed it before the provider's token counts arrived.
   if open then
     if run.touched_at >= idle_since then
       return null;
@@ -287,7 +287,7 @@ begin
   run.cost_usd := cost_usd;
   run.billed_credits := billed_credits;
   run.unmetered_credits := case
-    -- Closed without any count: the reservation is shown, but not charged.
+    -- The sweeper closed the run without known usage, so its reservation is shown but not charged.
     when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
     when run.exempt then credits
     else 0
@@ -411,7 +411,6 @@ begin
   where i.run_id in (select (c.run).id from unnest(closed) as c where (c.run).idempotency_key is not null)
   order by i.run_id
   for update;
-  -- Released only if no provider was called.
   delete from ai.idempotency_keys i using unnest(closed) as c where c.key_unused and i.run_id = (c.run).id;
   update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = (c.run).id;
 end

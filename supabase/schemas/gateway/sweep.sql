@@ -81,7 +81,7 @@ begin
   if abandoned is not null then
     ended := jsonb_array_length(ai.settle_outcomes(abandoned, cutoff));
   end if;
-  -- Last, because calls wait for this lock until the transaction ends.
+  -- Creates partitions last, because this locks ai.runs until the transaction ends, and calls wait for the lock.
   if to_regclass(format('ai.runs_%s', to_char(now() at time zone 'UTC' + interval '2 months', 'YYYY_MM'))) is null then
     perform ai.create_run_partitions();
   end if;
@@ -112,7 +112,7 @@ begin
   -- The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) >= progress.marked_xid or pg_snapshot_xmax(snapshot) < progress.marked_xid then
     if progress.marked_at <= now() then
-      -- An admission that takes longer than 1.2 seconds is rolled back.
+      -- The 5 seconds leave a margin for admissions, which are rolled back if they take longer than 1.2 seconds.
       whole_until := progress.marked_at - interval '5 seconds';
     end if;
     progress.marked_at := now();
@@ -124,7 +124,8 @@ begin
     progress.seen_until := ai.record_long_running_runs(progress.seen_until, cutoff);
   end loop;
   whole_until := least(whole_until, progress.seen_until);
-  -- Every earlier run has been read twice.
+  -- The period just read, up to whole_until, is complete, because its transactions have ended. If no earlier period is
+  -- incomplete, sure_until moves to its end.
   if progress.sure_until = seen_before then
     progress.sure_until := greatest(progress.sure_until, whole_until);
   end if;

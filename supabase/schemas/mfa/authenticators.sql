@@ -40,7 +40,7 @@ declare
   target auth.mfa_factors;
   last boolean;
 begin
-  -- Serialized per account, like every change of its policy, so that each change sees the result of the one before.
+  -- Locks the account, as every change of its MFA policy does, so that concurrent changes run one after another.
   select u.* into account from auth.users u where u.id = subject_id for update;
   select f.* into target
   from auth.mfa_factors f
@@ -65,7 +65,7 @@ begin
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
-  -- Servers of release 0.1.0 pass the email's text, and read its id.
+  -- Servers of release 0.1.0 pass the email's text as mail, which is ignored, and read mailId from the result.
   perform private.record_security_event(event);
   return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
@@ -109,7 +109,7 @@ begin
     set retry_allowed = true
     where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
   elsif not verified then
-    -- A wrong code was not used: it may be valid half a minute later.
+    -- Frees a wrong code, because the same code may be correct half a minute later.
     delete from private.used_mfa_codes u
     where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
   end if;

@@ -51,7 +51,8 @@ begin
     changes := '{"recovery": "in_progress", "signInAgain": true}';
     -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.delete_auth_sessions(subject);
-    -- A recovery code of the person locked out here must not end the reset, even if it is half-used.
+    -- Deletes the user's recovery codes, so that no code can end the reset, not even one whose recovery has already
+    -- begun.
     delete from private.mfa_recovery_codes c where c.user_id = subject;
   elsif step = 'finish_reset' then
     if state <> 'recovery_in_progress' then

@@ -155,7 +155,7 @@ as $$
   where f.session_factor_verified
     and not f.banned
     and not f.deleted
-    -- Counts only the session's own proofs: an approval can't be passed on.
+    -- Ignores approvals, so that a session approved by a phone can't approve another session.
     and private.satisfies_required_mfa(
       f.app_metadata, claims, f.has_verified_factor, true, null, floor(extract(epoch from now()))::bigint
     )
@@ -163,5 +163,5 @@ as $$
     and private.latest_amr_second(claims -> 'amr', private.second_factor_methods()) <= extract(epoch from now())
 $$;
 comment on function private.session_second_factor(jsonb) is
-  'Returns { factorId, second } if the session is at AAL2 by its own second factor: the factor, and the second at '
-  'which it was proved. Null for any other session.';
+  'Returns { factorId, second } if the session reached AAL2 with its own second factor. second is the Unix time of the'
+  ' proof, in seconds. Returns null for any other session.';

@@ -1,7 +1,8 @@
 -- Recovery codes for people who have lost their authenticator. Using a code removes the account's authenticators. A
 -- code is not a second factor.
 --
--- States: unused → used (under a lease) → completed.
+-- States: unused → used → completed. A used code has a lease, so that only one caller at a time can resume its
+-- recovery.
 
 create or replace function private.replace_mfa_recovery_codes(subject_id uuid, code_hashes text[]) returns void
   language plpgsql
@@ -55,7 +56,7 @@ declare
   account auth.users;
   begun uuid;
 begin
-  -- Locks the account first, like every policy change, so that no two deadlock.
+  -- Locks the account first, as every policy change does, so that concurrent changes can't deadlock.
   select * into account from auth.users u where u.id = subject_id for no key update;
   -- An unreadable policy must be repaired by an admin.
   if not found or private.required_mfa_state(account.raw_app_meta_data) = 'malformed' then
@@ -88,7 +89,7 @@ begin
     from auth.sessions s
     where s.user_id = subject_id and s.id <> current_session_id;
     perform private.end_apps_of_account(subject_id);
-    -- No signInAgain: this session signed in to use the code, and every other one is ended.
+    -- Omits signInAgain. Only the current session remains, and it signed in to use the code.
     update private.mfa_recovery_codes c
     set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
     where c.id = begun;
@@ -97,10 +98,11 @@ begin
 end
 $$;
 comment on function private.begin_mfa_recovery(uuid, uuid, text) is
-  'Uses a code, or resumes a recovery that failed midway. To resume, pass the same code, or no code from the session '
-  'that used it. Returns the code''s id to one caller, who holds the code for 30 s; null to all others. Marks the '
-  'recovery in the account''s policy, which closes the account until end_mfa_recovery is called, and advances the '
-  'policy''s boundary. Ends all other sessions, all app sessions and all app tokens.';
+  'Begins an MFA recovery with a code. To resume a recovery that failed midway, pass the same code, or null from the '
+  'session that used it. Returns the code''s id. Returns null if no code matches, the policy is malformed, or another '
+  'caller began within the last 30 s. Marks the recovery in the account''s policy, which blocks the account until '
+  'end_mfa_recovery is called. Advances the policy''s boundary. Ends all other sessions, all app sessions and all app '
+  'tokens.';
 
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean

@@ -146,7 +146,7 @@ as $$
 declare
   state text := private.required_mfa_state(app_metadata);
   policy jsonb := app_metadata -> 'platform_required_mfa';
-  -- Without a required policy, any proof counts that is not in the future.
+  -- If no policy requires MFA, a proof of any age counts, but never one from the future.
   boundary bigint := -1;
   second_factor boolean;
 begin
@@ -309,4 +309,5 @@ create or replace function private.uuid_or_null(value text) returns uuid
 as $$
   select case when pg_input_is_valid(value, 'uuid') then value::uuid end
 $$;
-comment on function private.uuid_or_null(text) is 'Converts a claim to a UUID. Returns null for any other text, which then matches no row instead of raising an error.';
+comment on function private.uuid_or_null(text) is 'Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no '
+  'error.';

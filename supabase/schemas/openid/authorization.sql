@@ -22,7 +22,7 @@ begin
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
-  -- Null claims belong to no session.
+  -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
   return jsonb_build_object(
     'client', jsonb_build_object('name', app.name, 'displayName', app.display_name, 'enabled', app.enabled),
@@ -42,7 +42,7 @@ $$;
 comment on function private.open_openid_authorization(text, text, text[], jsonb) is
   'Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled}, '
   'redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null '
-  'without claims, or if a code would be refused to the claims'' session.';
+  'without claims, or if private.session_proof refuses the session of the claims.';
 
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
@@ -68,8 +68,8 @@ declare
   authentication private.openid_authentication;
   granted text[];
 begin
-  -- Locks the app, so that disabling it either waits for this code and revokes it, or goes first. Apps are locked
-  -- before accounts.
+  -- Locks the app. A transaction that disables the app either commits first, or waits for this code and then revokes
+  -- it. Apps are locked before accounts.
   select * into app
   from private.apps a
   where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled
@@ -143,8 +143,8 @@ as $$
     array(
       select distinct m.value
       from (
-        -- The identity backend's `otp` is a mailed code, a mailed link or a phone's approval, and the registry has no
-        -- value for an identity provider.
+        -- Omits the identity backend's `otp`, because it may be a mailed link or a phone's approval. Omits sign-ins
+        -- with an identity provider, because the registry of `amr` values (RFC 8176) has none for them.
         select case e.entry ->> 'method' when 'password' then 'pwd' when 'passkey' then 'hwk' end
         from jsonb_array_elements(case when jsonb_typeof(claims -> 'amr') = 'array' then claims -> 'amr' else '[]' end)
           as e (entry)
@@ -228,7 +228,8 @@ create or replace function private.has_openid_consent(
   set search_path = ''
 as $$
   select not (
-      -- Another program on the same computer can impersonate the client (RFC 8252 section 8.6).
+      -- Asks for consent every time, because another program on the same computer can impersonate the client (RFC 8252
+      -- section 8.6).
       client.is_public
       and (has_openid_consent.redirect_uri !~ '^https?://' or private.is_loopback_redirect(has_openid_consent.redirect_uri))
     )

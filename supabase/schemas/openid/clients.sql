@@ -217,7 +217,7 @@ as $$
     or exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
 $$;
 comment on function private.may_change_apps(jsonb) is
-  'Returns whether a change to an app is allowed. Its actor must be an infrastructure admin, or null for the command '
+  'Returns whether change.actor may change apps. The actor must be an infrastructure admin, or null for the command '
   'line.';
 
 create or replace function private.app_version(app_name text) returns uuid

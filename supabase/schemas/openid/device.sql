@@ -158,8 +158,8 @@ declare
   request private.device_authorizations;
   state text;
 begin
-  -- Takes the lock before it reads anything, so that a new password either waits for this approval and revokes it, or
-  -- goes first.
+  -- Locks the account before reading anything, so that a concurrent change of the password either waits for this
+  -- approval and revokes it, or completes first.
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
   select * into proved from private.session_proof(decide_device_authorization.claims);
   if proved.refused is not null then
@@ -241,8 +241,8 @@ begin
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  -- Disabling the client either waits for these tokens and revokes them, or goes first. Apps are locked before
-  -- accounts.
+  -- Locks the client's app before the account. A concurrent change that disables the client either waits and then
+  -- revokes these tokens, or is complete before this call continues.
   perform from private.apps a where a.id = client.id for share;
   if locked_user is not null then
     perform private.lock_app_credentials(locked_user);
@@ -270,8 +270,8 @@ begin
     return jsonb_build_object('refused', 'slow_down');
   end if;
   update private.device_authorizations d set polled_at = now() where d.id = request.id;
-  -- The request was approved after the account was looked up, so the account is not locked yet. The next poll redeems
-  -- it.
+  -- If the request was approved after the account was looked up, the account is not locked yet. The next poll then
+  -- redeems the request.
   if request.approved_at is null or locked_user is null then
     return jsonb_build_object('refused', 'authorization_pending');
   end if;

@@ -108,14 +108,16 @@ create or replace trigger queue_revoked_login after update of revoked_at on priv
   when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
   execute function private.queue_revoked_login('handoff_id');
 comment on trigger queue_revoked_login on private.app_sessions is
-  'Notifies the app. A login that the app ended by its own call is withdrawn by private.withdraw_logout.';
+  'Queues a logout notice for the app. If the app ended the login by its own call, private.withdraw_logout removes the'
+  ' notice.';
 
 create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
   for each row
   when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
   execute function private.queue_revoked_login('id');
 comment on trigger queue_revoked_login on private.openid_grants is
-  'Notifies the client. A login that the client ended by its own call is withdrawn by private.withdraw_logout.';
+  'Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes '
+  'the notice.';
 
 create or replace function private.withdraw_logout(ended_sid uuid) returns void
   language sql
@@ -186,7 +188,7 @@ as $$
       ) waiting on waiting.id = due.id
       -- Checked again, since another caller may have claimed it in between.
       where due.next_attempt_at <= now()
-      -- Alternates between apps, so that one that does not answer can't delay the notices of others.
+      -- Alternates between apps, so that an app that does not answer can't delay other apps' notices.
       order by waiting.turn, due.next_attempt_at
       limit max_notices
       for update of due skip locked
@@ -199,5 +201,6 @@ as $$
   join private.apps a on a.id = c.app_id
 $$;
 comment on function private.claim_logout_notices(integer) is
-  'Claims the notices that are due, each for only one caller. An attempt is repeated after 5 seconds, then 30 seconds,'
-  ' 2 minutes and 10 minutes, and then every hour. The first attempt on a notice older than one day is the last.';
+  'Claims the notices that are due, each for only one caller. Schedules the retries after 5 seconds, 30 seconds, 2 '
+  'minutes and 10 minutes, and then every hour. is_last is true if the notice is at least a day old, so this attempt '
+  'is its last.';

@@ -53,7 +53,8 @@ begin
     return false;
   end if;
   from_time := clock_timestamp();
-  -- A key that has yet to sign could replace this one, and may not be readable either.
+  -- Deletes keys that would start to sign later. Such a key could replace the new key, and may be impossible to
+  -- decrypt.
   delete from private.signing_keys k where k.signs_from > from_time;
   -- Servers that do not share a secret replace each other's keys, so the published set is limited.
   delete from private.signing_keys k
@@ -70,9 +71,8 @@ begin
 end
 $$;
 comment on function private.replace_signing_key(text, jsonb, text, text, text) is
-  'Adds a key that signs from now on: the first key or, if `replaces` is given, the replacement for that key, which '
-  'cannot be decrypted. Earlier keys stay published for one day. Returns false if another caller has added a key '
-  'first.';
+  'Adds a key that signs from now on. `replaces` names the current key, which the caller could not decrypt. Null adds '
+  'the first key. Earlier keys stay published for one day. Returns false if another caller has added a key first.';
 
 create or replace function private.signing_key_is_due() returns boolean
   language sql
@@ -102,7 +102,7 @@ begin
     return false;
   end if;
   update private.signing_keys k
-  -- A day longer than a login, whose ID token identifies it at sign-out.
+  -- Keeps the key a day longer than a login lasts, because a sign-out verifies the login's ID token.
   set retires_at = takes_over_at + interval '31 days'
   where k.retires_at is null;
   insert into private.signing_keys (kid, public_jwk, sealed_private_jwk, sealing_key_id, signs_from)

@@ -285,7 +285,7 @@ comment on function private.read_openid_userinfo(bytea) is
   'Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section '
   '5.3), or {refused: token | scope | unavailable}.';
 
--- Definer: calls functions for client secrets and proofs, which are not granted to any role.
+-- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql
   stable

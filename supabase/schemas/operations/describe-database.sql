@@ -68,7 +68,8 @@ as $$
       ) as list
     from (select distinct target, privilege, attribute, grantee, is_grantable, owner from privileges) p
     where p.grantee <> p.owner
-      -- The administrators of a project. Matched by name, since a restored database can have another owner.
+      -- Leaves out the administrators of a project. Matches them by name, since a restored database can have another
+      -- owner.
       and (p.grantee = 0 or pg_get_userbyid(p.grantee) not in ('postgres', 'supabase_admin', 'dashboard_user'))
     group by 1, 2
   ), definitions as (
@@ -111,8 +112,8 @@ as $$
       pg_get_constraintdef(k.oid)
     from pg_constraint k left join tables t on t.oid = k.conrelid
     where k.connamespace in (select s.oid from schemas s) and (t.oid is not null or k.contypid <> 0)
-      -- Not-null constraints are reported with their columns, and Postgres adds a foreign key's constraints for each
-      -- partition.
+      -- Skips not-null constraints, which the columns above already show, and the copies of a foreign key that Postgres
+      -- creates for partitions.
       and k.contype not in ('t', 'n') and k.conparentid = 0
     union all
     select 'unique index ' || r.name, pg_get_indexdef(i.indexrelid) || ' ' || i.indisvalid

@@ -42,7 +42,8 @@ begin
   if refused is not null then
     return jsonb_build_object('refused', refused);
   end if;
-  -- Supersedes used credentials too: a released one must not become valid alongside the new one.
+  -- Supersedes used credentials too. Otherwise release_recovery_credential could make an old credential valid alongside
+  -- the new one.
   update private.recovery_credentials c
   set superseded_at = now()
   where c.email = override.email and c.superseded_at is null;
@@ -143,7 +144,7 @@ comment on function private.find_recovery_link_email(bytea, bytea) is
   'Returns the email address that a link would sign in, for the confirmation page. Returns null if the link does not '
   'work in this browser. Does not use up the link.';
 
--- Definer: derives the salts of emails without a code from a key that no role has a grant on.
+-- Definer: if an email has no code, derives the salt from a key that no role has a grant on.
 create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
   language sql
   stable
@@ -193,7 +194,7 @@ begin
   order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
   limit 1;
   if found then
-    -- Locks the email first, then the credential, for links and for codes, so that no two deadlock.
+    -- Links and codes both lock the email first and then the credential, so that concurrent requests cannot deadlock.
     insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
@@ -224,7 +225,8 @@ begin
     'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
   ));
   perform private.end_all_access(account.id);
-  -- A person who recovers must prove everything again. An unreadable policy must be repaired by an admin.
+  -- Invalidates all earlier proofs of identity, so that the person must sign in again. An admin must repair an
+  -- unreadable policy.
   if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
     written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
   end if;
@@ -245,11 +247,11 @@ end
 $$;
 comment on function private.consume_recovery_credential(jsonb) is
   'Consumes a credential. Takes { tokenHash } or { email, codeHash }, with browserHash, ip, userAgent and requestId; '
-  'hashes are in hex. Returns { outcome: consumed, credentialId, overrideId, email, userId or null, banned, confirmed,'
-  ' replacedPassword, waitMs } to only one of many callers, and { outcome: rejected } to all others. The reason for a '
-  'rejection is recorded but not returned. replacedPassword is true if an earlier use replaced the password. Ends '
-  'every session, app session and app token of the account, and moves the boundaries of its policy to the current '
-  'second. A new session is accepted only if it is created after waitMs.';
+  'hashes are in hex. Of many concurrent calls, only one returns { outcome: consumed, credentialId, overrideId, email,'
+  ' userId or null, banned, confirmed, replacedPassword, waitMs }. All others return { outcome: rejected }. The reason'
+  ' for a rejection is recorded but not returned. replacedPassword is true if an earlier use replaced the password. '
+  'Ends every session, app session and app token of the account. The account''s MFA policy then accepts a new session '
+  'only if it is created after waitMs.';
 
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
   returns text
@@ -323,7 +325,8 @@ as $$
 $$;
 comment on function private.release_recovery_credential(uuid) is
   'Makes a consumed credential usable again. Only the request that consumed the credential may call this, and only if '
-  'it certainly created no session. A credential that was used before stays limited to its browser.';
+  'that request is certain to have created no session. After an earlier use, only the same browser can use the '
+  'credential.';
 
 create or replace function private.allow_recovery_repeat(
   credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean

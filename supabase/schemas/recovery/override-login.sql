@@ -1,4 +1,4 @@
--- Sign-in under a recovery override, and the console's overview of an email.
+-- Sign-in under a recovery override, and what the console shows about an email address.
 
 -- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.active_login_override(of_email text) returns uuid
@@ -9,7 +9,7 @@ create or replace function private.active_login_override(of_email text) returns 
 as $$
   select o.id
   from private.active_recovery_override(of_email) o
-  -- Never for the override's own creator, who may have taken over the email since.
+  -- Excludes an override whose creator now has this email, because the creator may have taken the email over since.
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
@@ -47,8 +47,8 @@ begin
     ) is not null then 'limited'
     when coalesce(hash, '') !~ '^\$2a\$' then 'wrong'
     when extensions.crypt(request ->> 'password', hash) is distinct from hash then 'wrong'
-    -- Anyone may have signed up with an address that an admin had already approved, so their password does not prove
-    -- the mailbox.
+    -- Anyone could have signed up with an email that an admin had already approved, so the account's password does not
+    -- prove that its owner controls the mailbox.
     when account.email_confirmed_at is null and (account.created_at < override.created_at) is not true then 'unconfirmed'
     else 'proven'
   end;
@@ -71,11 +71,12 @@ end
 $$;
 comment on function private.verify_override_password(jsonb) is
   'Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome: '
-  'proven, overrideId, userId, banned, confirmed } or { outcome: none (no override with normal login) | wrong | '
-  'limited | oneself | unconfirmed }. unconfirmed means that the account is newer than the override and its email was '
-  'never confirmed. Records every outcome except none, without the password.';
+  'proven, overrideId, userId, banned, confirmed } or { outcome: none | wrong | limited | oneself | unconfirmed }. '
+  'none means that no active override allows normal login. oneself means that the account created the override. '
+  'unconfirmed means that the account is newer than the override and its email was never confirmed. Records every '
+  'outcome except none, without the password.';
 
--- Definer: accounts are in Supabase Auth's tables, and no role has a grant on the key of the counters.
+-- Definer: accounts are in Supabase Auth's tables, and no role may read the key that hashes the counters' subjects.
 create or replace function private.recovery_overview(of_email text) returns jsonb
   language sql
   stable

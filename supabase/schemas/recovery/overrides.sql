@@ -133,7 +133,7 @@ end
 $$;
 comment on function private.recovery_actor_refusal(jsonb, text) is
   'Returns the reason why the actor may not change the recovery of an email: forbidden or oneself. Returns null if the'
-  ' change is allowed. Records a refusal. For definers; not granted to any role.';
+  ' change is allowed. Records each refusal. Not granted to any role: only security definer functions call it.';
 
 create or replace function private.record_recovery_event(event jsonb) returns void
   language sql

@@ -24,7 +24,8 @@ as $$
   select
     s.id,
     s.created_at,
-    -- The session's last refresh, about once an hour, or its owner's last activity in it.
+    -- The later of the session's last refresh and its owner's last event in it. A session in use refreshes about once
+    -- an hour.
     greatest(s.refreshed, e.last_event_at),
     host(s.ip),
     -- A sign-in by our pages reaches the backend through our server, whose own user agent is recorded there.

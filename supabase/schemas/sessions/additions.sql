@@ -88,7 +88,8 @@ begin
     return jsonb_build_object('status', 'unknown');
   end if;
 
-  -- Earlier requests may have taken some of these sign-ins, and their responses may be lost or still in flight.
+  -- Derives the device secret again for sign-ins that an earlier request has added. The browser may not have received
+  -- the response to that request.
   loop
     select s.secret into shown
     from unnest(added) as s (secret)
@@ -138,14 +139,14 @@ begin
     perform private.end_additions(device.id, joined);
     update private.account_devices d
     set secret_hash = private.secret_hash(held),
-        -- The previous secret gives access to nothing from now on.
+        -- From now on, the previous secret can only add another account or sign the browser out.
         previous_hash = d.secret_hash,
         previous_for = 'sign_in',
         previous_until = now() + interval '60 seconds',
         rotated_at = now(),
         active_user_id = joined[cardinality(joined)],
         active_session_id = newest_session_id,
-        -- A switch that began before this must not replace the active account.
+        -- Ends the lease of a switch in progress, so that the switch can't replace the new active account.
         lease_id = null,
         lease_expires_at = null,
         last_seen_at = now(),
@@ -156,10 +157,10 @@ begin
 end
 $$;
 comment on function private.take_additions(uuid, text, text[]) is
-  'Adds the sign-ins with the presented secrets to a browser''s accounts. The newest becomes the active account. If '
-  'the browser already had the account, the replaced session ends. Returns { status, secret }: the device secret '
-  'derived from the presented secrets, and its status for the device (private.device_secret_status). Adds accounts '
-  'only if the status is current. Idempotent: a repeated call returns the same result.';
+  'Adds sign-ins to a browser''s accounts, given the secrets of the sign-ins. The account of the newest sign-in '
+  'becomes active. If the browser already had an account, its earlier session ends. Returns { status, secret }: the '
+  'device secret derived from the presented secrets, and its status for the device (private.device_secret_status). '
+  'Adds accounts only if the status is current. Idempotent: a repeated call returns the same result.';
 
 -- Definer: ends sessions, which are in Supabase Auth's tables.
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
@@ -179,10 +180,11 @@ as $$
   where private.end_account_session(g.user_id, g.session_id)
 $$;
 comment on function private.end_additions(uuid, uuid[]) is
-  'Ends the sign-ins of the given accounts that a browser has not presented yet; null means all accounts. The caller '
-  'must have locked the accounts. Returns the sessions that were still alive: [{ userId, sessionId }].';
+  'Ends a browser''s pending sign-ins to the given accounts, or to all accounts if user_ids is null. A sign-in is '
+  'pending until the browser presents its secret. The caller must have locked the accounts. Returns the sessions that '
+  'were still alive: [{ userId, sessionId }].';
 
--- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
+-- Definer: ends a replaced session by deleting its row in Supabase Auth's tables.
 create or replace function private.continue_account_session(continuation jsonb) returns jsonb
   language plpgsql
   volatile
@@ -204,7 +206,7 @@ begin
   set session_id = made_id, sealed = continuation ->> 'sealed', key_id = continuation ->> 'keyId',
       token_tag = continuation ->> 'tag', last_active_at = now()
   where e.device_id = device.id and e.user_id = subject_id
-    -- The new session exists already if the answer to the same call was lost.
+    -- The entry already has the new session if the response to an earlier attempt was lost.
     and e.session_id in (replaced_id, made_id);
   if not found then
     return jsonb_build_object('status', 'over');

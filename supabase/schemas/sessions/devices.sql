@@ -27,7 +27,7 @@ begin
             'email', u.email,
             'displayName', p.display_name,
             'avatarUrl', p.avatar_url,
-            -- No account may be active, so null is coalesced to false.
+            -- The comparison is null if the browser has no active account.
             'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
             'requiresReauth', not usable,
             'lastRoute', e.last_route,
@@ -54,8 +54,8 @@ comment on function private.device_state(uuid, text) is
   'active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current '
   'secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.';
 
--- Written in PL/pgSQL, which plans only the expressions that it reaches. Nearly every request presents the current
--- secret.
+-- Uses PL/pgSQL, which plans only the expressions that it reaches. Nearly every request presents the current secret, so
+-- it returns at the second check.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
   language plpgsql
   stable
@@ -73,7 +73,8 @@ begin
     and (device.previous_until is null or device.previous_until > now()) then
     return case device.previous_for when 'anything' then 'previous' else 'spent' end;
   end if;
-  -- Other accounts may have joined, or the browser may have switched, since this secret was spent.
+  -- A later addition or a switch of accounts may have replaced the device secret, so a spent secret is not always the
+  -- previous one.
   if exists (
     select
     from private.account_additions a
@@ -87,9 +88,10 @@ begin
 end
 $$;
 comment on function private.device_secret_status(private.account_devices, text) is
-  'Returns the status of a device secret: current, previous, spent or unknown. A previous secret is valid for '
-  'everything until the browser presents the current one. A secret is spent for a minute after an account was added. A'
-  ' spent secret gives no access, but requests in flight may use it to add another account or to sign the browser out.';
+  'Returns the status of a device secret: current, previous, spent or unknown. A previous secret stays valid for '
+  'everything until 30 seconds after the browser first presents the current one. A sign-in makes the secret that it '
+  'replaces spent for one minute. A spent secret gives no access, but requests in flight may use it to add another '
+  'account or to sign the browser out.';
 
 -- Definer: only Supabase Auth's tables show whether a session is alive. Written in PL/pgSQL, because an SQL function
 -- would be planned again for each statement that calls it.

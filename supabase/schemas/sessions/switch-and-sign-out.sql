@@ -68,8 +68,8 @@ begin
     return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
   end if;
   standing := private.device_secret_status(device, switch ->> 'secret');
-  -- Does not rotate again while the previous secret is still valid: if responses overtake each other, the last to
-  -- arrive leaves the browser with one of the two.
+  -- Does not rotate again while the previous secret is still valid. Otherwise, a late response could leave the browser
+  -- with a secret that is no longer valid.
   rotates := standing = 'current' and (
     device.previous_hash is null
     or device.previous_for = 'sign_in'
@@ -91,9 +91,10 @@ end
 $$;
 comment on function private.activate_account(jsonb) is
   'Completes a switch in one transaction: stores the account''s rotated session with store_account_session and makes '
-  'the account active. Takes { leaseId, secret, nextHash (hex) } and the fields of the entry. Returns { status: '
-  'activated, rotated }, { status: changed, current } if another rotation came first, or { status: lost } if the '
-  'switch no longer holds the lease. rotated is true if the secret after the presented one is now valid.';
+  'the account active. Takes { leaseId, secret, nextHash (hex) } and the fields that store_account_session takes. '
+  'Returns { status: activated, rotated }, { status: changed, current } if another rotation came first, or { status: '
+  'lost } if the switch no longer holds the lease. rotated is true if the device''s current secret is the one after '
+  'the given secret.';
 
 create or replace function private.end_account_switch(device_id uuid, lease uuid) returns void
   language sql
@@ -107,8 +108,8 @@ as $$
 $$;
 comment on function private.end_account_switch(uuid, uuid) is 'Releases the device''s lease after a switch that was not completed.';
 
--- Definer: ends a session by deleting its row in Supabase Auth's table. The row is deleted in the same transaction as
--- the entry, even if Supabase Auth is unreachable.
+-- Definer: ends a session by deleting its row in Supabase Auth's table. The same transaction deletes the vault entry,
+-- and Supabase Auth doesn't need to be reachable.
 create or replace function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -151,7 +152,8 @@ comment on function private.sign_out_account(uuid, text, uuid) is
   'Signs one account out of a browser and ends its session there. The result''s next lists the accounts that can '
   'become active, last used first.';
 
--- Definer: ends sessions in the same transaction that removes their entries. Supabase Auth has no call that does this.
+-- Definer: ends the browser's sessions in the transaction that deletes its vault entries. Supabase Auth has no call
+-- that does this.
 create or replace function private.sign_out_device(device_id uuid, secret text) returns jsonb
   language plpgsql
   volatile

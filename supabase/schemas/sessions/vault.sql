@@ -103,7 +103,7 @@ begin
   if standing = 'previous' then
     successor := 2;
   end if;
-  -- This is not a new sign-in, so the account that the browser has switched to since stays active.
+  -- This is not a new sign-in. If the browser has switched to another account since, that account stays active.
   stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
   update private.account_devices d
   set secret_hash = case
@@ -111,7 +111,7 @@ begin
         when standing = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
         else d.secret_hash
       end,
-      -- Secrets from before the sign-in give access to nothing after it.
+      -- Marks the current secret as spent, so that it gives no access after the sign-in.
       previous_hash = case when standing in ('current', 'previous') then d.secret_hash else d.previous_hash end,
       previous_for = case when standing in ('current', 'previous') then 'sign_in' else d.previous_for end,
       previous_until = case
@@ -130,13 +130,13 @@ begin
 end
 $$;
 comment on function private.sign_in_account(jsonb) is
-  'Adds a sign-in to a browser''s accounts. If the browser already has the account, replaces its session and ends the '
-  'old one. The account becomes active, and the device gets a new secret. Takes { deviceId, secret, nextHash, '
+  'Adds a sign-in to a browser''s accounts and makes the account active. If the browser already has the account, '
+  'replaces its session and ends the old session. The device gets a new secret. Takes { deviceId, secret, nextHash, '
   'secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Without secret, creates the device. '
-  'Returns { status: kept | unknown | full | over, successor }. successor is 1 if the next secret after the presented '
-  'one is now valid, 2 if the second next is. If inPlaceOf is given, the new session continues that session, and an '
-  'account that the browser has switched to since stays active. over means that the browser has signed out of that '
-  'session or has another one.';
+  'Returns { status: kept | unknown | full | over, successor }. successor is 1 if nextHash is now the hash of the '
+  'device''s secret, or 2 if secondNextHash is. If inPlaceOf is given, the new session continues session inPlaceOf, '
+  'and an account that the browser has switched to since then stays active. over means that the browser no longer has '
+  'session inPlaceOf.';
 
 create or replace function private.store_account_session(entry jsonb) returns jsonb
   language plpgsql

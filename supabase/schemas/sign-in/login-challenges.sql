@@ -35,7 +35,7 @@ begin
     );
   end if;
 
-  -- A browser waits for one answer of each kind: for its latest request.
+  -- Expires the session's earlier open challenges of this kind, because the browser waits only for the latest one.
   update private.login_challenges c
   set expires_at = greatest(now(), c.created_at + interval '1 microsecond')
   where c.user_id = owner_id
@@ -102,7 +102,7 @@ create or replace function private.login_challenge_state(challenge private.login
 as $$
   select case
     when challenge.status in ('consumed', 'bound', 'rejected', 'locked') then challenge.status
-    -- The caller that claimed it is about to answer; once its lease has expired, there is nothing to wait for.
+    -- The caller that claimed the challenge can complete it only while the caller's lease is valid.
     when challenge.status = 'consuming'
       then case when challenge.lease_expires_at > now() then 'approved' else 'expired' end
     when challenge.expires_at <= now() then 'expired'

@@ -57,8 +57,8 @@ as $$
   from private.list_sign_in_methods(subject_id) as methods
 $$;
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
-  'Returns how many usable ways to sign in an account would have without the given identities, passkeys and password. '
-  'Counts unconfirmed identities only if they are being confirmed. For definers; not granted to a role.';
+  'Returns the number of usable sign-in methods that an account would have without the given identities, passkeys and '
+  'password. Counts an unconfirmed identity only if it is being confirmed. For definers; not granted to a role.';
 
 -- Definer: identities are in Supabase Auth's tables. Supabase Auth's own endpoint is not used. It refuses to remove the
 -- last identity even if a password or a passkey remains, does not check whether the remaining identity is usable, and
@@ -74,7 +74,7 @@ declare
   account auth.users;
   target record;
 begin
-  -- Serialized per account, so that each change sees the result of the one before.
+  -- Locks the account, so that concurrent changes to its sign-in methods run one after the other.
   select u.* into account from auth.users u where u.id = subject_id for update;
   select m.id, m.provider, m.email
   into target
@@ -118,5 +118,5 @@ end
 $$;
 comment on function private.keep_email_identity(auth.users) is
   'Adds an identity for the account''s own email, if it has none, before another identity is removed. Otherwise '
-  'Supabase Auth would replace the account''s email with that of a remaining identity. For definers; not granted to a '
-  'role.';
+  'Supabase Auth would replace the account''s email with that of a remaining identity. Called only by definer '
+  'functions, so it is not granted to any role.';

@@ -94,7 +94,7 @@ begin
     return verdict = 'refuse';
   end if;
   select i.id, i.provider, i.email,
-    -- A direct call may have linked it since the flow began; that stays on record.
+    -- An identity linked by a direct call during the flow is not new, so its event stays on record.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
@@ -102,7 +102,7 @@ begin
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
 
-  -- The code becomes void: a link needs no session, and a refused sign-in gets none.
+  -- Voids the code. Linking needs no session, and a refused sign-in gets none.
   perform private.delete_auth_flow(flow.id);
 
   if verdict = 'link' then
@@ -154,7 +154,8 @@ begin
     where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
   ));
   get diagnostics swept = row_count;
-  -- Waits a little longer than an attempt's lifetime, so that a link in progress keeps its identity.
+  -- Keeps unconfirmed identities for a little longer than an attempt's lifetime, because a link may still be in
+  -- progress.
   perform private.remove_identity(n.identity_id)
   from (
     select o.identity_id from private.unconfirmed_identities o
@@ -165,5 +166,5 @@ begin
 end
 $$;
 comment on function private.sweep_oauth_attempts(integer) is
-  'Deletes up to at_most expired attempts, and up to at_most identities that were never confirmed by completing a '
-  'link. Returns the number of deleted rows; 0 while another sweep runs.';
+  'Deletes up to at_most expired attempts, and up to at_most identities of links that were never completed. Returns '
+  'the number of deleted rows, or 0 if another sweep is running.';

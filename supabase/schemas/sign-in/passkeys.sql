@@ -45,8 +45,8 @@ comment on function private.passkey_exists(text) is
   'unknown deletes a working passkey.';
 
 -- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. Supabase Auth's own endpoint
--- could leave an account without a way to sign in. Another way to sign in could also be removed between our count and
--- the endpoint's deletion.
+-- would delete an account's last way to sign in. Counting the other ways before a call to the endpoint is not enough,
+-- because one of them could be removed before the endpoint deletes the passkey.
 create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
   returns text
   language plpgsql

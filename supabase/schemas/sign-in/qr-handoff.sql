@@ -171,8 +171,8 @@ begin
     return 'rejected';
   end if;
 
-  -- Dates the session to the approver's own sign-in, because it is not a new sign-in for boundaries and step-up. Every
-  -- token that the backend issues for the session contains this time.
+  -- Sets the session's sign-in time to the approver's, because approving a QR code does not count as a new sign-in.
+  -- Every token that the backend issues for the session contains this time.
   signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
   perform private.set_session_sign_in_time(minted, signed_in_at);
   update private.login_challenges c

@@ -160,7 +160,7 @@ comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
   'returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks '
   'use_ai_studio.';
 
--- Definer: reads memberships and writes connections, but only for the token's user.
+-- Definer: reads memberships and connections, but only for the token's user.
 create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
   language plpgsql
   volatile
@@ -187,5 +187,5 @@ begin
 end
 $$;
 comment on function private.disconnect_agent(bytea, uuid, uuid) is
-  'Revokes a connection of the token''s login, and the connection''s keys. Returns {} or { refused: … | not_found }. '
-  'Idempotent.';
+  'Revokes a connection that was made with the token''s login, and the connection''s keys. Returns {}, also if the '
+  'connection was already revoked, or { refused }. refused is not_found, or comes from ai.find_agent_login.';

@@ -106,8 +106,8 @@ $$;
 comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
   'Creates the next key of a connection, which works for at most 8 hours and not longer than the connection''s login. '
   'The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, '
-  'not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Refusals are { '
-  'refused: … | not_found }.';
+  'not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Returns { refused } if'
+  ' the login is refused (ai.find_agent_login) or the connection is not_found.';
 
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql
@@ -137,8 +137,8 @@ begin
     perform set_config('gatehouse.actor_id', actor::text, true);
     perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
   end if;
-  -- A revocation by a key manager also withdraws the member's approval. A member who disconnects their own agent keeps
-  -- it.
+  -- If a key manager revokes the connection, also withdraws the member's approval. A member who disconnects their own
+  -- agent keeps the approval.
   update ai.agent_access a
   set state = 'withdrawn', answered_at = now(), answered_by = actor
   where a.workspace_id = ended.workspace_id
@@ -149,8 +149,8 @@ begin
 end
 $$;
 comment on function ai.end_connection(uuid, uuid) is
-  'Revokes a connection and its keys. If the actor is another person than the connection''s member, also withdraws the'
-  ' member''s approval. Returns false if the connection was already revoked.';
+  'Revokes a connection and its keys. If the actor is not the connection''s member, also withdraws the member''s '
+  'approval. Returns false if the connection does not exist or was already revoked.';
 
 -- Definer: Supabase Auth deletes accounts and has no grant to change keys.
 create or replace function ai.revoke_keys_of_connection() returns trigger
@@ -173,4 +173,4 @@ comment on function ai.revoke_keys_of_connection() is
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();
 comment on trigger revoke_keys_of_connection on ai.agent_connections is
-  'Without its connection, a key of an agent would be an ordinary one.';
+  'Without this trigger, deleting a connection would turn its keys into ordinary keys.';

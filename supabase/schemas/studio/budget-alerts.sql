@@ -68,7 +68,7 @@ as $$
       and a.posted_at is null
     returning a.scope, a.workspace_id
   ), kept as (
-    -- No caller sends this email directly, so it is due immediately.
+    -- Makes the email due immediately, because the caller only queues it and does not send it.
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
     from posted p
@@ -98,8 +98,7 @@ as $$
   -- A budget of zero blocks all calls on purpose, so it needs no warning.
   where b.limit_usd > 0
     and (b.spent_usd * 2 >= b.limit_usd or b.refused_at >= date_trunc('month', now(), 'UTC') or k.threshold > 0)
-    -- A month can still be warned about in the hour after its end, unless a call of the next month has already reset
-    -- the row.
+    -- In the first hour of a month, also includes the previous month's rows that no call of the new month has reset.
     and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
     and case
       when k.month = b.period_start then x.threshold > k.threshold or b.limit_usd <> k.limit_usd
@@ -126,9 +125,9 @@ as $$
     or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
 $$;
 comment on function ai.record_budget_alerts() is
-  'Records each budget''s highest threshold that was crossed since the last sweep. Reads ai.budgets without a lock. A '
-  'threshold is recorded once a month, and again only if a raised limit puts the spend below that threshold in '
-  'between.';
+  'Records each budget''s highest threshold that was crossed since the last sweep. Reads ai.budgets without a lock. '
+  'Records a threshold once a month. If a raised limit puts the spend below the threshold again, the next crossing is '
+  'recorded too.';
 
 create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
   language sql

@@ -159,7 +159,7 @@ begin
   update ai.budgets b
   set
     limit_usd = set_budget.limit_usd,
-    -- After a raise, a call that was refused before may fit.
+    -- Raising the limit clears the refusal, because the refused call may now fit.
     refused_at = case when set_budget.limit_usd <= b.limit_usd then b.refused_at end
   where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
   if found then

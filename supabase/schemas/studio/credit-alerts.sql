@@ -1,5 +1,5 @@
 -- Warnings about low credits. A sweep records which balances became low or empty, and the server writes the emails. One
--- statement both queues the emails and marks the crossing as emailed, so a crash neither repeats nor loses an email.
+-- statement queues the emails and marks the warning as emailed, so a crash neither repeats nor loses an email.
 
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb

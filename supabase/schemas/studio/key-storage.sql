@@ -41,8 +41,8 @@ begin
 end
 $$;
 comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key, which ai.key_issue_permission must have allowed. Logs the key unless it continues a lineage. '
-  'connection_id is the coding agent''s connection if the key belongs to an agent.';
+  'Stores a new key, which ai.key_issue_permission must have allowed. Logs the key unless it replaces an earlier key '
+  'and continues that key''s lineage. connection_id is the coding agent''s connection if the key belongs to an agent.';
 
 create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
   language sql

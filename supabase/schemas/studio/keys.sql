@@ -125,7 +125,7 @@ begin
   end if;
   -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
   perform from public.workspaces w where w.id = workspace for key share;
-  -- Serializes rotations of a key, so that the second finds it replaced.
+  -- Makes a concurrent rotation of the key wait. The later rotation then finds the key replaced.
   select * into old from ai.keys k where k.id = rotate_key.key_id and k.workspace_id = workspace for update;
   if not found then
     return jsonb_build_object('outcome', 'not_found');

@@ -150,7 +150,7 @@ as $$
   ) g
   cross join lateral ai.latency_quantiles(g.latency_marks) as l
   cross join lateral ai.latency_quantiles(g.first_token_marks) as f
-  -- For labels, only the row of the whole range is taken from here.
+  -- For labels, takes only the total of the range here. The rows of labels come from ai.label_usage_between.
   where g.key is null or grouped_by <> 'label'
   union all
   select
@@ -206,10 +206,10 @@ as $$
   end
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
-  'Returns the key of the row in which a daily sum is counted. For days, the key is the number of days since the start'
-  ' of the range, so that two ranges can be compared. Several days share a key if days_each is more than 1.';
+  'Returns the key of the row to which a daily sum belongs. When grouped by day, the key counts the days since the '
+  'start of the range, so that two ranges can be compared. One row covers days_each days.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
   language sql
   immutable

@@ -1,7 +1,7 @@
 -- Content capture. The content of runs is stored only if the workspace's policy enables capture, and for as many days
 -- as the policy sets. Each read is logged.
 
--- Definer: gateway has no grant on any table. The id that begin_run returned identifies the run.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
 create or replace function ai.store_run_content(content jsonb) returns void
   language sql
   volatile
@@ -48,8 +48,8 @@ begin
 end
 $$;
 comment on function ai.describe_run_content(uuid, uuid, uuid) is
-  'Returns whether a run''s content is stored, but none of its text, for a member with manage_ai_policy. Returns { '
-  'outcome: kept, deletedFrom } or { outcome: none | not_allowed }.';
+  'Returns whether a run''s content is stored, but not the content itself, for a member with manage_ai_policy. Returns'
+  ' { outcome: kept, deletedFrom } or { outcome: none | not_allowed }.';
 
 -- Definer: checks what a member may do and writes the audit log, which the service role can't do itself.
 create or replace function ai.read_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb

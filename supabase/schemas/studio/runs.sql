@@ -42,11 +42,11 @@ begin
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   unknown_name := ai.unknown_run_filter(workspace, filter);
-  -- Other unknown names are not an error: a deleted app or account can still have runs.
+  -- Continues for an unknown app or member, because a deleted app or account can still have runs.
   if unknown_name in ('provider', 'keyId') then
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
-  -- A request id has an index. The other filters have none, because every call would pay for it.
+  -- The request id has an index. The other filters have none, because each index slows down every gateway call.
   if of_request is not null
     or num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity) = 0
   then
@@ -242,5 +242,5 @@ begin
 end
 $$;
 comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Checks in the daily sums whether a workspace may have older runs that match the filter of ai.list_runs. Returns the'
-  ' time before which such runs may exist, at most the given time, or null if the workspace has none.';
+  'Checks in the daily sums whether a workspace may have runs before a moment that match the filter of ai.list_runs. '
+  'Returns the time from which to search backwards, at most that moment, or null if no earlier run can match.';

@@ -37,7 +37,7 @@ create or replace function ai.latency_bucket(ms integer) returns integer
   security invoker
   parallel safe
 as $$
-  -- Slightly increased, so that powers of two begin their bucket regardless of the logarithm's last digit.
+  -- Adds 1e-9, so that rounding in ln cannot move a power of two into the bucket below.
   select case
     when ms < 1 then 0
     when ms >= 1 then least(1 + floor(4 * ln(ms::double precision) / ln(2::double precision) + 1e-9), 80)

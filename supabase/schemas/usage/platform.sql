@@ -36,7 +36,7 @@ begin
       from ai.usage_changed_days c
       where c.day = any (changed_days)
     ), parts as (
-      -- Each part is grouped separately: with few groups, Postgres hashes instead of sorting.
+      -- Groups each part separately. Postgres hashes the rows of a part with few groups instead of sorting them.
       select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
@@ -81,7 +81,7 @@ begin
 end
 $$;
 comment on function ai.platform_usage(date, date, text) is
-  'Returns the usage of all workspaces from one UTC day to another, inclusive, by provider and billing account. If '
-  'of_provider is given (a result of ai.billing_provider), returns only that provider''s usage, also grouped by '
-  'workspace and day. In this case, also includes all runs closed by the sweep, because they have no billing provider.'
-  ' Without of_provider, workspace_id and day are null. Not granted to any role.';
+  'Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account. '
+  'With of_provider (a result of ai.billing_provider), returns only that provider''s usage, also grouped by workspace '
+  'and day. The result then also includes all runs closed by the sweep, because those runs name no billing provider. '
+  'Without of_provider, workspace_id and day are null. Not granted to any role.';

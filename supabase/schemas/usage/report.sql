@@ -162,7 +162,7 @@ as $$
 $$;
 comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
   'Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they '
-  'were sealed, and days that are only partly in the window. If detailed, also returns days with sums that lack '
+  'were sealed, and days that are only partly in the window. If detailed, also returns days whose stored sums lack '
   'members and labels.';
 
 create or replace function ai.usage_window(

@@ -17,9 +17,9 @@ begin
 end
 $$;
 comment on function ai.roll_up_usage(integer) is
-  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes at most max_days each of new days, changed days and '
-  'days without details. Only one caller runs at a time; others return 0. Returns the number of days that were '
-  'summarized.';
+  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes up to max_days new days, up to max_days changed days '
+  'and up to max_days days without details. Only one caller runs at a time; others return 0. Returns the number of '
+  'summarized days.';
 
 create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -68,7 +68,7 @@ begin
     order by c.day
     limit max_days
   loop
-    -- A change that commits after this statement leaves a new mark, which is not deleted.
+    -- Deletes only the marks that were read above. A later change adds a new mark, which the next call reads.
     delete from ai.usage_changed_days c where c.id = any (changed.ids);
     continue when changed.day >= (select s.before from ai.usage_sealed_days s);
     perform ai.rebuild_usage_day(changed.day, changed.workspaces);
@@ -78,8 +78,8 @@ begin
 end
 $$;
 comment on function ai.rebuild_changed_usage_days(integer) is
-  'Summarizes days again if their runs changed after they were sealed, at most max_days. Returns the number of '
-  'summarized days.';
+  'Summarizes sealed days again if their runs changed later, at most max_days days. Returns the number of summarized '
+  'days.';
 
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql
@@ -236,12 +236,12 @@ comment on function ai.record_usage_change() is
 
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_change on ai.runs is 'Runs when a run of a finished day is settled.';
+comment on trigger record_usage_change on ai.runs is 'Fires when a run of a finished day is updated, for example when the run is settled.';
 create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
 comment on trigger record_usage_addition on ai.runs is
-  'For manual inserts by an operator: our own runs always begin now. The condition is kept short, because each '
-  'statement reads it again.';
+  'Runs if an operator inserts a run by hand, because our own runs always begin now. The condition is short because '
+  'Postgres reads it again for each statement.';
 create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
 comment on trigger record_usage_deletion on ai.runs is 'For manual deletions by an operator: our own code never deletes runs.';

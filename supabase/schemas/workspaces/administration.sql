@@ -197,8 +197,7 @@ begin
   if not private.session_is_fresh() then
     raise exception 'prove again who you are' using errcode = 'PT403';
   end if;
-  -- Invitations are locked before their workspace, as they are by an acceptance or by the deletion of the sender's
-  -- account.
+  -- Locks the invitations before the workspace, like accepting an invitation or deleting the sender's account.
   delete from public.workspace_invitations i
   where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
   update public.workspaces w set deleted_at = now()

@@ -60,17 +60,17 @@ create or replace trigger audit_change after insert or update on public.workspac
 comment on trigger audit_change on public.workspaces is 'Shows owners what happened to their workspace.';
 create or replace trigger audit_change after insert or update of role_id or delete on public.workspace_members
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_members is 'Shows owners who joined, who left and whose role changed.';
+comment on trigger audit_change on public.workspace_members is 'Shows the workspace''s owners which members joined, left or changed roles.';
 create or replace trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();
 comment on trigger audit_change on public.workspace_roles is 'Shows owners when a role''s permissions changed.';
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_invitations is 'Shows owners who was invited.';
+comment on trigger audit_change on public.workspace_invitations is 'Shows owners when an invitation is sent, accepted or withdrawn.';
 -- Logs only roles that people create. A workspace's initial roles belong to its creation, which is logged separately.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();
-comment on trigger audit_definition on public.workspace_roles is 'Shows owners who created which role, and what it allows.';
+comment on trigger audit_definition on public.workspace_roles is 'Shows owners which roles were created, who created them, and what each role allows.';
 
 create or replace function private.log_workspace_change(
   workspace_id uuid,

@@ -87,4 +87,4 @@ comment on function private.limit_workspace_invitations() is
 create or replace trigger limit_invitations after insert on public.workspace_invitations
   referencing new table as inserted for each statement execute function private.limit_workspace_invitations();
 comment on trigger limit_invitations on public.workspace_invitations is
-  'Pages read all open invitations of a workspace together.';
+  'Limits the open invitations of a workspace, because pages read all of them at once.';

@@ -34,7 +34,7 @@ comment on function private.create_workspace_defaults() is
 
 create or replace trigger create_workspace_defaults after insert on public.workspaces
   for each row execute function private.create_workspace_defaults();
-comment on trigger create_workspace_defaults on public.workspaces is 'A workspace without roles could have no members.';
+comment on trigger create_workspace_defaults on public.workspaces is 'Gives every new workspace its roles, because each member needs a role.';
 
 -- Definer: counts all owners and locks the workspace, even if the caller may not see them.
 create or replace function private.require_workspace_owner() returns trigger
@@ -54,7 +54,7 @@ begin
     return null;
   end if;
 
-  -- A person whose account is deleted leaves in any case.
+  -- Deleting a person's account ends the membership, even if the workspace then has no owner.
   if not exists (select from public.profiles p where p.id = old.user_id) then
     return null;
   end if;
@@ -114,8 +114,9 @@ begin
 end
 $$;
 comment on function private.close_orphaned_workspaces() is
-  'Closes the workspaces in which no other member remains when a person''s account is deleted, so that their keys stop'
-  ' working. Also closes the person''s personal workspace unless another member owns it, and removes its name.';
+  'Closes workspaces when a person''s account is deleted, so that the workspaces'' keys stop working. A workspace '
+  'stays open if it has another member. The person''s personal workspace stays open only if another member owns it, '
+  'and otherwise loses its name.';
 
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
@@ -143,4 +144,4 @@ comment on function private.limit_workspace_roles() is 'Raises PT409 if a worksp
 
 create or replace trigger limit_roles after insert on public.workspace_roles
   referencing new table as inserted for each statement execute function private.limit_workspace_roles();
-comment on trigger limit_roles on public.workspace_roles is 'Pages read all roles of a workspace together.';
+comment on trigger limit_roles on public.workspace_roles is 'Limits the number of roles, because pages read all roles of a workspace at once.';

@@ -80,7 +80,7 @@ test("an import assigns lines without an account to the entered account", () => 
   ]);
 });
 
-test("an import lists services by size, and imports only the chosen services", () => {
+test("an import lists services by amount, the largest first, and imports only the chosen services", () => {
   const services = servicesOf(file.providers[0] as ParsedFile["providers"][number]);
   expect(services.map(({ service }) => service)).toEqual(["Bedrock", "S3"]);
   const read = documentOf(file, { ...chosen, services: [1] });
@@ -128,7 +128,7 @@ test("an import accepts at most 20,000 combinations of account and day", () => {
   });
 });
 
-test("an import form selects everything at first, and again when a different provider in the file is chosen", () => {
+test("an import form selects all services at first, and again after another of the file's providers is chosen", () => {
   const form = new FormData();
   const everything = { source: 0, provider: "aws", account: "default", services: null, clear: false };
   expect(readChoices(form, file)).toMatchObject(everything);
@@ -144,7 +144,7 @@ test("an import form selects everything at first, and again when a different pro
   }
 });
 
-test("an import accepts accounts and amounts up to the readers' maximum length, and rejects longer ones", () => {
+test("an import accepts accounts of up to 256 characters and amounts of up to 80, and rejects longer ones", () => {
   const carried = (accountId: string, text: string) =>
     unpackFile(
       packFile({

@@ -41,7 +41,7 @@ export interface ImportReview {
   errors: ImportErrors;
   /** Null until the choices are complete. */
   preview: ImportPreview | null;
-  /** Identifies the preview, so that an import can store only what it shows. */
+  /** Identifies the preview, so that an import stores only the changes that were previewed. */
   previewed: string | null;
   /** Why the preview is shown again: the choices were edited, or the stored costs have changed. */
   again: "edited" | "changed" | null;

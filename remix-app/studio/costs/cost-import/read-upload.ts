@@ -38,7 +38,7 @@ async function* inParts(file: File): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Removes characters from a file name that the database cannot store. */
+/** Returns a file name in a form that the database can store. */
 function nameOf(name: string): string {
   return (
     name

@@ -104,7 +104,8 @@ test("Google's JSON rows may be separate lines or a list, and their amounts numb
   );
 });
 
-// The console's download of the cost table, following the tests of a public importer: "ducat", adapters/gcp_csv.py.
+// A cost table as downloaded from Google's console. Its format is taken from the tests of a public importer: "ducat",
+// adapters/gcp_csv.py.
 const preamble = [
   "Invoice number,1234567890,",
   "Invoice date,2026-06-30,",
@@ -149,7 +150,7 @@ test("a Google cost table that matches neither its total nor the amount due is r
   ]);
 });
 
-test("a Google cost table with unrounded subtotals is read from the unrounded subtotals", async () => {
+test("reads the amounts of a Google cost table from its unrounded subtotals, if it has them", async () => {
   const file = await readCostText([
     "Currency,USD,,,,,",
     "Project ID,Service description,Usage start date,Cost ($),Savings programs ($),Unrounded subtotal ($),Subtotal ($)",

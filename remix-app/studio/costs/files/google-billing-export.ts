@@ -63,7 +63,7 @@ export const googleExport: CsvFormat = {
     return {
       read(row) {
         const credits = creditsOf(row, columns);
-        // BigQuery writes each further credit of a line as a row with only the credit.
+        // BigQuery writes a line's second and later credits as separate rows that contain only the credit.
         const isFurtherCredit = last && credits.length > 0 && row.text("cost", "usage_start_time") === null;
         if (isFurtherCredit && last) return { ...last, amount: credits.reduce(add) };
         // BigQuery also writes further labels and tags of a line as separate rows.
@@ -117,7 +117,10 @@ export function creditAmounts(credits: unknown, where: string): Decimal[] {
   });
 }
 
-/** Subtotals come first because they include savings and credits, which are separate rows otherwise. */
+/**
+ * Prefers subtotals, because they include savings and credits. In files without subtotals, savings and credits are
+ * separate rows.
+ */
 const tableCosts = ["Unrounded subtotal", "Subtotal", "Unrounded cost", "Cost"] as const;
 const tableDates = ["Usage start date", "Usage date", "Date"] as const;
 

@@ -61,7 +61,7 @@ export function currenciesToConvert({ days }: ProviderCosts, services?: Readonly
 export type DocumentChoices = {
   /** The provider's name in imported costs. Defaults to the file's suggestion. */
   provider?: string | undefined;
-  /** The account for lines without one. */
+  /** The account for lines that name no account. */
   account?: string | undefined;
   /** The services to import. Defaults to all. */
   services?: ReadonlySet<string | null> | undefined;

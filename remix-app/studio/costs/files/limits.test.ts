@@ -21,7 +21,7 @@ test.each([
   ["\ud800", false],
   ["a\u0000b", false],
   ["arn:aws:iam::1:role/a b", true],
-])("checks the length and characters of cost account %#", (account, isTaken) => {
+])("a cost account must be one line of at most 256 characters (case %#)", (account, isTaken) => {
   const add = () => collectCosts({}).add({ ...line, account }, "Row 2");
   if (isTaken) add();
   else expect(add).toThrow("Row 2: the account has more than 256 characters or isn’t one line of text.");

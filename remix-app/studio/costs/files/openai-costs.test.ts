@@ -111,7 +111,7 @@ test.each([
   await expect(read(page([bucket(first, [result])]))).rejects.toThrow(message);
 });
 
-// The dashboard's columns, and amounts with 30 decimals, follow a public importer's sample: "aiecon",
+// The columns and the amounts with 30 decimals are copied from the dashboard sample of a public importer: "aiecon",
 // examples/openai_dashboard_cost_to_aiecon.py and its test.
 const header =
   "start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,quantity,quantity_unit,line_item,user_id,api_key_id,project_id,organization_id,project_name,organization_name,user_email,api_source";

@@ -6,7 +6,8 @@ import { dayOf, lastDayBefore, type Moment, readMoment } from "./read-day.ts";
 const openAi = { provider: "openai", timeZone: "UTC" } as const;
 
 /**
- * Pages of OpenAI's costs API. Each has daily buckets of results, by project and line item if grouped by them.
+ * Pages of OpenAI's costs API. Each page has daily buckets. The results in a bucket name a project or line item only if
+ * the report is grouped by it.
  * https://developers.openai.com/api/reference/resources/admin/subresources/organization/subresources/usage/methods/costs
  */
 export const openAiPages: JsonFormat = {

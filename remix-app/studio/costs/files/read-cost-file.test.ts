@@ -128,7 +128,7 @@ test("the same cost file uploaded twice is rejected", async () => {
   await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. List it only once.");
 });
 
-test("files in different formats, and a damaged file among several, are rejected with their names", async () => {
+test("the error for several cost files names the file that is damaged or has a different format", async () => {
   const broken = [
     { bytes: bytes(csv), fileName: "a.csv" },
     { bytes: bytes(`${header}\n2026-10-03,Claude,Default,x\n`), fileName: "b.csv" },

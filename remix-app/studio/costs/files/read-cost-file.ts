@@ -10,7 +10,7 @@ export type CostFileInput = { bytes: FileBytes; fileName: string };
 export type ReadOptions = {
   /** The provider's name in imported costs. If the file has several providers, only this one is imported. */
   provider?: string | undefined;
-  /** The account for lines without one. */
+  /** The account to use for lines that name no account. */
   account?: string | undefined;
   /** The maximum size of a file when unpacked. */
   mostBytes?: number | undefined;
@@ -41,7 +41,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   const json = jsonReader();
   const notes = new Set<string>();
   const hashes: string[] = [];
-  /** Maps each day, account and service to its file, for formats with whole days. */
+  /** For formats that report whole days, maps each day, account and service to the file that contains them. */
   const dayFiles = new Map<string, string>();
   let format: { id: string; name: string; hasWholeDays?: true } | undefined;
   for (const { bytes, fileName } of files) {

@@ -7,9 +7,9 @@ import path from "node:path";
 import { selfSigned } from "./certificate.ts";
 
 /**
- * Serves the hosts whose addresses are fixed in the code of servers under test. The servers reach these hosts through a
- * proxy on this machine (RFC 9110 section 9.3.6) that connects to nothing else, and they trust the hosts' certificate.
- * @returns environment variables for servers, named as Go and Node expect them
+ * Starts a server for hosts that are hard-coded in the servers under test. Those servers trust its certificate, and
+ * reach the hosts through a local proxy (RFC 9110 section 9.3.6) that refuses all other hosts.
+ * @returns the environment variables that make a Go or Node server use the proxy and the certificate
  */
 export async function startInternet(hosts: Readonly<Record<string, RequestListener>>) {
   const { key, certificate } = selfSigned(Object.keys(hosts));

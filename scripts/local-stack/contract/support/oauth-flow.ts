@@ -34,7 +34,7 @@ export function oauthFlow(serverUrl: () => string = () => server.url) {
     return { answer, target, state: target.searchParams.get("state") ?? "" };
   }
 
-  /** Ends at /callback. @returns the redirect target, its query and its fragment */
+  /** Completes the flow at /callback. @returns the redirect target, its query and its fragment */
   async function finish(state: string, query: Record<string, string>) {
     const answer = await get(`/callback?${new URLSearchParams({ state, ...query })}`);
     const target = new URL(answer.location);

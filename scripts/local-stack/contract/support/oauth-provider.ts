@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener } from "node:h
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { issuers, type ProviderName, providerNames, type Shape, shapes } from "./provider-shapes.ts";
 
-/** A person as a provider describes them. Some fields are for deliberate mistakes. */
+/** A person as a provider describes them. With the last three fields, a test changes the ID token or omits it. */
 export type Person = {
   sub: string;
   email?: string;
@@ -25,8 +25,9 @@ const client = {
 const secretKey = new TextEncoder().encode(client.secret);
 
 /**
- * Starts a server with identity providers, each with its own API below its name. The test acts as the browser: it
- * registers the person who has consented at `POST /people?provider=…`, and passes the returned code to the callback.
+ * Starts a server with identity providers. Each provider's API is under a path that begins with the provider's name.
+ * The test acts as the browser: it registers the consenting person at `POST /people?provider=…`, and passes the
+ * returned code to the callback.
  */
 export async function startProvider() {
   /** A code is single-use, and valid only at the provider that issued it. */

@@ -11,9 +11,9 @@ export type Surroundings = {
   smtpPort: number;
   jwtSecret: string;
   jwtKeys: string;
-  /** The identity providers to sign in with. */
+  /** The base URL of the simulated identity providers. */
   providerUrl: string;
-  /** How a server reaches its built-in hosts. */
+  /** Environment variables that let a server reach the hosts that are fixed in its code. */
   internet: Record<string, string>;
 };
 

@@ -1,6 +1,6 @@
 /**
- * Settings of the additional servers. Settings that do not conflict are combined, since each set requires another
- * process.
+ * Settings of the servers that tests start in addition to the suite's own. Each set starts another process, so settings
+ * that do not conflict share a set.
  */
 
 /** Disables features that the product enables. */
@@ -32,7 +32,7 @@ export const shortSessions = {
   GOTRUE_EXTERNAL_EMAIL_ENABLED: "false",
 };
 
-/** Requires an emailed code for a new password, and only the new mailbox to confirm a new email. */
+/** A new password requires an emailed code. A new email is confirmed only from the new mailbox. */
 export const reauthentication = {
   GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: "true",
   GOTRUE_MAILER_SECURE_EMAIL_CHANGE_ENABLED: "false",

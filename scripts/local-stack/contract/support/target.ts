@@ -14,15 +14,16 @@ export type Target = {
   url: string;
   /** A token with the role service_role. */
   serviceKey: string;
-  /** The secret of the HS256 tokens that it accepts. */
+  /** The secret of the HS256 tokens that the server accepts. */
   jwtSecret: string;
   /**
-   * The URL of its database for a role that may read and write the schema auth, to inspect rows and make them older.
+   * The URL of the server's database, for a role that may read and write the schema auth. Tests inspect and backdate
+   * rows with it.
    */
   dbUrl: string;
-  /** A MailDev with the emails that it sends. */
+  /** The URL of the MailDev that receives the server's emails. */
   mailUrl: string;
-  /** The identity providers that it trusts, as set up in `oauth-provider.ts`. */
+  /** The identity providers that the server trusts, as set up in `oauth-provider.ts`. */
   providerUrl: string;
 };
 

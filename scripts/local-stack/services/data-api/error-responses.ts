@@ -40,7 +40,7 @@ function connectionLost(): Response {
   );
 }
 
-/** Creates the response for an unknown schema: the database's tables and functions could not be read yet. */
+/** Creates the response for a schema that could not be read: the database's tables and functions are not known yet. */
 export function schemaUnavailable(): Response {
   return errorResponse(
     503,

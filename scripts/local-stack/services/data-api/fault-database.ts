@@ -28,7 +28,8 @@ export type FaultDatabase = {
 };
 
 /**
- * Creates a Postgres for one test, of the same version as hosted Supabase's, that the test may stop, kill and restart.
+ * Creates a Postgres server for one test, with the same version as hosted Supabase. The test can stop, kill and restart
+ * the server.
  */
 export async function createFaultDatabase(): Promise<FaultDatabase> {
   const folder = await mkdtemp(path.join(tmpdir(), "data-api-"));

@@ -57,7 +57,10 @@ class PoolDriver implements Driver {
     await connection.executeQuery(CompiledQuery.raw("commit"));
   }
 
-  /** The error that caused the rollback has already been reported. A connection that cannot roll back is closed. */
+  /**
+   * Never throws, so that it cannot hide the error that caused the rollback. A connection that cannot roll back is
+   * closed.
+   */
   async rollbackTransaction(connection: PoolConnection): Promise<void> {
     await connection.rollback();
   }

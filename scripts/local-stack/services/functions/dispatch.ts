@@ -3,8 +3,8 @@ import type { FunctionHandler } from "./deno-api.ts";
 import type { LoadedFunction } from "./registry.ts";
 
 /**
- * Answers `/healthz` itself and passes `/<name>/*` to the named function. If that is not possible, answers with hosted
- * Supabase's error codes.
+ * Answers `/healthz` itself and passes `/<name>/*` to the named function. If the function is unknown or failed to load,
+ * answers with hosted Supabase's error code.
  */
 export function createDispatch(
   functions: ReadonlyMap<string, LoadedFunction>,

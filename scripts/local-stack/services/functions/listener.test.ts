@@ -58,7 +58,7 @@ const refuse: FunctionHandler = async (request) => {
 };
 
 describe("Request bodies cancelled by their reader", () => {
-  test("discards a cancelled request body while it arrives, and serves the connection's next request", async () => {
+  test("discards the rest of a request body that the function cancelled, and serves the connection's next request", async () => {
     handle = refuse;
     const { socket, answered } = await announce();
     socket.write(Buffer.alloc(size, 0x20));
@@ -81,7 +81,7 @@ describe("Request bodies cancelled by their reader", () => {
     expect(errors).toEqual([]);
   });
 
-  test("a cancelled request body causes no error if it still arrives after a 408", async () => {
+  test("the rest of a cancelled request body causes no error if it arrives after a 408", async () => {
     const budget = { uncheckedEach: size, uncheckedAll: size, workspaceAll: size, checkedAll: size };
     const read = createBodyReader({ ...budget, idleMs: 50, msPerMebibyte: 1_000 });
     handle = async (request) => {

@@ -14,8 +14,8 @@ const collected: HttpServer = { finished: new Promise(() => {}), shutdown: async
 /**
  * Loads every function of a folder: `<name>/index.ts`, except names that begin with `_` or `.`. A function that cannot
  * be loaded keeps its error and does not affect the others.
- * @param host the object on which modules call `serve`. Its `serve` only passes their handler to us, since the process
- * has one server.
+ * @param host the object whose `serve` the functions call. This call replaces `serve` with a function that only
+ * collects the handlers, since one server serves all functions.
  */
 export async function loadFunctions(
   folder: string,

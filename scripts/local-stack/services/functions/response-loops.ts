@@ -19,9 +19,9 @@ const maxHeaderSize = 32 * 1024;
 const hostedDeno = "2.1.4";
 
 /**
- * Returns the loop that `LOCAL_RESPONSE_LOOP` names, which reads requests and writes responses. The default is Node's
- * server. On hosted Supabase's version of Deno, Node's server forwards no headers, so hosted Supabase's loop is the
- * default there.
+ * Returns the loop that `LOCAL_RESPONSE_LOOP` names. The loop reads requests and writes responses. The default is
+ * Node's server. On hosted Supabase's version of Deno, Node's server forwards no headers, so hosted Supabase's loop is
+ * the default there.
  * @param serve Deno's own `serve`
  */
 export function responseLoop(name: string | undefined, { serve }: { serve: Serve }): Loop {

@@ -136,7 +136,7 @@ describe("API keys", () => {
   );
 });
 
-describe("Auth", () => {
+describe("requests to Supabase Auth", () => {
   test("replaces an opaque API key with the identity backend's role token, in either header", async () => {
     const authorizationOf = async (headers: Record<string, string>) =>
       (await ask("/auth/v1/admin/users", { headers })).headers.authorization;

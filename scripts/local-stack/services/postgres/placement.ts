@@ -98,7 +98,7 @@ function canUse(directory: string, user: { uid: number; gid: number }): boolean 
   return probe.status === 0;
 }
 
-/** Returns the programs in a place that every user can reach, copied there once per version. */
+/** Copies the programs to a directory that every user can reach, once per version. Returns their paths there. */
 function copyPrograms(programs: Programs): Programs {
   const native = path.dirname(path.dirname(programs.postgres));
   const { version } = JSON.parse(readFileSync(path.join(native, "../package.json"), "utf8")) as { version: string };
@@ -117,7 +117,7 @@ function copyPrograms(programs: Programs): Programs {
   return { initdb: path.join(target, "bin/initdb"), postgres: path.join(target, "bin/postgres") };
 }
 
-/** Returns where the cluster of `dataDir` goes if the account that runs Postgres cannot reach it. */
+/** Returns where the cluster goes if the account that runs Postgres cannot reach `dataDir`. */
 export function reachableDataDir(dataDir: string): string {
   return path.join(reachableHome(dataDir), "postgres");
 }

@@ -11,7 +11,10 @@ import type { Usage } from "./usage.ts";
 export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
 
 type FailureStatus = Extract<Behaviour["failure"], number>;
-/** The format of an API's failures: the function for responses, and the event of a stream that fails midway. */
+/**
+ * How an API reports failures: `failure` returns an error response, and `midwayError` is the event that a stream sends
+ * if it fails midway.
+ */
 type Dialect = { failure: (status: FailureStatus) => Response; midwayError: string };
 const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
 

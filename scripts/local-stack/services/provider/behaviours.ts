@@ -9,7 +9,7 @@ export type Behaviour = {
   paceMs: number;
   /** What happens after half of the chunks. */
   midway?: "cut" | "stall" | "garbage" | "error";
-  /** How usage is reported. The truth log has the actual usage in any case. */
+  /** How the provider reports usage. The truth log (truth-log.ts) always records the actual usage. */
   usage: "plain" | "none" | "zero" | "twice" | "cumulative";
   cachedInput: boolean;
   /** Whether messages have `reasoning_content`, as DeepSeek's do, and tool calls have a signature, as Gemini's do. */

@@ -11,7 +11,7 @@ export type StreamPiece = { text: string; usage: Usage; reportsUsage?: boolean }
 export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal; midwayError: string };
 
 /**
- * Writes server-sent events with a behaviour's pace and failures, and keeps the truth log up to date.
+ * Writes server-sent events with the delays and failures that the behaviour sets. Records the usage so far in `truth`.
  * @throws AbortError if the client has disconnected
  */
 export async function writeEvents(

@@ -29,7 +29,9 @@ export function geminiFailure(code: number): Response {
   return Response.json({ error: { code, message: "The demo refuses this.", status } }, { status: code });
 }
 
-/** Serves speech in Gemini's wire format. The model `demo-speech/demo-cut` fails like `demo-cut`. */
+/**
+ * Serves speech in Gemini's wire format. The model `demo-speech/demo-cut` fails midway, like the chat model `demo-cut`.
+ */
 export function geminiSpeechRoute(log: TruthLog) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const model = decodeURIComponent(c.req.path.split("/models/")[1] ?? "").replace(/:generateContent$/, "");

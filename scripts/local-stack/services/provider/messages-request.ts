@@ -26,8 +26,8 @@ export const promptRequest = z.looseObject({
 });
 
 /**
- * The parts of the body of `POST /v1/messages` on which the demo's answer depends. `platform` is refused, since it is
- * for the gateway only.
+ * The parts of the body of `POST /v1/messages` on which the demo's answer depends. Refuses `platform`, which the
+ * gateway must remove before it calls a provider.
  */
 export const messagesRequest = promptRequest.extend({
   max_tokens: z.number().int().min(0),

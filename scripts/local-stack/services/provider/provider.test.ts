@@ -67,7 +67,7 @@ describe("Fixtures", () => {
     expect((await send("chat/completions", "fixture/mistral/error")).status).toBe(422);
   });
 
-  test("the demo provider requires its key to replay a fixture", async () => {
+  test("the demo provider refuses to replay a fixture without an API key", async () => {
     const answer = await fetch(`${origin}/v1/chat/completions`, {
       method: "POST",
       body: '{"model":"fixture/xai/plain"}',
@@ -218,7 +218,7 @@ describe("Responses", () => {
     expect([status, details?.reason, usage?.output_tokens]).toEqual(["incomplete", "max_output_tokens", 16]);
   });
 
-  test("a response calls functions and accepts their output", async () => {
+  test("the local provider's Responses API calls functions and uses their output in its answer", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools = [{ type: "function", name: "weather", parameters, strict: false }] as OpenAI.Responses.FunctionTool[];
     const called = await ask({ tools, tool_choice: "required" });
@@ -241,7 +241,7 @@ describe("Responses", () => {
     expect(JSON.parse(text)).toEqual({ sum: 1 });
   });
 
-  test("the Responses API fails with the same errors as a chat, and its calls appear in the truth log", async () => {
+  test("the simulated Responses API fails with the same errors as a chat, and logs its calls", async () => {
     await expect(ask({ model: "demo-error-500" })).rejects.toMatchObject({ status: 500 });
     await expect(ask({ input: "" })).rejects.toMatchObject({ status: 400, param: "input" });
     expect((await ask({ model: "demo-no-usage" })).usage).toBeNull();
@@ -301,12 +301,12 @@ describe("Truth log", () => {
     expect(left?.usage.output).toBeLessThan(whole.usage?.completion_tokens ?? 0);
   });
 
-  test("the truth log does not count a connection cut by the demo as a client disconnecting", async () => {
+  test("the truth log does not record a client disconnect if the demo model cuts the connection", async () => {
     await expect(streamed("demo-cut")).rejects.toThrow();
     await vi.waitFor(async () => expect((await truth())[0]).toMatchObject({ aborted: false, status: 200 }));
   });
 
-  test("the truth log can be filtered by request id", async () => {
+  test("the simulated provider's log of actual usage can be filtered by request id", async () => {
     await client.chat.completions.create(
       { model: "demo-chat", messages: [{ role: "user", content: prompt }] },
       { headers: { "x-request-id": "mine" } },

@@ -13,10 +13,10 @@ const call = {
 };
 
 /**
- * Sets up calls whose answers never arrive, and records each lookup of their runs.
- * @param options.undecidedLooks how many lookups leave the runs undecided
- * @param options.unansweredLooks how many lookups before these get no answer from the database
- * @param options.givenUpAtMs when the calls fail, in milliseconds from the start
+ * Simulates a database that never answers the request to begin a run, and records each later lookup of the run.
+ * @param options.unansweredLooks how many of the first lookups fail
+ * @param options.undecidedLooks how many of the following lookups leave the run undecided
+ * @param options.givenUpAtMs when the request to begin a run fails, in milliseconds from the start
  */
 function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {}) {
   const looks: { at: number; tails: readonly string[]; askedMsAgo: number }[] = [];
@@ -74,7 +74,7 @@ describe("Runs whose begin request was not answered", () => {
     expect(looks.map(({ tails }) => tails.length)).toEqual([100, 100, 50]);
   });
 
-  test("undecided runs are looked up together in one query that reaches back to the earliest request", async () => {
+  test("runs whose admission is undecided are looked up in one query that reaches back to the earliest request", async () => {
     const { begin, looks } = open({ givenUpAtMs: 1_500 });
     const first = begin();
     await vi.advanceTimersByTimeAsync(100);
@@ -84,7 +84,7 @@ describe("Runs whose begin request was not answered", () => {
     expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
-  test("a new undecided run is looked up within 300 ms, even after thousands of runs were found not to exist", async () => {
+  test("a run whose begin call got no answer is looked up within 300 ms, even after thousands of runs were found not to exist", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 3_000 }, begin));
     await vi.advanceTimersByTimeAsync(2_000);

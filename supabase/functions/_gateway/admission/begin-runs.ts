@@ -7,14 +7,19 @@ const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
  * Minimum number of lookups, even for a run that is not found, since a stalled server may still begin the run later.
  */
 const leastLooks = 4;
-/** Delay before the next lookup if the database did not answer. Such a lookup does not count. */
+/**
+ * Delay before the next lookup if the database did not answer. An unanswered lookup does not count toward the minimum.
+ */
 const againMs = 1_000;
-/** How long to keep looking while the database does not answer. */
+/** How long to keep looking up a run if the database does not answer. */
 const longestMs = 60_000;
 /** Maximum number of runs looked for per statement. */
 const maxLooked = 100;
 
-/** A run that may have begun between `askedAt` and `givenUpAt`, or later. */
+/**
+ * A run whose start got no answer between `askedAt` and `givenUpAt`. The database may have begun the run, or may still
+ * begin it.
+ */
 type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number; dueAt: number };
 
 /**
@@ -31,7 +36,7 @@ export function createBegin(options: {
   /** Looks up each run when its next lookup is due, one statement at a time. */
   async function look(): Promise<void> {
     while (unheard.length > 0) {
-      // Sleeps no longer than this, because a run added meanwhile may be due earlier.
+      // Sleeps only for the shortest delay, because a run added meanwhile may be due earlier.
       await new Promise((resolve) => setTimeout(resolve, lookDelaysMs[0]));
       const due = unheard.filter(({ dueAt }) => dueAt <= performance.now());
       for (let from = 0; from < due.length; from += maxLooked) {

@@ -43,7 +43,7 @@ describe("Caller address forwarded by the web server", () => {
     expect(of({ apikey })).toBe("198.51.100.1");
   });
 
-  test("a caller address forwarded by any other caller is ignored, and the call has no address", () => {
+  test("a forwarded caller address without a valid secret key is ignored, and the call has no address", () => {
     const claim = { "x-platform-forwarded-for": "203.0.113.7" };
     expect(of(claim)).toBeUndefined();
     expect(of({ ...claim, apikey: "sb_publishable" })).toBeUndefined();

@@ -16,7 +16,7 @@ describe("Remaining calls of a rate limit", () => {
     });
   });
 
-  test("the remaining calls are read from the workspace's limits if the key has none, separately for requests and tokens", () => {
+  test("reports the workspace's remaining requests or tokens if the key has no limit on them", () => {
     expect(read([...none, 10, 3, null, null])).toEqual({
       requests: { scope: "workspace", limit: 10, remaining: 7 },
       resetSeconds: 44,
@@ -92,13 +92,13 @@ describe("Rate limit headers of an answer", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("once the usage is known, rate limit headers count the used instead of the reserved tokens, for the key or the workspace that has fewer left", () => {
+  test("once the usage is known, the header for remaining tokens counts the used tokens instead of the reserved tokens", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");
   });
 
-  test.for([null, undefined])("rate limit headers don't count the usage if nothing was reserved: %s", (reserved) => {
+  test.for([null, undefined])("rate limit headers ignore the usage if the run's reserved tokens are %s", (reserved) => {
     expect(remaining(reserved, { input_tokens: 13, output_tokens: 12 })).toBe("5000");
   });
 
@@ -113,9 +113,6 @@ test.for([
   { counts: [null, null, 10_000, 5_000, ...none], reserved_tokens: 100, near: false },
   { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
   { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
-])(
-  "with the counts $counts, whether a token limit is near (room for fewer than 50 more calls of the same size) is $near",
-  ({ counts, reserved_tokens, near }) => {
-    expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
-  },
-);
+])("with the counts $counts, isNearTokenLimit returns $near", ({ counts, reserved_tokens, near }) => {
+  expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
+});

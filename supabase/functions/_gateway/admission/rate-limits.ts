@@ -55,7 +55,10 @@ export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits)
 type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: number | null };
 
 const tokenPlaces: readonly number[] = [3, 7];
-/** More than the number of calls that can end while a settlement batch waits. */
+/**
+ * A token limit is near if fewer than this many calls of the run's size still fit. While a settlement batch waits,
+ * fewer calls than this can end.
+ */
 const callsNearLimit = 50;
 
 /**

@@ -54,7 +54,7 @@ describe("Calls that must wait for a limit", () => {
     );
   });
 
-  test("names the tokens left, and advises waiting or lowering max_completion_tokens", () => {
+  test("the refusal by a token limit names the tokens left, and advises waiting or lowering max_completion_tokens", () => {
     const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
     expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",
@@ -120,7 +120,7 @@ test("names the header and the value to send if a call's label differs from its 
   expect(error.options.param).toBe("X-Platform-Entity-Id");
 });
 
-test("refuses a search without a price, naming the tools and what to do", () => {
+test("the error for a web search without a price names the `tools` field and says to leave out the search tool", () => {
   const error = refusalError({ refused: "unsupported_parameter", param: "tools" });
   expect([error.status, error.code, error.options.param]).toEqual([400, "unsupported_parameter", "tools"]);
   expect(error.message).toContain("has no price for searches. Leave out the web search tool");

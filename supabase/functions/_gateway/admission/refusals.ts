@@ -54,7 +54,7 @@ export function isRefusal(value: unknown): boolean {
 }
 
 /**
- * Returns the caller's error for a refusal.
+ * Returns the error to send to the caller for a refusal.
  * @param sizeFields the fields to change if a call is too large for a limit
  */
 export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {

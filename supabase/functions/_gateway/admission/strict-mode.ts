@@ -5,9 +5,9 @@ import { ignoredNames } from "../runs/run.ts";
 import type { Asked } from "../surface.ts";
 
 /**
- * Returns the refusal of a call whose key is in strict mode, if the provider of any of its routes would not receive all
- * of it.
- * @returns undefined if nothing would be left out, or if the key is not in strict mode
+ * Refuses a call whose key is in strict mode if the provider of any route would not receive all of the call's
+ * parameters.
+ * @returns the error, or undefined if nothing would be left out or the key is not in strict mode
  */
 export function strictModeRefusal(
   { strict, routes }: Pick<Run, "strict" | "routes">,

@@ -125,7 +125,7 @@ function streamed<Request extends Asked>(
 
 /**
  * Settles a run whose last answer was read in full.
- * @param end the last call's usage, and the client's answer
+ * @param end the usage of the last provider call, and the answer for the client
  * @returns the run's `platform` metadata
  */
 export function endWhole<Request extends Asked>(
@@ -134,14 +134,15 @@ export function endWhole<Request extends Asked>(
   end: Pick<RunEnd, "use" | "answer">,
 ): Platform {
   return open.end({
-    // Answers of a provider that charges in full are read to the end even after the client disconnects.
+    // A call can fail after the client disconnects, because the answer of a provider that charges in full is read to
+    // the end.
     ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
     ...end,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
   });
 }
 
-/** Returns a whole answer as a response whose rate limit headers count what the run used. */
+/** Returns a complete answer as a response. Its rate limit headers count the run's actual usage. */
 export function wholeResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
   { text, platform, headers }: { text: string; platform: Platform; headers?: Record<string, string> },
@@ -156,7 +157,10 @@ function withHeaders(response: Response, headers: Record<string, string>): Respo
   return response;
 }
 
-/** Returns a stream of events as a response whose rate limit headers count what the run reserved. */
+/**
+ * Returns an event stream as a response. Its rate limit headers count the tokens that the run reserved, because the
+ * usage is not known yet.
+ */
 export function streamedResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
   stream: ReadableStream<Uint8Array>,
@@ -186,7 +190,8 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
-  // Answers of a provider that charges in full are read to the end even after the client disconnects.
+  // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
+  // anyway.
   const heard = call.request.signal.aborted
     ? ({ status: "cancelled", httpStatus: 499 } as const)
     : ({ status: "failed", httpStatus: known.status, errorCode: known.code } as const);

@@ -7,8 +7,8 @@ const names = ["type", "object", "event", "status", "kind"];
 const texts = ["message", "msg", "detail"];
 
 /**
- * Returns whether an event outside the surface's protocol reports an error, in any format. All other such events only
- * keep the connection open or extend the protocol, and standard clients fail on many of them.
+ * Returns whether an event outside the surface's protocol reports an error, in any format. An event that reports no
+ * error only keeps the connection open or extends the protocol.
  * @param event parsed, or its text if it isn't JSON
  */
 export function tellsError(event: unknown): boolean {

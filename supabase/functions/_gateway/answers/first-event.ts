@@ -12,8 +12,8 @@ export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.in_progress",
 ]);
 /**
- * If only begin events or comments have arrived after this time, the stream is passed on when the next one arrives, so
- * that the caller sees that the stream is alive.
+ * After this time, the next bytes release the stream even if it has only begin events or comments so far. The caller
+ * then sees that the stream is alive.
  */
 const commentsForMs = 2_000;
 /** A larger first event isn't held: it is content, not an error. */

@@ -8,7 +8,7 @@ test.for([
   [500, false],
   [502, true],
   [100_000, true],
-] as const)("JSON nested %i levels deep counts as too deep: %s", ([depth, deep]) => {
+] as const)("checks whether JSON nested %i levels deep is too deep: %s", ([depth, deep]) => {
   const text = nested(depth);
   expect(nestsTooDeeply(JSON.parse(text), text)).toBe(deep);
 });

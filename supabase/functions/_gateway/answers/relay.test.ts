@@ -179,7 +179,7 @@ describe("Relayed streams", () => {
       { basis: "guess", usage: { output_tokens: 10 } },
     ],
   ])(
-    "a complete stream with token counts that came %s is charged by them, plus an estimate of any uncounted output",
+    "a complete stream whose token counts came %s is charged by the counts, plus an estimate of any uncounted output",
     async ([, written, use]) => {
       const { stream, ends } = await relay((response) => response.end(`${written}data: [DONE]\n\n`));
       await text(stream);
@@ -228,7 +228,7 @@ describe("Relayed streams", () => {
     expect(ends).toMatchObject([{ status: "succeeded", use }]);
   });
 
-  test("a stream that exceeds the output limit and states no usage is charged for its whole output, and its usage is marked", async () => {
+  test("a stream that states no usage is charged for its whole output, and marked above_output_limit if it exceeds the limit", async () => {
     const finish = event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
     for (const [words, marks] of [
       [50, undefined],
@@ -397,7 +397,7 @@ describe("Relayed streams", () => {
     },
   );
 
-  test("a stream that is read on after its client has disconnected ends at its total time limit", async () => {
+  test("after the client disconnects, a stream that is still read for its usage ends at the total time limit", async () => {
     const leaving = new AbortController();
     const write = (response: ServerResponse) => void setInterval(() => response.write(content("a")), 20).unref();
     const { stream, ends } = await relay(write, { clientLeft: leaving.signal, drains: true });

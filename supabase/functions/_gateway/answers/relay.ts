@@ -24,15 +24,15 @@ export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usa
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 /**
- * Relays a provider's stream at the client's pace. Ends it with the surface's completion event, or with one error event
- * if the stream fails. When the client disconnects, cancels the provider call, or reads it to its end if the provider
- * charges in full. Settles the run exactly once.
+ * Relays a provider's stream at the client's pace. Ends the stream with the surface's completion event, or with one
+ * error event if the provider's stream fails. When the client disconnects, cancels the provider call. If the provider
+ * charges in full anyway, reads the stream to its end instead. Settles the run exactly once.
  */
 export function relayStream(options: {
   step: StreamStep;
   /**
-   * Called when a provider call has succeeded. Returns the next call, or undefined if there is none. Needs to record
-   * the ended call's usage only if another call follows.
+   * Called after a provider call succeeds. Returns the next call, or undefined if there is none. If there is a next
+   * call, must also record the usage of the ended call.
    */
   next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
@@ -164,7 +164,7 @@ export function relayStream(options: {
   function leave(): void {
     if (over || left) return;
     left = true;
-    // Between two calls, the start of the next one detects that the client has left.
+    // If the client leaves between two provider calls, the next call detects this when it starts.
     if (between) return;
     if (!step.answer.drains) endUnheard();
     else if (!reading) options.waitUntil(drain());

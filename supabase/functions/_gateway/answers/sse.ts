@@ -2,9 +2,7 @@
 export type Fate = "pass" | "drop" | "stop" | Uint8Array;
 
 export type EventSplitter = {
-  /**
-   * Takes the next bytes of the stream and returns the bytes to pass on, without dropped events and with replaced ones.
-   */
+  /** Takes the next bytes of the stream. Returns the bytes to pass on, after dropping and replacing events. */
   push: (bytes: Uint8Array) => Uint8Array[];
   /** Returns the bytes still to pass on when the stream has ended, such as an unterminated last event. */
   end: () => Uint8Array[];

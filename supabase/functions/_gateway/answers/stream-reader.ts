@@ -70,11 +70,14 @@ export type Reading = {
 
 /** How to recognize and parse the events of one surface's streams. */
 export type StreamDialect = {
-  /** Matches an event with content, given without its blank line. */
+  /** Matches an event with content. The event's trailing blank line is removed first. */
   content: RegExp;
-  /** Matches content events that must be parsed nevertheless, such as those with usage or an error. */
+  /**
+   * Matches content events that the reader must parse, such as those with usage or an error. Most content events pass
+   * unparsed.
+   */
   telling: RegExp;
-  /** Matches the start of a JSON string with output, up to its text. Must be global. */
+  /** Matches the start of each JSON string that is output, up to where its text begins. Must have the `g` flag. */
   output: RegExp;
   read: (data: Record<string, unknown>) => Reading;
   /** Receives the data of every event. */
@@ -149,7 +152,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   function learn({ usage, usageIsFinal = false, finished = false, servedTier }: Reading): void {
     facts.finished ||= finished;
     facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
-    // A count of zero in a stream with content is a placeholder.
+    // Ignores zero counts that are not final or that contradict the streamed content.
     if (!usage || (isNothing(usage) && (!usageIsFinal || facts.guessedOutputTokens > 0))) return;
     facts.usage = latestUsage(facts.usage, usage);
     facts.usageIsFinal ||= usageIsFinal;

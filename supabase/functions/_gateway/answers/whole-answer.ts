@@ -19,8 +19,8 @@ export type ReadAnswer = { text: string; value: Record<string, unknown>; use: Ca
 
 /**
  * Reads a non-streamed answer.
- * @throws ProviderFailure if it isn't an answer of the surface. The provider may still have charged for it. If it is a
- * stream, its stated usage is charged.
+ * @throws ProviderFailure if the answer is not in the surface's format. If the provider sent a stream instead, the
+ * usage that the stream states is charged.
  */
 export async function readWholeAnswer<Request extends Asked>(
   answer: ProviderAnswer,
@@ -50,8 +50,8 @@ export async function readWholeAnswer<Request extends Asked>(
 }
 
 /**
- * Returns what a whole answer used, as stated. Estimates the usage if it is all zeros although the answer has content,
- * since the zeros are a placeholder.
+ * Returns the usage that the provider states for a whole answer. Estimates usage that is missing or whose zeros are
+ * only placeholders.
  */
 function chargedUse(
   { usage, output, servedTier }: WholeAnswer,
@@ -67,7 +67,10 @@ function chargedUse(
   return markOverrun(use, delivered, call.usageLimits);
 }
 
-/** Returns the usage stated in a text that may be a whole answer and isn't passed on. */
+/**
+ * Returns the usage stated in an answer that the client never receives. Returns undefined if the text is not a whole
+ * answer or states no usage.
+ */
 export function statedInWhole(
   text: string,
   {
@@ -85,8 +88,8 @@ export function statedInWhole(
 }
 
 /**
- * Returns the first piece with more than whitespace, preceded by any byte order mark that came earlier. Whitespace
- * doesn't show what follows.
+ * Skips pieces that contain only whitespace, because they don't show whether JSON or a stream follows. Returns the
+ * first other piece, preceded by any byte order mark from the skipped pieces.
  */
 async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   let size = 0;
@@ -121,8 +124,9 @@ function beginOf(bytes: Uint8Array): number | undefined {
 }
 
 /**
- * Reads the usage stated in a stream that isn't passed on. The usage is valid even if the stream fails afterwards.
- * @throws ProviderFailure if the stream ends before its usage, or ClientLeft
+ * Reads the usage stated in a stream that isn't passed on to the client. The usage is valid even if the stream fails
+ * afterwards.
+ * @throws ClientLeft if the client disconnects; ProviderFailure if the stream fails before it states its usage
  */
 async function statedUse(
   answer: ProviderAnswer,
@@ -154,8 +158,8 @@ async function statedUse(
 }
 
 /**
- * Returns an answer's text with `platform` added. Leaves the rest of the text unchanged unless it has a `platform`
- * member.
+ * Returns an answer's text with `platform` added. If the answer already has a `platform` member, replaces the member
+ * and serializes the answer again. Otherwise leaves the rest of the text unchanged.
  */
 export function withPlatform({ text, value }: ReadAnswer, platform: Record<string, unknown>): string {
   if ("platform" in value) return JSON.stringify({ ...value, platform });

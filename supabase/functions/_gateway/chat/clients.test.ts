@@ -65,7 +65,7 @@ describe("chat_template_kwargs", () => {
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty(name);
   });
 
-  test("chat_template_kwargs keeps a switch that the model's own template defines", () => {
+  test("chat_template_kwargs is sent with enable_thinking, a setting of the model's own template", () => {
     const chat_template_kwargs = { enable_thinking: false };
     expect(sent({ ...hello, chat_template_kwargs }, kinds.vllm)).toMatchObject({ chat_template_kwargs });
   });
@@ -127,7 +127,7 @@ describe("Refusals say what to do, with the code that docs/gateway.md names", ()
   });
 });
 
-describe("A tool's schema keeps its numbers", () => {
+describe("a tool's schema keeps its numbers as written", () => {
   const provider = { baseUrl: "https://provider.test/v1", kind: kinds.openai, allowPrivate: false, drains: false };
 
   test.for([

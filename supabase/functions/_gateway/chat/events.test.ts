@@ -392,7 +392,7 @@ describe("Streams without [DONE]", () => {
     [null, false],
     // DashScope sends "null" until the choice ends: https://help.aliyun.com/zh/model-studio/qwen-api-reference
     ["null", false],
-  ] as const)("a stream without [DONE] is complete after the finish reason %j: %s", ([reason, done]) => {
+  ] as const)("a stream without [DONE] whose finish reason is %j counts as complete: %s", ([reason, done]) => {
     expect(isDone(content("a") + finish(0, reason))).toBe(done);
     const choices = [{ index: 0, delta: { content: "b" }, finish_reason: reason }];
     expect(isDone(content("a") + event(chunk({ choices })))).toBe(done);
@@ -488,7 +488,7 @@ describe("Terminators and line endings", () => {
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
-  test("mixed line endings split a piece into the same events as byte-by-byte reading", () => {
+  test("a stream with mixed line endings gives the same events whether it is read at once or byte by byte", () => {
     const ends = fc.constantFrom("\n", "\r", "\r\n", ":");
     fc.assert(
       fc.property(fc.array(ends, { maxLength: 30 }), (line) => {

@@ -85,7 +85,7 @@ function partsFor({ parts = [] }: AssistantTurn, content: readonly Members[]): r
 }
 
 /**
- * Shortens an id to the length that the kind accepts. The same id always becomes the same short id, so a call and its
+ * Converts a tool call's id to the length that the provider requires. Equal ids stay equal, so a tool call and its
  * result still match.
  */
 function shortId(id: unknown, { idLength }: AssistantTurn): unknown {

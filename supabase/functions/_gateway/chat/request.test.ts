@@ -54,7 +54,7 @@ describe("Limits", () => {
     [{ stop: ["a", "b", "c", "d"] }, { stop: ["a", "b", "c", "d", "e"] }, "stop"],
     [{ temperature: 2 }, { temperature: 2.1 }, "temperature"],
     [{ max_completion_tokens: 7 }, { max_completion_tokens: 7.5 }, "max_completion_tokens"],
-  ] as const)("a chat accepts %j and refuses %j", ([inside, outside, param]) => {
+  ] as const)("a chat request may have %j but not %j", ([inside, outside, param]) => {
     expect(() => readChat({ ...hello, ...inside }, 100)).not.toThrow();
     expect(refusal({ ...hello, ...outside })).toEqual({ code: "invalid_request", param });
   });
@@ -211,7 +211,7 @@ test("passes a tool's schema to the provider with its numbers, names and order u
   }
 });
 
-test("passes messages, parts and calls to the provider with their numbers, names and order unchanged", () => {
+test("passes messages, content parts and tool calls to the provider with numbers, member names and member order unchanged", () => {
   const messages =
     '[{"role":"user","content":[{"type":"text","text":"t","at":1e400}],"2":1,"1":0},' +
     '{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},' +
@@ -252,7 +252,7 @@ describe("Members that the gateway doesn't define", () => {
   });
 
   test.for(Object.entries(kinds))(
-    "the provider kind %s passes on no extra member that the chat schema defines or refuses",
+    "the extra members that the provider kind %s passes on are neither in the chat schema nor refused by the gateway",
     ([, { passes = [] }]) => {
       expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
     },
@@ -315,7 +315,7 @@ test("passes a chat's file on to the provider and counts the file by its size in
   expect(chat.inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
 });
 
-describe("Null counts as absent", () => {
+describe("null counts as absent in a chat request", () => {
   test("null counts as absent in a history that openai-python dumps with model_dump()", () => {
     const dumped = {
       refusal: null,
@@ -479,7 +479,7 @@ describe("The gateway's own tools", () => {
   });
 
   test.for(["auto", "required"] as const)(
-    "an empty `tools` list does not affect the gateway's own tools or tool_choice %s",
+    "an empty `tools` list changes nothing if the gateway's own tools are used with tool_choice %s",
     (tool_choice) => {
       const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
       expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
@@ -518,7 +518,7 @@ describe("The gateway's own tools", () => {
 });
 
 describe("The provider's body", () => {
-  test("the provider's body names the provider's model, and the reserved output limit in the field that the provider's kind uses", () => {
+  test("sends the provider's model name, and the output limit as max_tokens or max_completion_tokens depending on the provider", () => {
     const body = { messages: hello.messages, model: "upstream" };
     expect(sent(readChat(hello, 100))).toEqual({ ...body, max_tokens: 2_048 });
     expect(sent(readChat({ ...hello, max_completion_tokens: 9 }, 100))).toEqual({ ...body, max_tokens: 9 });

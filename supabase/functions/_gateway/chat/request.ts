@@ -13,7 +13,7 @@ import { estimateInput } from "../usage/estimate.ts";
 import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
-/** A parsed chat request, with what its maximum cost depends on. */
+/** A parsed chat request, with the facts that admission and metering need. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
 /** OpenAI's name for the output limit, and its older name. */

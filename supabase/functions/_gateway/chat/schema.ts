@@ -23,7 +23,7 @@ import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
 
-// Unlisted members pass to the provider, because clients return messages as the provider sent them.
+// Passes unlisted members on to the provider, because clients send the provider's earlier messages back unchanged.
 const textPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.looseObject({
   type: z.literal("image_url"),
@@ -36,7 +36,7 @@ const audioPart = z.looseObject({
 const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
 const texts = z.union([z.string(), z.array(nullIsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
 const filePart = z.looseObject({ type: z.literal("file"), file: nullIsAbsent(fileData) });
-// The Agents SDK returns images from tools this way (github.com/64bit/async-openai/issues/568).
+// A part of a tool's result. The Agents SDK sends images here (github.com/64bit/async-openai/issues/568).
 const resultPart = nullIsAbsent(
   z.discriminatedUnion("type", [textPart, imagePart, filePart]).superRefine(refuseOtherMedia),
 );
@@ -197,7 +197,7 @@ export const chatSchema = z.object({
 
 export type ChatRequest = z.infer<typeof chatSchema>;
 
-/** Members that are refused because they would cost money without a price or refer to stored data. */
+/** Request fields that the gateway refuses, with what to do instead. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in messages.",

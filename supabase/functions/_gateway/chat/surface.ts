@@ -43,7 +43,8 @@ export const chatFormat = {
       usage: readChatUsage(data, limits),
       servedTier: readTier(data),
       output: outputTexts,
-      // OpenRouter puts a choice next to an error, both whole and streamed: openrouter.ai/docs/api-reference/errors
+      // OpenRouter may put an error next to a choice, in whole and in streamed answers:
+      // openrouter.ai/docs/api-reference/errors
       failed: hasError(data),
       corrected: correctToolCalls(data.choices),
       said: () => saidInChat(value),

@@ -40,7 +40,7 @@ describe("Tool calls that OpenAI would send", () => {
     expect(indexes).toEqual([0, 0, 0, 1, 1]);
   });
 
-  test("tool calls stay unchanged if their pieces alternate", () => {
+  test("two tool calls in OpenAI's format are kept apart if their pieces arrive alternately", () => {
     const { changed, calls } = number(
       call("a", "add", "", 0),
       call("b", "add", "", 1),
@@ -186,7 +186,7 @@ describe("A single tool call", () => {
     expect(number(call("a", "add", "", index), call(undefined, undefined, "{}", index)).indexes).toEqual([0, 0]);
   });
 
-  test("a call keeps the index 127, the highest allowed", () => {
+  test("a tool call keeps the index 127, the highest allowed", () => {
     expect(number(call("a", "add", "{}", 127)).changed).toEqual([false]);
   });
 });

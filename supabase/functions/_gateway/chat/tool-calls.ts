@@ -17,8 +17,8 @@ type Call = {
 type Calls = { list: Call[]; taken: Set<number>; next: number };
 
 /**
- * The number of a choice's most recent tool calls that a later piece can continue. The limit prevents a hostile stream
- * from causing a quadratic search.
+ * How many of a choice's latest tool calls stay open, so that later pieces can continue them. The limit prevents a
+ * hostile stream from causing a quadratic search.
  */
 const maxOpenCalls = 128;
 /** The highest index that clients see. They keep calls in an array, and a higher index would make it too long. */
@@ -81,8 +81,8 @@ function continues(call: Call, entry: Entry): boolean {
   const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
   if (entry.id && call.id) return true;
-  // Without an id, complete arguments end a call. If the index is also missing, a name ends the call too, unless its
-  // arguments are incomplete.
+  // If the ids cannot be compared, an entry continues a call whose arguments are not complete. An entry with a name but
+  // no index continues the call only if the arguments have also begun.
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 

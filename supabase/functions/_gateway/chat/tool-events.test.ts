@@ -45,7 +45,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
 }
 
 describe("A step that calls tools", () => {
-  test("a step that calls tools shows the client its role and text, but not the calls or the end of the answer", () => {
+  test("in a step that calls tools, the client sees the role and text, but not the tool calls or the end of the answer", () => {
     const { reader, deltas } = scan([
       chunk({ role: "assistant", content: "" }),
       chunk({ content: "Let me see. " }),
@@ -119,13 +119,13 @@ describe("A step that calls tools", () => {
     ]);
   });
 
-  test("hides a step's tool calls and end even if its finish reason is not tool_calls", () => {
+  test("hides a step's tool calls and finish reason even if the finish reason is not tool_calls", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
     expect(reader.turn().toolCalls).toHaveLength(1);
   });
 
-  test.for([200_000_000, 2 ** 53 - 1])("reads tool calls at index %i without delay", (index) => {
+  test.for([200_000_000, 2 ** 53 - 1])("reads a tool call with the index %i in less than a second", (index) => {
     const { reader } = scan([
       chunk({ tool_calls: [{ index, id: "far", function: { name: "clock" } }] }),
       ...calls,
@@ -143,7 +143,7 @@ describe("A step that calls tools", () => {
   });
 });
 
-describe("A later step", () => {
+describe("a later step of a conversation with tools", () => {
   const name = { id: "c1", created: 1, model: "m1" };
 
   test("a later step's events keep the first step's id and model and do not repeat the role", () => {
@@ -178,7 +178,7 @@ describe("A later step", () => {
 });
 
 test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\n"])(
-  "a step fails on %j",
+  "reading a streamed answer fails at %j",
   (garbage) => {
     const { reader, events } = scan([chunk({ content: "a" }), garbage, chunk({ content: "b" })]);
     expect(events).toHaveLength(1);

@@ -25,8 +25,8 @@ const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
- * Creates a reader for one step of a chat with server tools. The client sees all steps as one answer, with the same id,
- * without calls of our tools, and with one end. Each chunk is parsed and serialized again.
+ * Creates a reader for one step of a chat with server tools. The client sees all steps as a single answer, which has
+ * one id, ends once, and contains no calls of our tools. Each chunk is parsed and serialized again.
  * @param options.last whether this is the last step, whose output is final, including calls of tools
  * @param options.assembly receives every chunk that the client gets
  * @param options.earlier usage of earlier steps, which is added to the usage that the client sees
@@ -91,7 +91,7 @@ export function createStepReader(
   }
 
   const reader = createStreamReader({
-    // Matches nothing, so every event is parsed.
+    // These two patterns match nothing, so every event is parsed.
     content: nothing,
     telling: nothing,
     output: outputTexts,

@@ -84,7 +84,7 @@ describe("Reading a body", () => {
     expect(body.cancelled()).toBe(true);
   });
 
-  test("keeps room for bodies of checked callers when bodies of unchecked callers fill their own share", async () => {
+  test("bodies of callers with a valid credential are still read when unchecked callers have filled their share of memory", async () => {
     const read = createBodyReader(small);
     const strangers = [trickle(), trickle()];
     const readings = strangers.map((body) =>

@@ -113,8 +113,8 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
-    // A body is read in one piece only while few announced bytes are outstanding. Otherwise, its bytes are counted as
-    // they arrive.
+    // Reads a small body in one piece, as long as all bodies being read this way announce few bytes in total. The bytes
+    // of other bodies are counted as they arrive.
     const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
     if (small) announced += declared;
     try {

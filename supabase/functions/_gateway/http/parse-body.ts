@@ -83,7 +83,7 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
 }
 
 /**
- * Returns the error for one of OpenAI's members that the gateway does not support.
+ * Returns the error for a request field that the gateway does not support.
  * @param cure advice on what to do instead
  */
 export function unsupported(param: string | undefined, cure = ""): GatewayError {

@@ -109,7 +109,7 @@ describe("Order of checks", () => {
     expect([response.status, error.code]).toEqual([413, "payload_too_large"]);
   });
 
-  test("checks the credential before parsing the body, so any body fails with 503 without a database", async () => {
+  test("answers 503 for any body if there is no database, because it checks the credential before parsing the body", async () => {
     const { text: key } = await createAiKey();
     for (const changes of [{ body: "{" }, { headers: { "content-type": "text/plain" } }, {}]) {
       const { response, error } = await post({ key, ...changes });
@@ -118,7 +118,7 @@ describe("Order of checks", () => {
   });
 });
 
-describe("Every answer", () => {
+describe("every answer", () => {
   test("an answer carries the request's id, or a new id if the request's is invalid or missing", async () => {
     const given = await post({ headers: { "x-request-id": "my:id-1" } });
     expect(given.response.headers.get("x-request-id")).toBe("my:id-1");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { keepSource, parseWithSource, stringifyWithSource } from "./source-json.ts";
 
-/** Writes a body as a surface does, with members of its own and the client's values by reference. */
+/** Writes a body as the gateway does: a new object around the values that the client sent. */
 const sent = (text: string) => stringifyWithSource({ tools: (parseWithSource(text) as { tools: unknown }).tools });
 
 describe("A value reaches the provider as written", () => {
@@ -70,7 +70,7 @@ describe("Values copied during schema validation", () => {
     ["a value changed", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
     ["an entry was removed", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
     ["a list became an object", ({ a, b }) => ({ a: { ...a }, b }), '{"a":{"0":{"n":1.0}},"b":{"n":2.0,"x":null}}'],
-  ])("a copied value is serialized again if %s", ([_, change, written]) => {
+  ])("if %s in a copied value, only the unchanged parts keep their source text", ([_, change, written]) => {
     expect(stringifyWithSource(keepSource(change(copyOf()), parseWithSource(text)))).toBe(written);
   });
 });
@@ -80,7 +80,7 @@ test("a copied value keeps its source text even in an 8 MB schema", () => {
   expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
 });
 
-// In a tool loop, text that a provider wrote is sent back to the provider.
+// In a tool loop, the gateway sends back text that the provider wrote. Such text must not pass as source text.
 test("treats a string that looks like source text as an ordinary string", () => {
   const texts = { a: "\u0000{}", b: '"\\u0000', c: "source:", "\u0000[]": "__proto__\u0000" };
   const { n } = parseWithSource('{"n":{"x":1.0}}') as Record<string, unknown>;

@@ -5,7 +5,7 @@
  * source.
  */
 
-/** Matches every text that `JSON.stringify` may write differently, and few others. */
+/** Matches every text that `JSON.stringify` may not reproduce exactly after parsing, and few others. */
 const mayDiffer = /[:,[]\s*-?\d+(?:[.eE]|\d{15})|[:,[]\s*-0|"\d+"\s*:|__proto__|\\u00[0-7]/;
 const isIndex = /^\d+$/;
 const token = /[^\s,\]}]*/y;
@@ -25,7 +25,8 @@ const sourcedObject = Object.create(Object.prototype, writesSource);
 const sourcedList = Object.create(Array.prototype, writesSource);
 
 /**
- * Parses JSON as `JSON.parse` does, and keeps source text where it matters.
+ * Parses JSON like `JSON.parse`, but keeps the source text of objects and lists that `JSON.stringify` would write
+ * differently, unless a name occurs twice.
  * @throws SyntaxError
  */
 export function parseWithSource(text: string): unknown {
@@ -73,8 +74,8 @@ function isContainer(value: unknown): value is object {
 }
 
 /**
- * Returns the offset where the JSON string that begins at a quote ends. Uses a loop, because a regular expression would
- * overflow the stack.
+ * Returns the offset after the JSON string whose opening quote is at `begin`. Uses a loop, because a regular expression
+ * would overflow the stack.
  */
 function endOfString(text: string, begin: number): number {
   let at = begin;
@@ -125,8 +126,8 @@ function differing(text: string, root: unknown): [container: object, source: str
       return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
-    // If a name occurs twice, this may be something other than an object, since the name's last value may have another
-    // type.
+    // If a name occurs twice, `value` is the name's last value, which may have another type than the object or list in
+    // the text.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
     const foundBefore = found.length;

@@ -38,7 +38,7 @@ describe("Streams of the Messages API", () => {
     end({ output_tokens: 7 }),
   ];
 
-  test("a Messages API stream passes on every byte except its last event, wherever it is split", () => {
+  test("the Messages API reader passes on all bytes before the last event, wherever the input is split", () => {
     const bytes = encoder.encode([...body, stop, text("never")].join(""));
     for (let at = 0; at <= bytes.length; at++) {
       const { text: passed, facts } = scan(bytes.slice(0, at), bytes.slice(at));

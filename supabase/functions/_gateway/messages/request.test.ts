@@ -34,7 +34,7 @@ const fetched = (source: object) => ({
 const png = { type: "base64", media_type: "image/png", data: "A".repeat(4_000) };
 
 describe("Body of a Messages API request", () => {
-  test("the body of a Messages API request is passed on unchanged except for the model and platform", () => {
+  test("a Messages API request body reaches the provider unchanged, except for the route's model and the removed `platform`", () => {
     const body = {
       ...hello,
       system: [{ type: "text", text: "s", cache_control: { type: "ephemeral", ttl: "1h" } }],
@@ -116,12 +116,9 @@ describe("Body of a Messages API request", () => {
       },
     ],
     ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
-  ])(
-    "refuses a Messages API request with %s, which has no price or keeps state, as unsupported_parameter",
-    ([param, fields]) => {
-      expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
-    },
-  );
+  ])("refuses %s in a Messages API request with unsupported_parameter", ([param, fields]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
+  });
 
   test.for<[string, object]>([
     ["max_tokens", { max_tokens: undefined }],
@@ -164,7 +161,7 @@ describe("Reservation for a Messages API request", () => {
     expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
   });
 
-  test("the reservation for a Messages API request covers a fee for each search, and the input once for each time that the model may read it", () => {
+  test("the reservation for a Messages API request covers the fee for every allowed search, and every possible read of the input", () => {
     expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
       feeRequests: 2,
       inputReads: 3,

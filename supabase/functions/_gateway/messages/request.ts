@@ -16,7 +16,7 @@ import {
 } from "./schema.ts";
 import { refuseTools, serverToolUse } from "./tools.ts";
 
-/** A parsed request for a message, with what its maximum cost depends on. */
+/** A parsed Messages API request, with the values that determine its maximum cost. */
 export type Messages = Asked & { request: MessagesRequest; headers: Record<string, string> };
 /** A parsed request to count the tokens of a prompt. */
 export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
@@ -51,7 +51,7 @@ export function readMessages(value: unknown, bodyBytes: number, headers: Headers
 }
 
 /**
- * Validates a request to count tokens. It reserves nothing, because it is free.
+ * Validates a request to count tokens. Counting is free, so the request reserves nothing.
  * @throws GatewayError as `readMessages` does
  */
 export function readCountTokens(value: unknown, _: number, headers: Headers): CountTokens {
@@ -150,8 +150,8 @@ const plainWindow = 200_000;
 const longContext = /^context-\d+m\b/i;
 
 /**
- * Removes betas that widen the context window, unless the catalogue has a wider window for the model, since input
- * beyond the catalogue's window is not charged.
+ * Removes betas that widen the context window, unless the catalogue lists a wider window for the model. Input beyond
+ * the catalogue's window is not charged.
  */
 function withinWindow(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
   const { "anthropic-beta": betas, ...others } = headers;

@@ -40,13 +40,13 @@ describe("When a route is set aside", () => {
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("sets a route aside after three clients in a row waited long and left; later callers don't wait for it", () => {
+  test("sets a route aside as hanging after three clients in a row wait long and disconnect", () => {
     expect([fail("cancelled", { waitedLong: true }), fail("cancelled"), fail("cancelled")]).toEqual([0, 0, 0]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([0, "open"]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("does not set a route aside if it answered another call while clients left", () => {
+  test("does not set a route aside for clients that left if the route answered another call while they waited", () => {
     cooldowns.noteAnswer("a");
     for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
     expect(state()).toBe("open");

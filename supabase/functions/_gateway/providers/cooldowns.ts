@@ -44,7 +44,10 @@ export type RouteResult = {
   failure: AttemptFailure;
   startedAt: number;
   retryAfterSeconds?: number;
-  /** Whether the request may have caused the failure, or the call had less than the usual time. */
+  /**
+   * Whether the failure doesn't count against the route, because the request may have caused the failure or the call
+   * had less than the usual time.
+   */
   undecided: boolean;
   /** Whether the client left after waiting at least half of the first-byte limit without receiving a byte. */
   waitedLong?: boolean;
@@ -56,7 +59,10 @@ export type RouteResult = {
  * provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
  */
 export type Cooldowns = {
-  /** Returns whether to call a route. After a cooldown, the first caller gets `open` and must report its result. */
+  /**
+   * Returns `open` if the route may be called. After a cooldown, only the first caller gets `open`, and must report the
+   * call's result.
+   */
   stateOf: (key: string) => RouteState;
   noteAnswer: (key: string) => void;
   /**

@@ -167,7 +167,7 @@ describe.each<[string, DenoPackage]>([
     await gone;
   });
 
-  test("reports an address as unconnected if no connection can be established", async () => {
+  test("a failed connection or TLS handshake is reported as NotConnected", async () => {
     const refusing = await provider(() => {});
     closers.pop()?.();
     const plain = await provider((socket) => socket.end("HTTP/1.1 400 X\r\n\r\n"));

@@ -47,8 +47,8 @@ type Post = (url: string, headers: Record<string, string>, body: string) => Exch
 /**
  * Returns the best HTTP client for a runtime. Current runtimes use Node's client, because `fetch` takes twice as long
  * and only a full garbage collection frees its calls. Deno before 2.8, such as hosted Supabase's runtime (2.1), uses
- * `fetch`. With Node's client, a cut-off answer would cause a rejection there that can't be caught and ends the isolate
- * with all its calls, and reading a cut-off or abandoned answer would never end.
+ * `fetch`. In these versions, Node's client turns a cut-off answer into a rejection that can't be caught and that ends
+ * the isolate with all its calls. Node's client also never finishes reading a cut-off or abandoned answer there.
  * @param userAgent the value of `navigator.userAgent`
  */
 export function postOf(userAgent: string): Post {

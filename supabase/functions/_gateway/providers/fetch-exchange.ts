@@ -15,7 +15,8 @@ const abandoned = new Error("the request was abandoned");
 export function postByFetch(url: string, headers: Record<string, string>, body: string): Exchange {
   const ending = new AbortController();
   let cancel = () => {};
-  // Sends a Blob, because Deno would resend a string if a reused connection is reset, and the provider may charge both.
+  // Sends a Blob, because Deno would resend a string if a reused connection is reset, and the provider may charge for
+  // both requests.
   const sent = { method: "POST", headers, body: new Blob([body]), redirect: "manual", signal: ending.signal } as const;
   const answer = fetch(url, sent).then((response): Answer => {
     const { status, body: bytes } = response;

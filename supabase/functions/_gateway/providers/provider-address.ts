@@ -13,7 +13,7 @@ export function addressOf(provider: Provider, { endpoint, model }: { endpoint: E
   return addressAt(provider, { ...address, path: address.path.replace("{model}", () => encodeURIComponent(model)) });
 }
 
-/** Returns a URL below the base URL and the key header. */
+/** Returns the URL of a path at the provider, and the headers with its API key. */
 export function addressAt(
   { baseUrl, apiKey, apiVersion, kind }: Pick<Provider, "baseUrl" | "apiKey" | "apiVersion" | "kind">,
   { path, keyHeader }: EndpointAddress,

@@ -28,14 +28,14 @@ export type ProviderAnswer = {
   /** Whether the answer is read to its end when the client disconnects, because the provider charges in full anyway. */
   drains: boolean;
   /**
-   * Returns a signal that aborts when the request ends or its total time is up, even if nothing reads the answer then.
-   * A method, because V8 would give each object with a getter a hidden class that keeps the call in memory until a full
-   * garbage collection.
+   * Returns a signal that aborts when the request ends or its total time is up, even if nothing is reading the answer.
+   * This is a method because V8 would give each object with a getter its own hidden class, which keeps the call in
+   * memory until a full garbage collection.
    */
   ended: () => AbortSignal;
   startedAt: number;
   firstByteAt: number;
-  /** Returns the attempt to record. @param failure absent if it succeeded */
+  /** Returns the record of this attempt. @param failure absent if it succeeded */
   attempt: (failure?: AttemptFailure) => Attempt;
 };
 

@@ -3,7 +3,7 @@ import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { type RefusedAnswer, readRefusal } from "./refusal.ts";
 
-/** The error code for the caller, by failure, if no route is left. */
+/** Maps each failure to the error code that the caller gets if no other route is left. */
 const codes = {
   unreachable: "provider_error",
   timeout: "provider_timeout",
@@ -55,7 +55,7 @@ export class ProviderFailure extends Error {
   readonly retryable: boolean;
   /** When the provider accepts requests again, in seconds from now. */
   readonly retryAfterSeconds?: number;
-  /** Whether the request itself may have caused the failure, so that other requests to the route may succeed. */
+  /** Whether the request itself may have caused the failure. In that case, other requests to the route may succeed. */
   readonly mayBeRequest: boolean;
   /** The usage that the provider stated despite the failure. */
   readonly use?: CallUse;

@@ -133,7 +133,7 @@ describe("Settings of a provider", () => {
     expect(() => read(settings)).not.toThrow("secret");
   });
 
-  test("accepts a billing name of up to 128 characters and an account of up to 256, spelled as the provider does", () => {
+  test("accepts a billing name of 128 characters and an account ARN of 256 characters", () => {
     const arn = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/";
     const account = `${arn}${"a".repeat(256 - arn.length)}`;
     expect(read({ ...own, X_BILLING_NAME: "a".repeat(128), X_ACCOUNT: account }).get("x")).toMatchObject({

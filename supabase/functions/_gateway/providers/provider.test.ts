@@ -99,7 +99,7 @@ describe("Calls of a provider", () => {
     expect(tried).toEqual([]);
   });
 
-  test("a provider call reports each time that it is sent to a route, and reports that a failed earlier route charged nothing", async () => {
+  test("calls onDispatch for each route that receives the request, and onUncharged if a failed route charged nothing", async () => {
     const [busy, next] = [await provider(text("no", 429)), await provider(text("yes"))];
     const told: string[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(`dispatch ${position}`);
@@ -193,7 +193,7 @@ describe("Calls of a provider", () => {
     expect(await readAll(callOf([baseUrl]))).toBe("{}");
   });
 
-  test("a provider call fails for a compressed answer that is cut, and may have been charged", async () => {
+  test("a provider call fails if the compressed answer is truncated, and counts as possibly charged", async () => {
     const { baseUrl } = await provider((_, response) => {
       const gzip = createGzip();
       gzip.pipe(response.writeHead(200, { "content-encoding": "gzip" }));
@@ -313,7 +313,7 @@ describe("Time limit before the first byte", () => {
     ]);
   });
 
-  test("the time limit for the first byte of a whole answer leaves half of a short total time to the next route", () => {
+  test("if the total time of a non-streamed call is short, the first-byte limit leaves half of that time to the next route", () => {
     const short = { ...defaultTimeLimits, totalMs: 70_000 };
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([35_000, 70_000]);
@@ -361,7 +361,7 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
   });
 
-  test("a non-streamed answer's limit for the first byte equals the limit of all routes together", async () => {
+  test("a non-streamed answer's first byte may take the whole time limit of all routes", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
@@ -429,11 +429,14 @@ describe("Attempts", () => {
     ["x-request-id", "r", undefined],
     ["x-request-id", "with space", undefined],
     ["x-request-id", "x".repeat(129), undefined],
-  ] as const)("the recorded attempts contain the provider's request id from %s: %s", async ([name, value, id]) => {
-    const { baseUrl } = await provider(refuse(500, { [name]: value }));
-    const [attempt] = await attemptsOf(callOf([baseUrl]));
-    expect(attempt?.upstream_request_id).toBe(id);
-  });
+  ] as const)(
+    "an attempt records the provider's request id, but neither an invalid one nor our own (%s: %s)",
+    async ([name, value, id]) => {
+      const { baseUrl } = await provider(refuse(500, { [name]: value }));
+      const [attempt] = await attemptsOf(callOf([baseUrl]));
+      expect(attempt?.upstream_request_id).toBe(id);
+    },
+  );
 
   test("the recorded attempts distinguish a failed connection, a lost connection, and a timeout", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
@@ -447,7 +450,7 @@ describe("Attempts", () => {
 });
 
 describe("Routes that keep failing", () => {
-  test("a failing route is skipped while it cools down, and the attempts record that", async () => {
+  test("a failing route is skipped while it cools down, and is listed as skipped in the call's attempts", async () => {
     const [first, second] = [await provider(text("no", 500)), await provider(text("yes"))];
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) expect(await readAll(call)).toBe("yes");
@@ -457,8 +460,8 @@ describe("Routes that keep failing", () => {
     ]);
   });
 
-  // An error about a request may quote the request, and one large call may exceed a limit that other calls don't:
-  // https://github.com/Aider-AI/aider/issues/1880
+  // One request alone may cause these errors: the message may quote the request, or the call may be too large for a
+  // limit: https://github.com/Aider-AI/aider/issues/1880
   test.for<[number, string]>([
     [400, "Invalid value: 'invalid api key'."],
     [422, "Input: 'the model was not found'"],
@@ -553,7 +556,7 @@ describe("Error of a call that failed on all routes", () => {
       "rate_limit_exceeded",
       { "retry-after": "17" },
     ]);
-    // A revoked key on the other route would not help the caller, so the error reports the rate limit.
+    // The caller cannot fix a revoked key on the other route, so the error reports the rate limit.
     expect(await told(refuse(429, {}, { "retry-after": "17" }), refuse(401, {}))).toEqual([
       429,
       "rate_limit_exceeded",

@@ -37,16 +37,16 @@ export type ProviderCall = {
   now: () => number;
   /** Called when the request is sent to a route, whose provider may charge from then on. */
   onDispatch?: (route: RunRoute) => void;
-  /** Called before another route is tried, if no route so far can have charged. */
+  /** Called before the next route is tried, if no provider called so far can have charged. */
   onUncharged?: () => void;
 };
 
 /**
  * Calls the routes of a run in order until `accept` takes an answer. Tries the next route after a failure, unless the
- * request itself caused it. Calls routes that are cooling down last. Adds failed attempts to the run's steps.
+ * request itself caused it. Routes in cooldown come last. Adds failed attempts to the run's steps.
  * @param accept reads an answer far enough to validate it. @throws ProviderFailure to try the next route
- * @throws ProviderFailure of the most helpful attempt, including whether any attempt may have been charged, or
- * ClientLeft
+ * @throws ProviderFailure the most helpful failure, which says whether any attempt may have been charged
+ * @throws ClientLeft
  */
 export async function callProvider<Accepted>(
   call: ProviderCall,
@@ -138,7 +138,9 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /** When the request must have ended, and when its answer must have been accepted, by the gateway's clock. */
+  /**
+   * Times by the gateway's clock. The request must end by `deadline`, and the provider must accept it by `firstByteBy`.
+   */
   deadline: number;
   firstByteBy: number;
   /** Whether earlier routes used up some of the request's time, so that a timeout doesn't count against this route. */

@@ -6,7 +6,7 @@ const headersOf = (headers: Record<string, string>) => (name: string) => headers
 const failureOf = (status: number, body: unknown) =>
   readRefusal({ status, text: typeof body === "string" ? body : JSON.stringify(body) }).failure;
 
-describe("A status alone", () => {
+describe("a provider's refusal with only a status", () => {
   test.for<[number, AttemptFailure]>([
     [400, "invalid_request"],
     [401, "unauthorized"],
@@ -321,7 +321,7 @@ describe("Time to retry", () => {
     expect(retryAfter({ "retry-after": value })).toBeUndefined();
   });
 
-  test("the time to retry is also read for an overload, but for no other error", () => {
+  test("the time to retry is read from a 503, but not from a 400, 401, 402 or 404", () => {
     expect(retryAfter({ "retry-after": "5" }, { status: 503 })).toBe(5);
     for (const status of [400, 401, 402, 404]) expect(retryAfter({ "retry-after": "5" }, { status })).toBeUndefined();
   });

@@ -11,7 +11,9 @@ export type Refusal = {
 /** A provider's error answer. */
 export type RefusedAnswer = { status: number; text: string; header?: (name: string) => string | undefined };
 
-/** The words that identify an error, in lower case: its codes and types, and its messages. */
+/**
+ * What identifies an error, in lower case. `codes` also contains the error's types, and `message` joins its messages.
+ */
 type Words = { codes: ReadonlySet<string>; message: string };
 type Rule = { failure: AttemptFailure; statuses: readonly number[]; codes: readonly string[]; message: RegExp };
 
@@ -81,7 +83,7 @@ const requestTooLarge = /request too large/;
 /** OpenAI's and Groq's codes for a service tier without capacity. */
 const tierCodes = ["resource_unavailable", "capacity_exceeded"];
 
-/** The failure for a status alone. Any other status below 500 means that the request caused the failure. */
+/** The failure that a status alone indicates. Any other 4xx status means that the request caused the failure. */
 const byStatus: Readonly<Record<number, AttemptFailure>> = {
   200: "server_error",
   401: "unauthorized",

@@ -21,7 +21,8 @@ const user = (part: object) => ({ model: "m", input: [{ type: "message", role: "
 const add = { type: "function", name: "add", parameters: { type: "object" } };
 
 describe("Requests that could change the bill", () => {
-  // "processed with the service tier configured in the Project settings": openai-node, responses.ts, `service_tier`.
+  // `auto` is "processed with the service tier configured in the Project settings" (openai-node, responses.ts,
+  // `service_tier`).
   test("a Responses API request is sent with OpenAI's default service tier if the client leaves the choice of tier open", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });

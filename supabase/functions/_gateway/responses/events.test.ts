@@ -18,7 +18,7 @@ function scan(...pieces: (string | Uint8Array)[]) {
 describe("Response streams", () => {
   const body = [created, delta("Grüße 🦊"), delta('{"type":"response.completed"} [DONE]'), delta("end")];
 
-  test("a response stream passes every byte except its last event, wherever it is split", () => {
+  test("a response stream is passed on byte for byte up to its last event, wherever the bytes are split", () => {
     const bytes = encoder.encode([...body, completed, delta("never")].join(""));
     for (let at = 0; at <= bytes.length; at++) {
       const { text, facts } = scan(bytes.slice(0, at), bytes.slice(at));

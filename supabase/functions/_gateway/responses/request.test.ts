@@ -110,7 +110,7 @@ describe("Passes supported fields to the provider unchanged", () => {
   });
 });
 
-test("passes members that clients and providers add to items and parts to the provider unchanged", () => {
+test("members that clients and providers add to items and parts reach the provider unchanged", () => {
   const input = [
     {
       type: "message",
@@ -126,7 +126,7 @@ test("passes members that clients and providers add to items and parts to the pr
   expect(JSON.parse(body).input).toEqual(input);
 });
 
-describe("Null counts as absent", () => {
+describe("null counts as absent in a Responses API request", () => {
   test("null counts as absent in every optional field, such as `user`, which LlamaIndex sends", () => {
     const optional = Object.keys(responsesSchema.shape).filter((name) => !["model", "input"].includes(name));
     expect(optional).toContain("user");
@@ -262,7 +262,7 @@ describe("Requests that current clients send", () => {
     expect(ignored).toEqual(["mcp_list_tools", "web_search_call", "local_shell_call_output"]);
   });
 
-  test("keeps the numbers, names and order in an item and its parts", () => {
+  test("sends an input item to the provider with its members in the original order and its numbers unchanged", () => {
     const items =
       '[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","2":1,"1":9223372036854775807},' +
       '{"role":"user","content":[{"type":"input_text","text":"t","at":1e400}],"n":1.0}]';
@@ -331,7 +331,7 @@ describe("Requests that current clients send", () => {
     [{ context_management: [{ type: "compaction" }] }],
     [{ moderation: { model: "m" } }],
     [{ temprature: 1 }],
-  ])("leaves out %j and reports the field's name", ([fields]) => {
+  ])("does not send %j to the provider, and reports the field's name", ([fields]) => {
     expect(Object.keys(readResponses({ ...hello, ...fields }, 100).others ?? {})).toEqual(Object.keys(fields ?? {}));
     expect(sent(fields ?? {})).toEqual(sent({}));
   });
@@ -412,7 +412,7 @@ describe("The gateway's own tools", () => {
   });
 });
 
-test("the provider's body names the provider's model and the reserved limit, forbids storage, and keeps prompt caches separate", () => {
+test("the request to the provider names the provider's model and the reserved limit, forbids storage, and separates prompt caches by workspace", () => {
   const asked = { ...hello, max_tokens: 9, prompt_cache_key: "k", stream: true, metadata: { a: "b" } };
   expect(JSON.parse(responsesProviderRequest(readResponses(asked, 100), to).body)).toEqual({
     input: "hello",

@@ -131,13 +131,16 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
     const { left, ignored } = withoutHosted(item.tools);
     ignoredInAll.push(...ignored);
     hasTools ||= left.length > 0;
-    // Keeps the output of a tool search that the client ran even if it is empty, because the call needs an output.
+    // A tool search that the client ran must have an output, so its output is kept even if no tools are left in it.
     return left.length > 0 || item.type === "tool_search_output" ? [{ ...item, tools: left }] : [];
   });
   return { input: items, hasTools, ignored: ignoredInAll };
 }
 
-/** Returns the texts and images in the input. `imageBytes` is the part of the body that consists of images. */
+/**
+ * Returns the texts of the input and counts its messages and images. `imageBytes` is the length of the images that are
+ * embedded in the body.
+ */
 function readInput({ input, instructions = "" }: ResponsesRequest) {
   const texts = [instructions];
   if (typeof input === "string")

@@ -172,9 +172,7 @@ const format = z.discriminatedUnion("type", [
   }),
 ]);
 
-/**
- * The supported fields of OpenAI's responses. Other fields pass if the provider's kind lists them. Nothing is stored.
- */
+/** The supported fields of an OpenAI Responses request. Other fields pass only if the provider's kind lists them. */
 export const responsesSchema = z.object({
   model: modelName,
   input: z.union([z.string().min(1), z.array(inputItem).min(1)]),
@@ -233,7 +231,7 @@ export type ResponsesRequest = z.infer<typeof responsesSchema>;
 /** The supported values of `include`. Other values only concern hosted tools. */
 export const includable: ReadonlySet<string> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"]);
 
-/** Members that are refused because they would cost money without a price or refer to stored data. */
+/** Members that the endpoint refuses, each with advice on what to do instead. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in input.",

@@ -106,8 +106,8 @@ function readTurn(answer: unknown): Turn {
 }
 
 /**
- * Returns an output item as input for the next step, without the provider's id and status. The provider would look up
- * the id, but nothing is stored.
+ * Returns an output item as input for the next step. Omits the provider's id and status: the provider would look up the
+ * id, but it has not stored the item.
  */
 function asInput({ id, status, ...item }: Item): object[] {
   const known = item.type === "message" || item.type === "function_call";

@@ -88,7 +88,7 @@ export function createStepReader(
   }
 
   const reader = createStreamReader({
-    // Matches nothing, so every event is parsed.
+    // These patterns match nothing, so the stream reader parses every event.
     content: nothing,
     telling: nothing,
     output: outputTexts,

@@ -54,7 +54,7 @@ describe("Cost of a run", () => {
     expect(costOfCalls(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
   });
 
-  test("marks a run served at a tier without a price, and keeps the run's other marks", () => {
+  test("a run is marked unpriced_tier if a call was served at a tier without a price, and keeps its other marks", () => {
     const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
     expect(factsOf(run, [call(1, 1, 1)])).toEqual({});
     expect(factsOf(run, [served("default")])).toEqual({ served_tier: "default" });

@@ -22,8 +22,8 @@ export type RunEnd = {
   use?: CallUse;
   firstByteMs?: number;
   /**
-   * Whether the last call certainly cost nothing. The idempotency key can be used again if no earlier call cost
-   * anything.
+   * True if the last provider call certainly cost nothing. The idempotency key can then be used again, unless an
+   * earlier call cost something.
    */
   keyUnused?: boolean;
   /** The answer. Absent if it is incomplete. */

@@ -34,7 +34,7 @@ function collect(fail = 0) {
 }
 
 describe("Settlements", () => {
-  test("a flush also waits for settlements that are added only after another write ends", async () => {
+  test("a flush also waits for registered work that has not added its settlement yet", async () => {
     const { settlements, batches } = collect();
     let written = () => {};
     settlements.awaitOutcome(

@@ -20,7 +20,7 @@ const typeChecks: Record<string, (value: unknown) => boolean> = {
 
 /** The checks of the JSON Schema 2020-12 keywords (Core, 10; Validation, 6). */
 export const keywords = {
-  // Keywords that apply schemas to the same value.
+  // Keywords that apply schemas to the value itself, not to its members.
   $ref(given, { resolve, pointer }) {
     const target = resolve(text(given, pointer), pointer);
     return (value, effort) => effort.descend(target, value);

@@ -27,7 +27,10 @@ export function createPatterns(): (pattern: string, pointer: string) => Matcher 
   };
 }
 
-/** Returns a pattern's weight. A repeated group may contain other repetitions. */
+/**
+ * Estimates a pattern's length with counted repetitions written out. Multiplies the largest repetition of a group by
+ * the largest other repetition, because a group may contain other repetitions.
+ */
 function weigh(pattern: string): number {
   let [single, group] = [1, 1];
   for (const [, closing, least, most] of pattern.matchAll(/(\)?)\{(\d+)(?:,(\d*))?\}/g)) {

@@ -62,7 +62,7 @@ export function isHostedItem<Item extends { type: string }>(
 export const hostedTool = z.object({ type: z.enum(hostedToolTypes) });
 
 /**
- * A hosted tool in a response request. There, a client may run `tool_search` itself, as Codex does to find the tools of
+ * A hosted tool in a Responses API request. The client may run `tool_search` itself, as Codex does to find the tools of
  * MCP servers.
  */
 export const hostedOrClientTool = z.looseObject({

@@ -37,7 +37,7 @@ export type ToolDialect<Request extends Asked> = {
    * Returns the request of a step, including the messages added to the conversation. Disables tools on the last step.
    */
   stepRequest: (asked: Request, step: { first: boolean; last: boolean; added: readonly object[] }) => Request;
-  /** Returns the model's output in a whole answer. */
+  /** Reads the model's output from a complete answer. */
   readTurn: (answer: unknown) => Turn;
   /** Returns a tool's result in the format that the model expects. */
   toolResult: (call: ToolCall, content: string) => object;

@@ -7,7 +7,7 @@ const maxSteps = z.number().int().min(1).max(8);
 const defaultMaxSteps = 4;
 const toolName = z.string().max(64);
 
-/** The request fields for server tools, in addition to `tools`, in which a string names a server tool. */
+/** The request fields that configure server tools. A request can also name server tools as strings in `tools`. */
 export const toolLoopFields = {
   max_steps: maxSteps.optional(),
   platform: nullIsAbsent(

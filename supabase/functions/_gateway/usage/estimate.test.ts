@@ -72,12 +72,12 @@ describe("createOutputCounter", () => {
     return events.map((event) => count(event)).at(-1);
   };
 
-  test("the output counter counts the bytes of every string, with any escapes", () => {
+  test("the output counter counts the UTF-8 bytes of every output string, after decoding its escapes", () => {
     expect(bytes('{"content":"ab","other":"cd"}', '{"content" : "\\n\\u00e9\\ud83e\\udd8a"}')).toBe(9);
     expect(bytes('{"content":"é🦊"}')).toBe(6);
   });
 
-  test("the output counter counts nothing for an unclosed string, or for other values", () => {
+  test("the output counter counts nothing for an unclosed string or a value that is not a string", () => {
     expect(bytes('{"content":"abc')).toBe(0);
     expect(bytes('{"content":[{"token":"abc"}]}')).toBe(0);
   });

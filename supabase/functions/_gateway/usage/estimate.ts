@@ -56,8 +56,8 @@ export function createOutputCounter(output: RegExp): (event: string) => number {
 }
 
 /**
- * Returns the UTF-8 bytes of a JSON string's text, or 0 if the string is unclosed. Uses a loop, because a regular
- * expression would overflow the stack.
+ * Returns the number of UTF-8 bytes in a JSON string's text, or 0 if the string is unclosed. Uses a loop, because a
+ * regular expression would overflow the stack.
  */
 function textBytes(json: string, from: number): number {
   let bytes = 0;
@@ -76,7 +76,10 @@ function textBytes(json: string, from: number): number {
   return 0;
 }
 
-/** Returns the UTF-8 bytes of a UTF-16 unit. Each half of a surrogate pair counts two of the pair's four bytes. */
+/**
+ * Returns the number of UTF-8 bytes for a UTF-16 code unit. Each half of a surrogate pair counts as two of the pair's
+ * four bytes.
+ */
 function bytesOf(unit: number): number {
   return unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
 }

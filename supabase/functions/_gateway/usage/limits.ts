@@ -1,8 +1,8 @@
 import type { CallCounts, UsageLimits, UsageMark } from "./usage.ts";
 
 /**
- * The most that any model can read or write in one call, which limits the counts if the catalogue has no context
- * window. Also the highest plausible fees and cost of a call. The database couldn't store much more.
+ * The highest plausible values for one call. The token counts apply only to models without a context window in the
+ * catalogue. The database couldn't store much larger values.
  */
 const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000, feeRequests: 10_000, costUsd: 100_000 } as const;
 
@@ -35,8 +35,8 @@ export function holdCost(statedUsd: string | undefined): { statedCostUsd?: strin
 }
 
 /**
- * Caps each part of the input or output at its whole. Cache reads and writes together are capped at the input. Drops
- * parts that are zero.
+ * Limits each part, such as cache reads or reasoning, to the total input or output tokens. Cache reads and writes
+ * together never exceed the input. Drops parts that are zero.
  */
 export function partsWithin(counts: CallCounts): CallCounts {
   const { input_tokens: input, output_tokens: output } = counts;

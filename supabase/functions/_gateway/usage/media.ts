@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 const usualWavBytesPerSecond = 32_000;
 const usualMp3BytesPerSecond = 16_000;
 const bytesPerSecondLimits = { least: 1_000, most: 400_000 } as const;
-/** How much of a WAV file is searched for its format. Other chunks may precede it. */
+/** How many base64 characters of a WAV file are searched for the `fmt ` chunk. Other chunks may precede that chunk. */
 const headerCharacters = 1_024;
 
 /** Returns the number of bytes that a base64 text encodes. */

@@ -41,11 +41,14 @@ describe("readCompletionUsage", () => {
     ["-1", undefined, undefined],
     [`0.${"1".repeat(98)}`, `0.${"1".repeat(98)}`, undefined],
     [`0.${"1".repeat(99)}`, undefined, undefined],
-  ] as const)("reads a stated cost of %s if a single call can cost that much", ([cost, statedCostUsd, marks]) => {
-    const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
-    const stated = read(usage);
-    expect([stated?.statedCostUsd, stated?.marks]).toEqual([statedCostUsd, marks]);
-  });
+  ] as const)(
+    "accepts a stated cost of %s only if it is valid and plausible for one call",
+    ([cost, statedCostUsd, marks]) => {
+      const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
+      const stated = read(usage);
+      expect([stated?.statedCostUsd, stated?.marks]).toEqual([statedCostUsd, marks]);
+    },
+  );
 
   test("caps the cached and audio parts of a count if the context window caps the whole count", () => {
     const usage = {

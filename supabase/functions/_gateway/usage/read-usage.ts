@@ -50,7 +50,7 @@ function difference(total: number, part: number | undefined): number | undefined
 
 /**
  * Reads the usage of embeddings, which have no output. Some providers state only the total.
- * @returns undefined if it is too incomplete to charge by
+ * @returns undefined if the usage states neither the input nor the total
  */
 export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const { total, reasoning, audioOutput, ...stated } = readStatedCounts(value);
@@ -62,8 +62,8 @@ export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedU
 
 /**
  * Reads the usage of speech in Gemini's format.
- * @returns undefined if it is too incomplete to charge by. `spoken` is whether the usage states the tokens of the
- * speech, whose count is never zero
+ * @returns undefined if the usage is too incomplete to charge by. `spoken` is false if the usage does not count the
+ * speech's tokens
  */
 export function readGeminiUsage(
   value: unknown,
@@ -117,8 +117,8 @@ function isPerplexity(usage: Record<string, unknown>): boolean {
 }
 
 /**
- * Returns the number of fees for a call. Perplexity charges each search, or each request if it states only the size of
- * the search context. xAI charges each source.
+ * Returns the number of fees for a call. Perplexity charges one fee per search. If the usage states only
+ * search_context_size, there is one fee for the request. xAI charges one fee per source.
  */
 function feesOf(
   usage: Record<string, unknown>,
@@ -136,7 +136,7 @@ export function readTier({ service_tier }: Record<string, unknown>): string | un
 /** The value of a tick, the unit in which xAI states costs. One US dollar has 10^10 ticks. */
 const usdPerTick = { units: 1n, scale: 10 };
 
-/** Reads the cost of a call that the provider states. */
+/** Reads the cost that a provider states for a call. */
 function readStatedCost(usage: Record<string, unknown>): string | undefined {
   const { cost, cost_details, cost_in_usd_ticks, is_byok } = usage;
   const ticks = readAmount(cost_in_usd_ticks);

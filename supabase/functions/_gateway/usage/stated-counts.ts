@@ -23,7 +23,7 @@ export type StatedCounts = Partial<Record<StatedCount, number>>;
 
 type Place = "usage" | "inputDetails" | "outputDetails";
 
-/** Members of a usage object and of its details, with the count that each one states. */
+/** Maps the member names in a usage object and its details to the counts that they state. */
 const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
   usage: new Map([
     // OpenAI's names in chats, and its names in responses, which Anthropic also uses.
@@ -54,7 +54,7 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
     ["num_sources_used", "sources"],
     ["num_server_side_tools_used", "searches"],
     ["web_search_requests", "searches"],
-    // Azure's models of other vendors: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
+    // Other vendors' models on Azure: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
     ["audio_prompt_tokens", "audioInput"],
   ]),
   inputDetails: new Map([
@@ -70,9 +70,9 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
 };
 
 /**
- * Returns which count a member states, given its name and place. Every provider has its own name for cached tokens,
- * such as `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`, `cache_write_tokens` or
- * `cached_creation_tokens`.
+ * Returns the count that a member of a usage object states. Recognizes cached tokens by parts of the name, because
+ * every provider names them differently: `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`,
+ * `cache_write_tokens` or `cached_creation_tokens`.
  */
 export function countNamed(name: string, place: Place): StatedCount | undefined {
   const duration = /^ephemeral_(5m|1h)_input_tokens$/.exec(name)?.[1];

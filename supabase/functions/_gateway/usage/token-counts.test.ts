@@ -69,7 +69,7 @@ describe("toTokenCounts", () => {
     expect(separate({}, { audio_tokens: 101 })).toMatchObject({ output_tokens: 201, audio_output_tokens: 101 });
   });
 
-  test("counts audio that is also cached only once, as cached", () => {
+  test("counts cached audio tokens once, as cached input", () => {
     const prompt_tokens_details = { cached_tokens: 400, audio_tokens: 700 };
     expect(usage(1100, { prompt_tokens_details })).toEqual({
       input_tokens: 1000,
@@ -113,7 +113,7 @@ describe("toTokenCounts", () => {
     "noCacheTokens",
     "cache_discount",
     "constructor",
-  ])("counts no cached tokens for %s, which is not a cache count", (name) => {
+  ])("does not count %s as cached tokens", (name) => {
     expect(usage(undefined, { [name]: 100 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
   });
 });

@@ -3,15 +3,15 @@ import { isObject } from "../structured/canonical.ts";
 import { countNamed, readStatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 
-/** A surface's names for the counts of its usage. */
+/** The names of the token counts in a surface's usage. */
 type UsageNames = { input: string; output: string };
 
 export const chatUsageNames: UsageNames = { input: "prompt_tokens", output: "completion_tokens" };
 export const responseUsageNames: UsageNames = { input: "input_tokens", output: "output_tokens" };
 
 /**
- * Returns the usage of an answer in several steps. It is the usage of the last step as stated, with the total counts of
- * all steps under OpenAI's names.
+ * Returns the usage of a multi-step answer. Keeps the last step's usage as the provider stated it, but replaces the
+ * token counts with the totals of all steps under OpenAI's names.
  */
 export function addUsage(stated: unknown, earlier: TokenCounts, { input, output }: UsageNames): unknown {
   if (!isObject(stated) || Object.keys(earlier).length === 0) return stated;

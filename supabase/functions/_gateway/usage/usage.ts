@@ -6,7 +6,8 @@ export type UsageMark =
   | "above_context_window"
   /**
    * The catalogue has no context window for the model, and the provider stated more tokens than any model can process
-   * in one call. That maximum is then charged. Also set if a call has more fees or a higher cost than is plausible.
+   * in one call. The most that a model can process is charged instead. Also set if the call's fees or cost are
+   * implausibly high.
    */
   | "implausible"
   /** The answer is longer than the call's output limit. */
@@ -14,9 +15,12 @@ export type UsageMark =
   /** The answer was served at a tier without a price, so the default prices are charged. */
   | "unpriced_tier";
 
-/** Details that a provider states about a call in addition to token counts, and the marks for an operator. */
+/**
+ * Details that a provider states about a call in addition to token counts, and the reasons for an operator to look at
+ * the usage.
+ */
 export type UsageFacts = {
-  /** The cost of the call that the provider states, as exact decimal text. */
+  /** The cost that the provider states for the call, as exact decimal text. */
   statedCostUsd?: string;
   /** The `service_tier` that the answer states. */
   servedTier?: string;
@@ -48,7 +52,7 @@ export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage
   return withFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
 }
 
-/** Returns the use of a call whose provider has stated its usage. */
+/** Returns a call's usage as its provider stated it, with the route that answered. */
 export function callUse<Basis extends string>(
   { counts, ...facts }: StatedUsage,
   { route, basis }: { route: number; basis: Basis },

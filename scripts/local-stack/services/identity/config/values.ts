@@ -16,7 +16,7 @@ export function required() {
   return text.pipe(z.string({ error: "must be set" }));
 }
 
-/** Parses a boolean: `true`, `t` or `1`, `false`, `f` or `0`. */
+/** Parses a boolean. `true`, `t` and `1` are true. `false`, `f` and `0` are false. */
 export function flag(fallback: boolean) {
   return text.transform((value, context) => {
     if (value === undefined) return fallback;

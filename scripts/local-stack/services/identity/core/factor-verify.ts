@@ -99,7 +99,7 @@ async function raise(
 }
 
 /**
- * Returns the session's next refresh token. With version 2 tokens, the counter skips one number. Otherwise, the
+ * Returns the session's next refresh token. With version 2 tokens, the counter skips one number. If it did not, the
  * previous token would be only one step behind and could be exchanged for a token at aal2.
  */
 async function nextRefreshToken(tx: Sql, { deps, session }: { deps: Deps; session: Session }): Promise<string> {

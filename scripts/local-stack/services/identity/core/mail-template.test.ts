@@ -22,7 +22,7 @@ test("percent-encodes a value in a link's query but not elsewhere", () => {
   );
 });
 
-test("empties a link that starts with a script URL", () => {
+test("an email template replaces a link to a javascript: URL with #", () => {
   expect(render('<a href="{{ .Data.url }}">x</a>', { Data: { url: "javascript:alert(1)" } })).toBe('<a href="#">x</a>');
 });
 

@@ -97,7 +97,8 @@ export function isFlowExpired(flow: FlowState, { clock, config }: Deps): boolean
 }
 
 /**
- * Issues the code of the user's latest flow with this method.
+ * Returns the authorization code of the user's latest PKCE flow with this sign-in method, and records the time of
+ * issue.
  * @throws AuthError 400 flow_state_not_found
  */
 export async function issueAuthCode(

@@ -89,7 +89,10 @@ async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Pr
   return answer;
 }
 
-/** Accepts a revoked token. Returns the token that replaced it or, within the reuse interval, a new token. */
+/**
+ * Exchanges a revoked token for the token that replaced it or, within the reuse interval, for a new token.
+ * @throws AuthError 400 refresh_token_already_used for any other revoked token
+ */
 async function reuse(
   tx: Sql,
   { deps, token, session }: { deps: Deps; token: RefreshToken; session: Session },

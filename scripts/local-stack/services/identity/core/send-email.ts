@@ -55,7 +55,7 @@ function requireAuthorizedAddress(deps: Deps, address: string): void {
   );
 }
 
-/** @throws AuthError 429 over_email_send_rate_limit over the limit for all emails */
+/** @throws AuthError 429 over_email_send_rate_limit if the limit for all emails is reached */
 function requireMailBudget({ config, mailLimit }: Deps): void {
   const blocked = config.GOTRUE_RATE_LIMIT_EMAIL_SENT.events === 0;
   if (blocked || (!config.GOTRUE_MAILER_AUTOCONFIRM && !mailLimit.take())) {
@@ -101,7 +101,7 @@ async function send({ deps, redirectTo }: MailOptions, message: Message): Promis
 type Purpose = { type: Exclude<LinkType, "email_change">; tokenType: OneTimeTokenType; hashColumn: HashColumn };
 type HashColumn = "confirmation_token" | "recovery_token";
 
-/** The columns for a purpose's token and time. A magic link is a recovery under another name. */
+/** The token type and the hash column of each purpose. A magic link uses those of a recovery. */
 const purposes: Record<Purpose["type"], Purpose> = {
   signup: { type: "signup", tokenType: "confirmation_token", hashColumn: "confirmation_token" },
   invite: { type: "invite", tokenType: "confirmation_token", hashColumn: "confirmation_token" },

@@ -132,7 +132,7 @@ export async function endSessions(sql: Sql, { userId, keep }: { userId: string; 
   else await sql.query("delete from auth.sessions where user_id = $1", [userId]);
 }
 
-/** Returns when a session was last refreshed, or when it started if it never was. */
+/** Returns the time of a session's last refresh, or of its start if the session was never refreshed. */
 export function lastRefreshedAt(session: Session, tokenUsedAt?: Date): Date {
   if (session.refreshed_at) return session.refreshed_at;
   return tokenUsedAt && tokenUsedAt > session.created_at ? tokenUsedAt : session.created_at;

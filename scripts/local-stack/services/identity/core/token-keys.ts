@@ -37,7 +37,7 @@ export type TokenKeys = {
 type Settings = Pick<Config, "GOTRUE_JWT_KEYS" | "GOTRUE_JWT_SECRET" | "GOTRUE_JWT_KEY_ID">;
 
 /**
- * Reads the signing keys: JWT_KEYS with exactly one that may sign, otherwise JWT_SECRET with HS256.
+ * Reads the signing keys from JWT_KEYS, of which exactly one may sign. Without JWT_KEYS, uses JWT_SECRET with HS256.
  * @throws Error naming the variable if the keys are unusable
  */
 export async function loadTokenKeys(config: Settings): Promise<TokenKeys> {

@@ -8,7 +8,7 @@ import { asAuthError } from "./error-response.ts";
 const schema = z.looseObject({});
 
 test.each([readJson, readOptionalJson])(
-  "%o answers 400 and logs nothing if the client disconnects while sending the body",
+  "if the client disconnects while sending the body, answers 400 and logs nothing: %o",
   async (read) => {
     const logged: string[] = [];
     const app = new Hono<Env>();

@@ -16,8 +16,9 @@ const enrollBody = z.looseObject({ friendly_name: text, factor_type: text, issue
 const verifyBody = z.looseObject({ challenge_id: text, code: text });
 
 /**
- * Returns the user of a token that names a session, since a factor can only raise a session.
- * @throws AuthError 403 no_authorization
+ * Returns the user and the session of the access token. The token must name a session, because verifying a factor
+ * raises the session's assurance level.
+ * @throws AuthError 403 no_authorization, session_not_found
  */
 async function requireAccountHolder(
   c: Request,

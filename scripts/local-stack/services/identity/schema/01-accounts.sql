@@ -107,4 +107,4 @@ create table auth.instances (
   created_at timestamptz,
   updated_at timestamptz
 );
-comment on table auth.instances is 'Unused; kept because tools list it.';
+comment on table auth.instances is 'Unused. Kept for tools that list this table.';

@@ -57,7 +57,7 @@ create table auth.mfa_amr_claims (
   constraint amr_id_pk primary key (id),
   constraint mfa_amr_claims_session_id_authentication_method_pkey unique (session_id, authentication_method)
 );
-comment on table auth.mfa_amr_claims is 'Methods of a session; updated_at is the time in the token''s amr.';
+comment on table auth.mfa_amr_claims is 'Authentication methods of a session. updated_at is the timestamp in the token''s amr claim.';
 
 create table auth.mfa_factors (
   id uuid primary key,

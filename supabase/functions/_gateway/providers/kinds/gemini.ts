@@ -1,14 +1,15 @@
 import { chat, embeddings, type ProviderKind } from "./kind.ts";
 
 /**
- * The Gemini API. Text uses its OpenAI-compatible endpoints below `/openai`, and speech its own `generateContent`
- * (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). It answers 400 "Unknown name" to unknown members
- * (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Messages with tool calls return
- * thought signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ * The Gemini API. Chat and embeddings use its OpenAI-compatible endpoints below `/openai`. Speech uses
+ * `generateContent` (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). The API refuses unknown fields
+ * with 400 "Unknown name" (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Messages
+ * with tool calls return thought signatures in `extra_content`
+ * (https://ai.google.dev/gemini-api/docs/thought-signatures).
  *
- * Its list of models in OpenAI's format includes speech and embedding models, all named `models/gemini-…`. Calls accept
- * names with and without `models/` (https://ai.google.dev/api/compatibility). An invalid key gets 400 `API_KEY_INVALID`
- * (github.com/google/timesketch/pull/3703).
+ * The list of models in OpenAI's format includes speech and embedding models. All names start with `models/`, and calls
+ * accept names with and without that prefix (https://ai.google.dev/api/compatibility). An invalid key is refused with
+ * 400 `API_KEY_INVALID` (github.com/google/timesketch/pull/3703).
  */
 export const gemini: ProviderKind = {
   name: "gemini",

@@ -3,7 +3,7 @@ import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 /**
  * Groq. It answers 400 "property … is unsupported" to unknown members (github.com/tashfeenahmed/freellmapi/issues/1070,
  * github.com/fanenr/chatbot/issues/21). CompletionCreateParams and ChatCompletionAssistantMessageParam of
- * github.com/groq/groq-python list the known members. They have no tier called `default`. Responses:
+ * github.com/groq/groq-python list the known members. Groq has no service tier called `default`. Responses:
  * https://console.groq.com/docs/responses-api. Models: https://console.groq.com/docs/api-reference#models-list.
  */
 export const groq: ProviderKind = {

@@ -1,7 +1,10 @@
 /** A provider's endpoint. The legacy adapter `generate` uses `chat`. */
 export type Endpoint = "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech";
 
-/** The header that carries a key. `Authorization` has it as a bearer token, the other headers have only the key. */
+/**
+ * The header that carries a key. `Authorization` carries the key as a bearer token, and the other headers carry only
+ * the key.
+ */
 export type KeyHeader = "authorization" | "api-key" | "x-api-key" | "x-goog-api-key";
 
 /** The address of an endpoint below the base URL. `{model}` is replaced with the provider's model or deployment. */
@@ -53,8 +56,8 @@ export type ProviderKind = {
   /** Whether the role `developer` is sent as `system`, because the provider doesn't know it. */
   developerIsSystem?: true;
   /**
-   * Hints in a chat that are left out because the provider refuses them. They don't affect the answer. Does not apply
-   * to responses.
+   * Hints to leave out of a chat because the provider refuses them. A hint doesn't affect the answer. Requests to
+   * `responses` keep their hints.
    */
   leftOut: readonly Hint[];
   /**
@@ -79,11 +82,9 @@ export type ModelLists = {
    * instead.
    */
   paths: readonly string[];
-  /**
-   * Whether some servers of the kind have no list. If the list is missing, a minimal call checks the provider instead.
-   */
+  /** Whether some servers of this kind don't list their models. A minimal call checks such a server instead. */
   optional?: true;
-  /** Whether the lists can be read without a key. Then `keyPath` is a free request that checks the key. */
+  /** Whether the model lists can be read without a key. If so, `keyPath` is a free request that checks the key. */
   public?: true;
   keyPath?: string;
   /** Whether the list is a bare array instead of an object. */
@@ -92,7 +93,7 @@ export type ModelLists = {
   owners?: readonly string[];
   /** Whether the provider may also serve models that are not in its list. */
   incomplete?: true;
-  /** Normalizes a model's name so that it can be compared with the list. */
+  /** Normalizes a model's name, so that configured names can be compared with names in the provider's list. */
   spell?: (model: string) => string;
 };
 
@@ -108,9 +109,12 @@ export type AssistantTurn = {
   toolCall: readonly string[];
   /** Supported types of content parts, in addition to `text` and `refusal`. */
   parts?: readonly string[];
-  /** A member that a message with tool calls must have. It is sent empty if the model wrote none. */
+  /**
+   * A member that a message with tool calls must have. If the message lacks the member, the gateway sends an empty
+   * string.
+   */
   required?: string;
-  /** The required length of a tool call's id, in letters and digits. Absent if the provider accepts any id. */
+  /** The number of letters and digits that a tool call's id must have. Absent if the provider accepts any id. */
   idLength?: number;
 };
 

@@ -337,7 +337,7 @@ describe("Chats", () => {
     ["vllm", host, asItCame],
     ["llama-cpp", host, asItCame],
     ["openai-compatible", host, { ...asItCame, stream_options: undefined }],
-  ])("a chat to %s has only the members that the kind supports", ([kind, more, expected]) => {
+  ])("a chat request to %s contains only the members that this kind of provider supports", ([kind, more, expected]) => {
     const messages = [
       { role: "developer", content: "be brief" },
       { role: "user", content: "hello" },
@@ -369,7 +369,7 @@ describe("Chats", () => {
   });
 
   test.for(Object.keys(kinds) as KindName[])(
-    "a chat with only the required fields is sent to %s with a limit and nothing else",
+    "a chat with only the required fields is sent to %s with an output limit and no other optional field except openai's service tier",
     (kind) => {
       const more = kind === "azure" ? azureHost : kinds[kind].baseUrl ? {} : host;
       const provider = providerOf(kind, more);

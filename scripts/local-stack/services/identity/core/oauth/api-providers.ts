@@ -31,7 +31,7 @@ export function keycloak({ url }: ProviderConfig): ApiProvider {
 const githubUser = z.looseObject({ id: z.number(), login: text, name: text, avatar_url: text });
 const githubEmails = z.array(z.looseObject({ email: text, verified: flag, primary: flag }));
 
-/** Configures GitHub, or a server with its API below the configured URL. */
+/** Configures github.com, or a GitHub Enterprise server at the configured URL. */
 export function github({ url }: ProviderConfig): ApiProvider {
   const site = url || "https://github.com";
   const api = url ? `${url}/api/v3` : "https://api.github.com";
@@ -68,7 +68,7 @@ const gitlabUser = z.looseObject({ id: z.number(), name: text, email: text, avat
 const gitlabEmails = z.array(z.looseObject({ email: text }));
 
 /**
- * Configures GitLab, or a server with its API below the configured URL. Only the primary email has a verification
+ * Configures GitLab, or a server with the same API at the configured URL. Only the primary email has a verification
  * status.
  */
 export function gitlab({ url }: ProviderConfig): ApiProvider {
@@ -115,7 +115,7 @@ const slackUser = z.looseObject({
   picture: text,
 });
 
-/** Configures Sign in with Slack, or a server with its API below the configured URL. */
+/** Configures Sign in with Slack. If a URL is configured, uses the server at that URL instead of slack.com. */
 export function slackOidc({ url }: ProviderConfig): ApiProvider {
   const site = url || "https://slack.com";
   return {

@@ -24,8 +24,8 @@ const reserved = [
 export type Authorization = {
   redirectTo: string;
   /**
-   * Query of the request: `provider`, `scopes`, the two PKCE parameters, `invite_token`. Unreserved parameters are
-   * forwarded.
+   * Query of the request: `provider`, `scopes`, the two PKCE parameters, `invite_token`. Parameters that are not in
+   * `reserved` are forwarded to providers without fixed `parameters`.
    */
   query: Record<string, string>;
   /** The account to which the identity is linked. */

@@ -89,7 +89,7 @@ async function exchange(
       requestOptions(server.token_endpoint ?? ""),
     );
     if (!response.ok) throw new Error(`The provider's token endpoint answered ${response.status}`);
-    // Some providers refuse a code with status 200, so check for the access token itself.
+    // Some providers answer 200 even if they refuse the code, so check for the access token itself.
     if (!(await bodyOf(response.clone())).access_token) throw new Error("The provider sent no access token");
     return response;
   } catch (cause) {

@@ -13,7 +13,7 @@ import type { ExternalSignIn } from "./resolve-account.ts";
 /**
  * Adds an identity to the account that requested it.
  * @throws AuthError 422 identity_already_exists, even if the identity is linked to the same account;
- * email_not_confirmed if the account's email becomes the identity's unverified email
+ * email_not_confirmed if the account has no email and gets the identity's unverified one
  */
 export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
   const { deps, provider, profile, userId, redirectTo } = given;
@@ -43,8 +43,8 @@ export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: st
 }
 
 /**
- * Removes an identity from an account. If the account's email came from it, another identity's email replaces that
- * email.
+ * Removes an identity from an account. If no remaining identity has the account's email, the account gets the email of
+ * another identity.
  * @throws AuthError 404 validation_failed; 422 single_identity_not_deletable, identity_not_found,
  * email_conflict_identity_not_deletable
  */

@@ -81,7 +81,7 @@ const tenantIssuer = /^https:\/\/(login[.]microsoftonline[.]com|[a-z0-9-]+[.]cia
 const microsoftIssuer = /^https:\/\/login[.]microsoftonline[.]com\/[^/]+\/v2[.]0\/?$/;
 const anyTenant = /\/(common|organizations)\/v2[.]0$/;
 
-/** Configures Microsoft, or a compatible server below the configured URL. */
+/** Configures Microsoft, or a compatible server at the configured URL. */
 export function azure({ url }: ProviderConfig): OpenIdProvider {
   const base = url || "https://login.microsoftonline.com/common";
   const tenant = `${base}/v2.0`;
@@ -93,7 +93,9 @@ export function azure({ url }: ProviderConfig): OpenIdProvider {
       authorization_endpoint: `${base}/oauth2/v2.0/authorize`,
       token_endpoint: `${base}/oauth2/v2.0/token`,
     },
-    /** With a URL for all tenants, each token comes from its own tenant's issuer. */
+    /**
+     * Unless the URL is one tenant's, trusts the issuer that the token claims, because every tenant has its own issuer.
+     */
     trust: (claimed) => (isOneTenant ? only(tenant)() : only(claimed)()),
     scopes: ["openid"],
     readProfile: (token) => (microsoftIssuer.test(token.iss) ? readMicrosoft(token) : readStandard(token)),
@@ -151,8 +153,8 @@ const linkedinClaims = z.looseObject({
 });
 
 /**
- * Configures LinkedIn, or a server with its endpoints below the configured URL. Unlike Supabase Auth, uses the
- * configured URL as the issuer, too.
+ * Configures LinkedIn, or another server that has LinkedIn's endpoint paths below the configured URL. Unlike Supabase
+ * Auth, also uses this URL as the issuer.
  */
 export function linkedinOidc({ url }: ProviderConfig): OpenIdProvider {
   const issuer = url || "https://www.linkedin.com/oauth";
@@ -187,8 +189,8 @@ export function linkedinOidc({ url }: ProviderConfig): OpenIdProvider {
 }
 
 /**
- * Configures any OpenID provider by the issuer at the configured URL. Supabase Auth supports these only through its
- * admin API.
+ * Configures an OpenID provider whose issuer is the configured URL. Supabase Auth supports such providers only through
+ * its admin API.
  */
 export function openId({ url }: ProviderConfig): OpenIdProvider {
   return {

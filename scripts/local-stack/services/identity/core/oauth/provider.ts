@@ -36,8 +36,8 @@ export type OpenIdProvider = Common & {
   /** Endpoints known without discovery. */
   endpoints?: { authorization_endpoint: string; token_endpoint: string };
   /**
-   * Returns the issuer that an ID token must have, given the one it claims, and where that issuer's keys are
-   * discovered.
+   * Returns the issuer that an ID token must have, and the issuer at which to discover the signing keys.
+   * @param claimed the issuer that the token claims
    * @throws Error for an untrusted issuer
    */
   trust: (claimed: string) => { issuer: string; keysAt: string };

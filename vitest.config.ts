@@ -33,7 +33,7 @@ export default defineConfig({
           include: [sql],
           exclude: generated,
           globalSetup,
-          // Tests with concurrent callers wait for each other and for processors.
+          // Concurrent callers in a test wait for each other's locks and for processor time.
           testTimeout: 20_000,
           maxWorkers: 2,
           // Files can share a process, because each file has its own connection and transactions.
@@ -50,7 +50,8 @@ export default defineConfig({
           hookTimeout: 30_000,
           // These tests mostly wait for emails and timers, and use little processor time.
           maxWorkers: 3,
-          // The files share only clients, which would be slow to load again for each file.
+          // Files can share a process, because they share only clients, such as the database pool. Loading the clients
+          // again for each file would be slow.
           isolate: false,
         },
       },
@@ -62,8 +63,8 @@ export default defineConfig({
           globalSetup,
           testTimeout: 30_000,
           hookTimeout: 30_000,
-          // These tests spend more time waiting for the stack and for timers than using a processor. With four workers,
-          // too often three of them wait at the same time.
+          // These tests mostly wait for the stack and for timers. With four workers, three of them are often waiting at
+          // the same time.
           maxWorkers: 5,
           // Loading the clients again for each file would be slow, as in `contract`. The files can share them because
           // no file leaves state behind.

@@ -227,7 +227,7 @@ test("if the bot challenge widget cannot load, the page names possible blockers 
   await expectPassed(page);
 });
 
-test("a bot challenge that fails with another error can be retried, also by submitting the form", async ({
+test("after bot challenge error 300030, submitting the form focuses the retry button, and a retry completes the sign-in", async ({
   page,
   person,
 }) => {

@@ -69,8 +69,7 @@ function runs(executablePath: string): boolean {
 
 /**
  * Unpacks the npm package's Chromium and its libraries once per version, and adds a monospaced font. The package
- * unpacks into the temporary directory, and includes its libraries only on AWS Lambda, so a child process runs with an
- * environment that looks like Lambda.
+ * unpacks the libraries only on AWS Lambda, so a child process runs the package with Lambda's environment variables.
  */
 async function unpackFromNpm(): Promise<ChromiumLaunch> {
   const { version } = JSON.parse(await readFile(path.join(npmPackage, "package.json"), "utf8")) as { version: string };

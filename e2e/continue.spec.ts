@@ -72,7 +72,7 @@ test("a person who is already signed in is asked for consent to an app, and can 
   await page.getByLabel("Email").fill(colleague.email);
   await page.getByLabel("Password", { exact: true }).fill(colleague.password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  // Both accounts are signed in in this browser, and the person can continue to the app with either.
+  // Both accounts are signed in to this browser, and the person can continue to the app with either account.
   await expect(page.getByRole("button", { name: `Continue as ${colleague.email}` })).toBeVisible();
   await page.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}$`) }).click();
   await expect(page.getByRole("button", { name: `Continue as ${member.email}`, exact: true })).toBeVisible();

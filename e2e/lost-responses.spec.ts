@@ -113,7 +113,7 @@ for (const loss of ["all", "body"] as const) {
       await expect(home(page)).toBeVisible();
       await expectAccounts(page, member, colleague);
 
-      // This tab follows the other tab's sign-in, which may abort the navigation here.
+      // The sign-in in `page` makes `other` navigate, which may abort this `goto`.
       await expect(() => other.goto("/accounts")).toPass();
       const { processed: switched } = await cutResponse(other, { loss });
       await other.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}`) }).click();

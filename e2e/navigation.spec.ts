@@ -209,7 +209,7 @@ test("the profile settings turn the “/” shortcut off and on for this browser
   await page.keyboard.press("/");
   await expect(search).toBeFocused();
 });
-test("after client-side navigation “/” focuses the search field, and does nothing on pages without one", async ({
+test("after client-side navigation, “/” focuses the page's search field, and does nothing on a page without a search field", async ({
   page,
   member,
 }) => {

@@ -24,7 +24,7 @@ const providerButton = (page: Page, name: string) => page.getByRole("button", { 
 const linkedAccounts = (page: Page) => page.locator("#linked-accounts");
 const identity = (page: Page, email: string) => linkedAccounts(page).getByRole("paragraph").filter({ hasText: email });
 
-test("each provider can sign a person up and in, and is listed first and marked as last used from then on", async ({
+test("signing in with a provider lists this provider first and marks it as last used", async ({
   page,
   context,
   newcomer,

@@ -12,7 +12,7 @@ const test = base.extend<{ charts: { origin: string } }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   charts: async ({}, use) => {
     const source = /^```js needs=browser\n([\s\S]*?)^```$/m.exec(await readFile("docs/openid.md", "utf8"))?.[1] ?? "";
-    // Below the checkout, so that the app can import openid-client.
+    // Creates the folder inside the checkout, so that the app can import openid-client.
     await mkdir(".local", { recursive: true });
     const directory = await mkdtemp(path.resolve(".local/openid-example-"));
     const file = path.join(directory, "app.mjs");

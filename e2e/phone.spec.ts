@@ -39,8 +39,8 @@ const sessionOf = async (page: Page): Promise<{ sessionId: string; aal: string; 
   (await page.request.get("/api/v1/auth/session")).json();
 
 /**
- * Enrolls an authenticator app, which ends sessions without a second factor, and signs the phone in with the app's
- * code.
+ * Enrolls an authenticator app and signs the phone in with a code from the app. Enrolling ends all sessions that have
+ * no second factor.
  */
 async function proveOn(phone: CommandLinePhone, member: Person): Promise<void> {
   const [app] = await enrollApps(supabase, { ...member, names: ["Authenticator"] });

@@ -52,7 +52,7 @@ test("no page loads a profile picture directly from the server that hosts it", a
   expect(asked.filter((url) => url.includes("pictures.example"))).toEqual([]);
 });
 
-test.describe("the profile with the keyboard only", () => {
+test.describe("changing the profile with only the keyboard", () => {
   test("a person changes their name", async ({ page, member }) => {
     await enter(page, member, "/settings/profile");
     const name = page.getByLabel("Name");

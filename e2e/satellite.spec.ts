@@ -129,7 +129,7 @@ test("a session revoked on the platform ends at the next click in the satellite,
   await expect(page.getByRole("button", { name: "Save name" })).toBeVisible();
 });
 
-test("before a sign-in to a satellite, the platform and the satellite name the account, and the person can decline", async ({
+test("before a satellite sign-in completes, the platform and the satellite each show the account and let the person decline", async ({
   page,
   member,
   colleague,

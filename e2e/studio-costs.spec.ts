@@ -101,7 +101,8 @@ test("costs are imported, an invoice is entered once, and reconciliation shows t
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
-  // Sending the same invoice again without JavaScript leads to the same receipt; another amount does not.
+  // Sending the same invoice again without JavaScript leads to the same receipt. The invoice is refused if its amount
+  // differs.
   const plain = await browser.newContext({
     javaScriptEnabled: false,
     storageState: await page.context().storageState(),

@@ -88,7 +88,7 @@ test("a rejected form is not sent again when its account becomes active again", 
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
-test("opening a page as the other account removes the notice about the switch, and later switches update the page", async ({
+test("the notice about a switch in another tab disappears when a page opens as the new account, and later switches update the page", async ({
   page,
   member,
   colleague,

@@ -130,7 +130,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const response = await handle(request, context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
-    // Routes without a page, such as files and form targets, refuse with problem JSON. Browsers get it as a page.
+    // Routes without a page, such as files and form targets, refuse a request with problem JSON. A browser that asked
+    // for a page gets the refusal as a page.
     if (context.surface === "page") return isProblem && asksForPage(request) ? asPage(response, context) : response;
     // The framework's own errors are neither problems nor JSON.
     const isOurs = isProblem || type.startsWith("application/json");

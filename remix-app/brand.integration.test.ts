@@ -49,7 +49,7 @@ describe("pages with brand settings", () => {
   });
 });
 
-test("shows Gatehouse's own brand without settings, and links to no brand files", async () => {
+test("shows Gatehouse's own brand if no brand is configured, and links to no brand files", async () => {
   const page = await textOf(plain, "/login");
   expect(page).toContain("<title>Sign in · Gatehouse</title>");
   expect(page).toContain('<link rel="icon" href="/favicon.svg" type="image/svg+xml"/>');

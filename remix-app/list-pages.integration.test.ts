@@ -14,7 +14,7 @@ import {
 } from "../scripts/test/people.ts";
 import { codeOf } from "./testing/authenticator-app.ts";
 
-/** Size of the HTML. A page with a list stays below it, however long the list is. */
+/** Maximum size of a page's HTML, however long the page's list is. */
 const maxPageBytes = 100_000;
 /** Returns SQL for a name of the maximum length. */
 const long = (name: string) => `rpad('${name} ' || lpad(n::text, 4, '0') || ' ', 80, 'x')`;

@@ -9,7 +9,7 @@ import type { PageBrand } from "./ui/brand.ts";
 /** A request before its session is opened. */
 interface RequestFacts {
   requestId: string;
-  /** The nonce of the scripts in this response, which its Content-Security-Policy names. */
+  /** The nonce in this response's scripts and in its Content-Security-Policy header. */
   nonce: string;
   clientAddress: string;
   /** City and country of the visitor, if a trusted proxy names them. */

@@ -135,7 +135,7 @@ function wordsFor(error: unknown): ErrorWords {
   if (known) {
     return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
   }
-  // For failed client-side navigation. Node has no `onLine`.
+  // A client-side navigation fails if the device is offline. Never true on the server, because Node has no `onLine`.
   if (globalThis.navigator?.onLine === false) {
     return { title: "You’re offline", detail: "Try again once this device is connected.", known };
   }
@@ -203,8 +203,8 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   return (
     <div className="flex flex-wrap gap-3">
       {failed && !elsewhere ? (
-        // Navigates on the client, because the values of an unanswered form are kept only in memory. A page load would
-        // lose them.
+        // Navigates on the client. A page load would lose the values of a form whose request got no answer, because
+        // they are kept only in memory.
         <Link to={`${pathname}${search}`} className={buttonClass("primary")}>
           Try again
         </Link>

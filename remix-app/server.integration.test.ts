@@ -159,7 +159,7 @@ describe("a body that is not a form", () => {
   });
 });
 
-describe("the session", () => {
+describe("sessions on the web server", () => {
   test("the session endpoint returns the caller's session, by cookie or bearer token", async () => {
     const { id, email } = backend.person;
     const expected = {
@@ -247,7 +247,7 @@ describe("the session", () => {
     }
   });
 
-  test("a session with a required second step pending opens no page, and keeps its refreshed cookies", async () => {
+  test("a session that lacks a required second step opens no page, but still gets refreshed cookies", async () => {
     await requireMfa(backend.person);
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: 30 }));
     const page = await web.fetch("/", { headers: { cookie } });

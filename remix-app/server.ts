@@ -28,8 +28,9 @@ const server = createServer({
   requestTimeout: requestTimeoutMs,
   maxHeaderSize: maxHeaderBytes,
   keepAliveTimeout: keepAliveTimeoutMs,
-  // Keeps idle connections open for longer than promised, because busy clients close them late: Node's fetch counts
-  // timer ticks instead of time. Node before 24.6 ignores this option and always adds one second.
+  // Closes idle connections later than the response headers promise, because busy clients give them up late. Node's
+  // fetch, for example, counts timer ticks instead of time. Node before 24.6 ignores this option and always adds one
+  // second.
   keepAliveTimeoutBuffer: 60_000,
 });
 const vite = development ? await startVite() : null;

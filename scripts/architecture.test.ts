@@ -65,7 +65,7 @@ test("every folder of the web server is an area in the architecture table, and e
   expect([...arrows.keys()].toSorted()).toEqual([...new Set(files.flatMap((file) => areaOf(file) ?? []))].toSorted());
 });
 
-test("areas of the web server import only along the arrows of the architecture table", () => {
+test("each area of the web server imports only the areas that the architecture table allows", () => {
   expect(violations(imports, arrows)).toEqual([]);
 });
 

@@ -14,8 +14,8 @@ import { openPhone, SignInRefusal } from "./mobile/phone-session.ts";
 import { mobileProject } from "./mobile/project.ts";
 
 /**
- * `npm run mobile -- …`: a command-line phone for developers of mobile apps (docs/mobile.md). It signs in with
- * supabase-js, keeps its session in a file that only its owner can read, and makes the same calls as an app.
+ * `npm run mobile -- …`: a mobile app on the command line, for developers of mobile apps (docs/mobile.md). It signs in
+ * with supabase-js, keeps its session in a file that only its owner can read, and makes the same calls as a real app.
  */
 const commandLine = process.argv.slice(2);
 /** Loaded only for commands that call the gateway, since OpenAI's client takes longer to load than everything else. */

@@ -15,8 +15,8 @@ const locked = Object.entries(packages).filter(([path]) => path !== "");
 const nameOf = (path: string) => path.slice(path.lastIndexOf("node_modules/") + 13);
 
 /**
- * Returns the package that `import` finds from a folder of the lock: the folder's own copy, or the copy of a parent
- * folder.
+ * Resolves a package name like `import` does: returns the package in the folder's own `node_modules`, or else in the
+ * nearest parent folder's.
  */
 function resolve(from: string, name: string): Locked | undefined {
   const own = packages[`${from}${from === "" ? "" : "/"}node_modules/${name}`];
@@ -51,7 +51,7 @@ test("package-lock.json names no registry host, so that any mirror works", () =>
 });
 
 // 6.30.6 fixes GHSA-jjmj-jmhj-qwj2, an open redirect; Remix 2.17.5 itself requires 6.30.4.
-test("package-lock.json has only one version of React Router, which fixes the open redirect of 6.30.4", () => {
+test("package-lock.json has only one version of React Router, without the open redirect of 6.30.4", () => {
   const routers = locked.filter(([path]) => ["react-router", "react-router-dom"].includes(nameOf(path)));
   expect(routers.map(([, { version }]) => version)).toEqual(["6.30.6", "6.30.6"]);
   expect(packages["node_modules/@remix-run/router"]?.version).toBe("1.23.4");

@@ -117,7 +117,7 @@ describe("Email templates", () => {
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });
 
-  test("emails show the brand, when their link or code expires, why they were sent and what to do if they were not requested", () => {
+  test("emails show the brand, the expiry of their link or code, the reason for the email, and what to do about an unexpected email", () => {
     const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
     for (const [file, text] of rendered) {
       expect(text, file).not.toContain(defaultName);

@@ -370,8 +370,8 @@ comment on type ai.closed_run is
   'A run as it is when it is closed, and what that changes elsewhere: credits and cost that become due, what its '
   'reservation returns to account and budgets, and whether its idempotency key is free again.';
 
--- Stubs for triggers on Supabase Auth's tables. We cannot rename those triggers, so they are created again later, which
--- needs these functions.
+-- Stubs for triggers on Supabase Auth's tables, which we cannot rename. supabase/schemas creates the triggers again,
+-- and needs these functions to exist by then.
 create function private.serialize_account_deletions() returns trigger language plpgsql as 'begin return new; end';
 create function private.preserve_required_mfa_policy() returns trigger language plpgsql as 'begin return new; end';
 create function private.record_unconfirmed_identity() returns trigger language plpgsql as 'begin return new; end';

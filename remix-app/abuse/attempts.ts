@@ -41,7 +41,7 @@ export type LinkMail = "sign_up_mail" | "confirmation_mail" | "recovery_mail" | 
 
 export interface AttemptOptions {
   action: AttemptAction;
-  /** The kind of email with a link that the attempt sends, if any. */
+  /** The kind of link email that the attempt sends, if any. */
   mail?: LinkMail;
   /** The email as typed, whether or not it has an account. */
   email?: string;
@@ -192,8 +192,8 @@ const suspiciousProgram =
   "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 
 /**
- * Attack tools, by their default user agents. Blocking them saves attempts only while a tool keeps its default
- * configuration. It is not a defense, because a tool can change its user agent.
+ * Attack tools, by their default user agents. This blocks only tools that keep their default configuration. It is not a
+ * defense, because a tool can change its user agent.
  */
 const attackTools = [
   // SQL injection.

@@ -77,7 +77,7 @@ describe("a bot challenge token", () => {
 });
 
 describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code"])(
-  "an email withheld at %s because another was just sent",
+  "%s sends no email because another was just sent",
   (path) => {
     const fields = { email: "ada@example.test", password: "correct horse battery", botChallengeToken: "some-token" };
     const ask = () => web.fetch(path, { method: "POST", headers: visitorHeaders(), body: new URLSearchParams(fields) });
@@ -98,7 +98,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       },
     );
 
-    test("if an email is withheld, asks the backend to reset the password of an invalid address instead", async () => {
+    test("instead of sending a withheld email, asks the backend to reset the password of an address that has no account", async () => {
       const { status } = await ask();
       backend.attempts = held;
       const seen = backend.calls.length;

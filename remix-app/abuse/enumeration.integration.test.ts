@@ -8,7 +8,10 @@ const { base } = readStack();
 const domain = `${crypto.randomUUID().slice(0, 8)}.enumeration.gatehouse.test`;
 const password = "correct horse battery";
 
-/** Samples per kind. The chance that two sets of this many jittered times don't overlap is about one in a million. */
+/**
+ * Samples per kind. If two kinds take equally long, the chance that the times of their samples don't overlap is about
+ * one in a million.
+ */
 const sampleSize = 12;
 const kinds = ["unknown", "known", "banned", "OAuth-only", "unconfirmed"] as const;
 const paths: readonly string[] = ["/login", "/signup", "/forgot-password", "/signup/check-mail", "/login/code"];
@@ -72,7 +75,7 @@ async function answerTo(path: string, email: string) {
   return { seen, milliseconds };
 }
 
-describe.concurrent.each(paths)("responses of %s", (path) => {
+describe.concurrent.each(paths)("responses of %s to known and unknown email addresses", (path) => {
   test("answers requests for all kinds of email addresses identically and in the same time", {
     timeout: 90_000,
   }, async () => {

@@ -1,6 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createPerson, deletePerson, type Person, query } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { exportAccount } from "./export-account.ts";
 
@@ -57,4 +57,12 @@ test("an export fetches at most one page ahead of what the client has read, and 
   await reader?.cancel();
   await new Promise((done) => setTimeout(done, 200));
   expect(asked.filter((text) => text.includes("securityEvents")).length).toBeLessThanOrEqual(pages + 1);
+});
+
+test("opening the URL of the download leads to the card with the download button", async () => {
+  const browser = await enter(person);
+  const { location } = await browser.get("/settings/security/export");
+  const page = await browser.get("/settings/security");
+  const [, id] = /^\/settings\/security#(.+)$/.exec(location ?? "") ?? [];
+  expect(page.text.split(`id="${id}"`)[1]?.split("</section>")[0]).toContain("Download your data");
 });

@@ -6,8 +6,8 @@ const browsers = new Set(Object.values(Bowser.BROWSER_MAP));
 const clients = ["curl", "Wget", "node", "Deno", "Bun", "okhttp", "Dart", "python-requests", "Go-http-client"];
 
 /**
- * Returns the browser and system of a user agent without versions: "Chrome on macOS". Every word is from a closed list,
- * because the name is shown where people decide whether to approve a request.
+ * Returns the browser and system of a user agent without versions: "Chrome on macOS". Every word comes from a closed
+ * list, so that a requester cannot choose the text that people see when they decide whether to approve a request.
  * @param userAgent at most 512 characters
  */
 export function deviceName(userAgent: string): string {

@@ -10,7 +10,9 @@ interface EventKind {
   byAdmin?: boolean;
 }
 
-/** The closed list of kinds in `public.security_events`. `private.is_told_by_mail` lists the kinds with a notice. */
+/**
+ * The closed list of kinds in `public.security_events`. `private.is_told_by_mail` lists the kinds that have a `notice`.
+ */
 export const eventKinds = {
   sign_in: { label: "Signed in" },
   sign_out: { label: "Signed out" },

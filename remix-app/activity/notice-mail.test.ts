@@ -30,7 +30,7 @@ test("does not turn the device or the address in a notice email into a link", ()
   expect(text).toContain("https://gatehouse.example/settings/security");
 });
 
-test("names the browser in the subject of a sign-in email, using only our own words", () => {
+test("the subject of a sign-in email names the browser only if the browser is known", () => {
   expect(eventMail(told, addressed).subject).toBe("New sign-in from Chrome on Linux");
   for (const browser of ["Unknown device", "Unknown browser on Linux"]) {
     expect(eventMail({ ...told, browser }, addressed).subject).toBe("New sign-in to your Gatehouse account");

@@ -10,7 +10,7 @@ export interface ToldEvent {
   kind: string;
   method: string | null;
   device: string;
-  /** From `deviceName`: words from a closed list, safe for the subject. */
+  /** The result of `deviceName`. Contains only words from a fixed list, so it is safe in the email's subject. */
   browser: string;
   address: string;
   details: Record<string, string>;

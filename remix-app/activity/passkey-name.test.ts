@@ -21,7 +21,7 @@ describe("a passkey's name", () => {
     expect(passkeyName({ name: null, aaguid: null, device: "Firefox on Linux" })).toBe("Firefox on Linux");
   });
 
-  test("falls back to the name Passkey if nothing is known", () => {
+  test("a passkey without a name, known provider or device is called Passkey", () => {
     expect(passkeyName({ name: "", aaguid: null, device: null })).toBe("Passkey");
     expect(passkeyName({ name: null, aaguid: "constructor", device: null })).toBe("Passkey");
   });

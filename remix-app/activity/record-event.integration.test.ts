@@ -48,7 +48,7 @@ test("records sign-ins and sign-outs with their method, device, IP address and s
   expect(signedIn?.session_id).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-test("records the place of a sign-in from the configured headers", async () => {
+test("a sign-in's recorded place comes from the configured headers", async () => {
   const web = await startWeb(supabase.url, {
     env: {
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,

@@ -36,7 +36,7 @@ const appSchema = z.object({
 export type RegisteredApp = z.infer<typeof appSchema>;
 const listedSchema = appSchema.omit({ secrets: true, version: true, logoutUrl: true }).extend({ secrets: z.number() });
 
-/** A change to an app, named by the last segment of its page's URL. */
+/** A change to an existing app. The last segment of the page's URL names the change. */
 export type AppStep = Exclude<RegistryStep, "add">;
 
 /** Complete origins, as browsers write them. An app without sign-in has none. */

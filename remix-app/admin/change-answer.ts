@@ -17,7 +17,10 @@ export function unreadable(error: z.ZodError, form: FormData): FailedChange {
   return { message: formErrors[0] ?? null, fields: fieldErrors, typed: textsOf(form) };
 }
 
-/** Returns the refusal of a valid form. It appears at the field concerned or above the form. */
+/**
+ * Returns the failed change of a form that was valid but refused. The message appears at the field concerned or above
+ * the form.
+ */
 export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
   const typed = textsOf(form);
   return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };

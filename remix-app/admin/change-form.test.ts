@@ -8,7 +8,7 @@ test("a confirmation quotes the text to type and says what the text is, such as 
   });
 });
 
-test("a confirmation with its own label shows only the label and doesn't quote the text to type", () => {
+test("a confirmation with a custom label has no hint and does not quote the text to type", () => {
   const label = "Type the plan’s ID again to confirm";
   expect(confirmationWords({ label })).toEqual({ label });
 });

@@ -17,10 +17,7 @@ export function confirmationWords(confirm: Confirmation): { label: string; hint?
   return { label: `Type “${confirm.text}” to confirm`, hint: `This is ${confirm.what}.` };
 }
 
-/**
- * Renders the form of every change in the console: the effects, the reason, and a field to type the name of what
- * changes.
- */
+/** Renders the form for every change in the console: the effects, a field for the reason, and a confirmation field. */
 export function ChangeForm({
   effects,
   confirm,
@@ -42,7 +39,7 @@ export function ChangeForm({
   /** Whether the change deletes something, or stops someone or something from working. */
   danger?: boolean;
   cancelTo: string;
-  /** Label of the link that leaves the form, for a change that itself cancels something. */
+  /** Replaces the label “Cancel” of the link that leaves the form, for a change that is itself a cancellation. */
   cancel?: string;
   /** Fields specific to this change, shown before the reason. */
   children?: ReactNode;

@@ -32,8 +32,8 @@ export const confirmedChangeSchema = z.object({
 });
 
 /**
- * Returns whether the typed confirmation names the account or other object. Checked on the server, regardless of the
- * page's script.
+ * Returns whether an admin has typed the name of the account or other object to confirm a change. Ignores case and
+ * differences in whitespace.
  */
 export function confirms(confirmation: string, name: string): boolean {
   return asShown(name) !== "" && asShown(confirmation).toLowerCase() === asShown(name).toLowerCase();

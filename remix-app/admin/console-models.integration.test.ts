@@ -130,7 +130,7 @@ test("shows the price of a model's first enabled route, regardless of provider n
   await query("delete from ai.models where id = $1", [id]);
 });
 
-test("says how each price class that was left empty is charged", async () => {
+test("the price form says how a price class is charged if its field is left empty", async () => {
   const { words } = await admin.browser.get(pricePage);
   expect(words).toMatch(
     /Cached input.*Leave empty to use the input price\..*Audio input.*Leave empty to refuse audio\..*Audio output/s,

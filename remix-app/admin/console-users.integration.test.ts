@@ -84,7 +84,7 @@ describe("an account's page", () => {
     expect((await admin.browser.get(`/admin/users/${crypto.randomUUID()}`)).status).toBe(404);
   });
 
-  test("an admin's own account page says that they cannot change it, and offers no changes", async () => {
+  test("an admin's own account page says that admins can't change their own account, and offers no changes", async () => {
     const own = `/admin/users/${admin.id}`;
     expect((await admin.browser.get(own)).words).toContain("You can’t change your own account here");
     expect((await admin.browser.get(`${own}/mfa/reset`)).text).not.toContain('name="confirmation"');

@@ -5,7 +5,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
 
 const halfMinuteMs = 30_000;
-/** How long a busy machine may take to use a code. */
+/** How long a code must still be valid, so that a busy machine can use the code in time. */
 const leastLeftMs = 10_000;
 
 test("signs the demo admin in to the console with the authenticator secret of the local stack", async () => {

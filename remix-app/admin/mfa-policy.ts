@@ -26,7 +26,7 @@ export type AccountPolicy = z.infer<typeof accountSchema> & {
 /** A change to an account, as entered in the console's form. */
 export interface PolicyChange {
   subjectId: string;
-  /** The generation that the admin saw. */
+  /** The policy's generation when the admin read the policy. If the policy has changed since, the change is refused. */
   generation: number;
   reason: string;
   /** The account's email, as typed. */

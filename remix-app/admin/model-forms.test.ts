@@ -125,7 +125,7 @@ test.each([
   expect(grantFields.safeParse(typed).success).toBe(success);
 });
 
-describe("a price's form", () => {
+describe("the price form", () => {
   test("reads a price from its form", () => {
     const typed = { ...price, from: "2026-12-24T00:00", inputUsd: "999999999999.999999", cachedInputUsd: "0" };
     expect(priceFields.parse(typed)).toMatchObject({
@@ -149,7 +149,7 @@ describe("a price's form", () => {
     { from: "2026-02-30T00:00" },
     { latest: "x" },
     { seen: "" },
-  ])("refuses a price with %j", (wrong) => {
+  ])("refuses a price with the invalid field %j", (wrong) => {
     expect(priceFields.safeParse({ ...price, ...wrong }).success).toBe(false);
   });
 });

@@ -62,7 +62,7 @@ test.each([
   expect(priceChanges({ prices: [price(1, { inputUsd: "1.000000" })] }, price(0, { inputUsd }), now)).toContain(line);
 });
 
-test("shows the model's fields that change, and says so if none changes", () => {
+test("the model preview lists the fields that change, or says that nothing changes", () => {
   const route = { position: 1, providerId: "openai", enabled: true, tierMultipliers: {}, idleSeconds: null };
   expect(fieldChanges(route, route)).toEqual(["Nothing changes."]);
   expect(fieldChanges(route, { ...route, position: 2, enabled: false, tierMultipliers: { flex: "0.5" } })).toEqual([

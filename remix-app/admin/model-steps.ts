@@ -48,7 +48,7 @@ function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, 
     titleOf: (scope: StepScope) => (typeof title === "string" ? title : title(scope)),
     hiddenOf: (scope: StepScope) => hidden?.(scope) ?? {},
     hasPreview: preview !== undefined,
-    /** Reads the step's own fields of a form. */
+    /** Reads the fields of this step from the submitted form. */
     read(typed: Record<string, unknown>, scope: StepScope) {
       const asked = fields.safeParse(typed);
       if (!asked.success) return { success: false as const, error: asked.error };

@@ -13,7 +13,7 @@ const healthSchema = z.array(
     /** Counts runs. */
     answeredLastHour: z.number(),
     lastAnswerAt: z.string().nullable(),
-    /** Counts requests to the provider. */
+    /** Counts failed attempts, so one run may count several times. */
     failedLastHour: z.number(),
     /** Failures of the last 24 hours by class, latest first. */
     failures: z.array(runAttempt.pick({ failure: true }).extend({ failed: z.number(), lastAt: z.string() })),

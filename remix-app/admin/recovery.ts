@@ -95,7 +95,10 @@ export async function findRecovery(context: AppLoadContext, email: string): Prom
   return callFunction(context, { name: "private.recovery_overview", args, schema: overviewSchema });
 }
 
-/** Overrides the blocks on an email for some days. If the email has no account, the recovery creates one. */
+/**
+ * Overrides the blocks on an email for some days. If the email has no account, a recovery with this override creates
+ * one.
+ */
 export async function createOverride(
   context: AppLoadContext,
   { admin, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },

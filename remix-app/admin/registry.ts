@@ -119,8 +119,8 @@ export async function changeRegistry(
 }
 
 /**
- * Answers a form of the registry with what is wrong, with the secret that the change created, or with a redirect to the
- * changed registration.
+ * Handles a submitted registry form. Returns the error or the newly created secret. If there is neither, redirects to
+ * the changed registration.
  * @param options.name the app or client to change. Omit it for a new one, whose name is in the form.
  * @param options.mismatch the message if the name typed to confirm is wrong
  * @param options.pages the base path of the registrations' pages

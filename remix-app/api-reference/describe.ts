@@ -44,7 +44,7 @@ export interface OperationView {
 /** A call that the reference page sends with the visitor's own session. */
 export interface TryView {
   method: "GET" | "POST";
-  /** On our own origin, with parameters in braces. */
+  /** The call's path on our own origin, with parameters in braces. */
   path: string;
   fields: readonly {
     name: string;
@@ -90,7 +90,7 @@ export function tagsOf({ tags, paths }: ApiDocument): readonly TagView[] {
 
 /**
  * Returns the operations of a tag for its page.
- * @param origin where the area is served
+ * @param origin where the API is served
  */
 export function operationsOf(
   document: ApiDocument,
@@ -199,7 +199,7 @@ function tryViewOf(
   return { method: "GET", path, fields, body: null };
 }
 
-/** The curl arguments that authenticate a caller, by the names of security schemes in the documents. */
+/** Maps each security scheme of the API documents to the curl arguments that authenticate with it. */
 const credentials: Record<string, readonly string[]> = {
   bearer: ['-H "Authorization: Bearer $ACCESS_TOKEN"'],
   userToken: ['-H "Authorization: Bearer $ACCESS_TOKEN"'],

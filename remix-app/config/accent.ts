@@ -14,7 +14,10 @@ type Rgb = [number, number, number];
 
 /** WCAG 2.2, success criterion 1.4.3. */
 const leastContrast = 4.5;
-/** The backgrounds in `ui/styles.css` behind accented text, except the soft background. */
+/**
+ * The backgrounds of text in the accent colour, from `ui/styles.css`. The soft background is missing because it is
+ * derived from the accent.
+ */
 const grounds = {
   light: [
     { l: 1, c: 0, h: 0 },

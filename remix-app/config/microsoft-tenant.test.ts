@@ -73,7 +73,7 @@ describe("a tenant named by its domain", () => {
 
   const by = (tenant: string) => ({ MICROSOFT_TENANT: tenant, MICROSOFT_LOGIN_URL: loginUrl });
 
-  test("a tenant named by its domain has the issuer that Microsoft returns, looked up once", async () => {
+  test("a tenant named by its domain is looked up once, and has the issuer that Microsoft returns", async () => {
     for (const _ of [1, 2, 3]) expect(await tenantIssuer(by("contoso.example"))).toBe(`${loginUrl}/${id}/v2.0`);
     expect(asked.filter((tenant) => tenant === "contoso.example")).toHaveLength(1);
     expect(await isTenantAddress(`${loginUrl}/${id}/oauth2/v2.0/authorize`, by("contoso.example"))).toBe(true);

@@ -103,7 +103,7 @@ test("gives the same answer to a missing, an unknown and a cookie-only credentia
   await deletePerson(person);
 });
 
-test("honors an idempotency key as the gateway does", async () => {
+test("the generate endpoint honors an idempotency key as the gateway does", async () => {
   const headers = { "idempotency-key": randomUUID() };
   expect((await generate({ headers })).status).toBe(200);
   await expect.poll(async () => (await generate({ headers })).body.error?.code).toBe("idempotency_key_used");

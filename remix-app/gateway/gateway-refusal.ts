@@ -1,7 +1,7 @@
 import { aiCredentialKind } from "#shared/ai-key.ts";
 import { bearerToken } from "../http/authorization.ts";
 
-/** Gateway errors (docs/gateway.md, Errors) that this server answers itself: status, type, message. */
+/** The gateway errors (docs/gateway.md, Errors) that the web server itself returns: status, type, message. */
 export const gatewayRefusals = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],

@@ -20,7 +20,7 @@ describe("a request body", () => {
     expect(await readLimitedBody(streamed(maxBodyBytes + 1))).toBeNull();
   });
 
-  test("refuses a body unread if its declared length is too long", async () => {
+  test("refuses a body without reading it if its declared length exceeds the limit", async () => {
     const request = new Request("http://localhost/", {
       method: "POST",
       body: "short",

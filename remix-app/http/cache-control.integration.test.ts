@@ -14,7 +14,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-test("answers 404 at Remix's manifest endpoint, which would match any list of paths against the routes", async () => {
+test("answers 404 at Remix's manifest endpoint", async () => {
   const home = await web.fetch("/", { headers: { cookie: await backend.cookieOf(await backend.session()) } });
   const version = /\/assets\/manifest-(\w+)\.js/.exec(await home.text())?.[1];
   expect(version).toBeTruthy();

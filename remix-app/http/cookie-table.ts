@@ -45,7 +45,7 @@ export const cookies = {
     purpose: "Which browser this is, and the secret that its vault opens with.",
   },
   addition: {
-    // Followed by a suffix of eight characters.
+    // The full name ends with a suffix of eight characters.
     name: "gh_added_",
     prefix: "__Host-",
     path: "/",

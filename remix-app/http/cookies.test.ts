@@ -69,7 +69,7 @@ describe("our cookies", () => {
     expect(plain.jar.setCookieHeaders()).toEqual(["gh_device=x; Max-Age=34560000; Path=/; HttpOnly; SameSite=Lax"]);
   });
 
-  test("our cookies are cleared for this host, and for the parent domain if a browser allows it", () => {
+  test("clears our cookies for this host, and cookies without the __Host- prefix also for the parent domain", () => {
     const context = at("https://app.example.com");
     for (const cookie of [cookies.device, cookies.qrChallenge]) clearCookie(context, cookie, "example.com");
     expect(context.jar.setCookieHeaders()).toEqual([

@@ -68,7 +68,7 @@ export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefin
   return (
     jar
       .getAll()
-      // Skips cookies that aren't ours. A name that can't be written must not fail the request.
+      // Skips cookies that aren't ours. Their names may be invalid in Set-Cookie, which would fail the request.
       .filter(({ name }) => name.startsWith(start) && nameSuffix.test(name.slice(start.length)))
       .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }))
   );
@@ -85,7 +85,7 @@ export function writeCookie(
 
 /**
  * Clears one of our cookies.
- * @param parentDomain also clears what a sibling host may have set for this domain
+ * @param parentDomain also clears the cookie for this domain, where a sibling host may have set it
  */
 export function clearCookie(context: CookieContext, cookie: CookieDefinition, parentDomain?: string): void {
   writeCookie(context, cookie, { value: "", maxAgeSeconds: 0 });

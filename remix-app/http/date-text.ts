@@ -5,7 +5,8 @@ const months = [
 const twoDigits = (number: number) => String(number).padStart(2, "0");
 
 /**
- * Formats the date of a day or time in UTC for pages and emails: "28 Nov 2026". @param at RFC 3339, or only its date
+ * Formats a date or time as a UTC date for pages and emails: "28 Nov 2026". @param at an RFC 3339 time, or only its
+ * date
  */
 export function dayText(at: string | Date): string {
   const date = new Date(at);

@@ -33,7 +33,7 @@ describe("the page to return to after a detour", () => {
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
   ])(
-    "after a detour from %s %s, which is not a page, the person returns to the referring page, or to the start page",
+    "a detour from %s %s, which is not a page, ends at the referring page, or else at the start page",
     (method, path) => {
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
       expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");

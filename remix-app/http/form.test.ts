@@ -27,7 +27,7 @@ async function refusal(request: Request): Promise<unknown> {
   return readForm(request, context).catch((thrown: Response) => thrown.json());
 }
 
-describe("a form", () => {
+describe("reading a form", () => {
   test("reads URL-encoded and multipart forms", async () => {
     const body = new FormData();
     body.set("email", "a@b.example");
@@ -76,7 +76,7 @@ describe("a form", () => {
     expect(await refusal(urlencoded(`email=${"a".repeat(8_193)}`))).toMatchObject({ status: 400 });
   });
 
-  test("a form's values may be longer on a page that allows it", async () => {
+  test("a page can raise the maximum length of a form's values", async () => {
     const limit = { maxValueLength: 20_000 };
     const form = await readForm(urlencoded(`prompt=${"a".repeat(20_000)}`), context, limit);
     expect(form.get("prompt")).toHaveLength(20_000);

@@ -18,9 +18,10 @@ export function isForm(request: Request): boolean {
 /**
  * Reads the form that a request posts.
  * @throws Response 415 if its content type isn't a form's
- * @throws Response 400 if its body can't be parsed, or has too many fields, a field twice, a name that isn't plain, or
- * a value that is a file (unless `files` allows it), too long or not text (a NUL byte, which databases refuse)
- * @throws Response 409 if it comes from the page of another account than the one that is signed in now
+ * @throws Response 400 if its body can't be parsed, has too many fields, repeats a field or has a field name that isn't
+ * plain. Also if a value is too long, contains a NUL byte (which databases refuse), or is a file that `files` doesn't
+ * allow.
+ * @throws Response 409 if the form comes from the page of another account than the one that is signed in now
  */
 export async function readForm(
   request: Request,
@@ -74,8 +75,8 @@ export async function requireFormAccount(context: PageContext, request: Request)
 export const pageAccountField = "pageAccount";
 
 /**
- * The header that names the page's account. Scripts send it when another service defines the request's body, which
- * therefore cannot have the form field.
+ * The header that names the page's account. Scripts send the header if another service defines the format of the
+ * request's body, because such a body can't contain {@link pageAccountField}.
  */
 export const pageAccountHeader = "X-Page-Account";
 

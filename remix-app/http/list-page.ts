@@ -21,7 +21,7 @@ export function positionOf<Position>(
 }
 
 /**
- * Returns a page of a list and the cursor of the next page; null on the last page.
+ * Returns a page of a list and the cursor of the next page. The cursor is null on the last page.
  * @param found the records of the page, and one more if there is a next page
  */
 export function pageOf<Row>(

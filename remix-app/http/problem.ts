@@ -30,7 +30,7 @@ export interface ProblemBody {
   detail: string;
   code: ProblemCode;
   requestId: string;
-  /** For a form from another account's page: the path of that page. */
+  /** The path of the page to return to, if the request came from the page of another account. */
   page?: string;
 }
 

@@ -4,9 +4,9 @@ const unsafeCharacters = /[\p{Cc}\s\\]/u;
 
 /** The parts of a request's context that determine which redirect targets are valid. */
 export interface TargetContext {
-  /** Our own origin. An absolute URL on it is reduced to its path. */
+  /** Our own origin. Absolute URLs with this origin are made relative. */
   origin: string;
-  /** Returns whether a path leads to a page (createRouteTable). */
+  /** Returns whether a path leads to a page. See `createRouteTable`. */
   isPage: (pathname: string) => boolean;
 }
 

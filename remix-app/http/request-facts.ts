@@ -4,7 +4,7 @@ import { withoutPort } from "#shared/forwarded-for.ts";
 export interface ClientAddressOptions {
   /** The connection's peer. */
   remoteAddress: string;
-  /** Number of our own proxies in front. Each appends one entry to X-Forwarded-For. */
+  /** Number of our own proxies in front of this server. Each appends one entry to X-Forwarded-For. */
   trustedProxyHops: number;
 }
 

@@ -131,7 +131,7 @@ describe("the route table", () => {
   });
 });
 
-test("marks the token endpoint for client authentication, and lets only the authorization endpoint accept forms from other sites", () => {
+test("the route table assigns client authentication to the token endpoint, and lets only the authorization endpoint accept forms from other sites", () => {
   expect(judge({ method: "POST", pathname: "/oauth/token" })).toMatchObject({
     status: "found",
     authorization: "client",

@@ -73,7 +73,8 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
       maxBodyBytes,
       takesForeignForms,
     } = (handle ?? {}) as RouteHandle;
-    // Only pages and actions have `.data` URLs. Other callers need the plain answer, which Remix would wrap.
+    // Only pages and actions have `.data` URLs. Remix wraps the responses at these URLs, but clients of other routes
+    // need plain responses.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];

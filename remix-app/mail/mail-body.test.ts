@@ -114,7 +114,7 @@ test.each([
   }
 });
 
-test("links our URLs only in our own words, not in quoted text", () => {
+test("an email does not turn our own URLs in quoted text into links", () => {
   const { text, html } = body(`Workspace: ${quoted(`${origin}/logout`)}`);
   expect(hrefsOf(html)).toEqual([]);
   expect(text).not.toMatch(detectable);

@@ -74,7 +74,7 @@ describe("the second-step challenge", () => {
   });
 
   test.each(["", "12345", "1234567", "abcdef", "１２３４５６"])(
-    "explains which code to enter when given %j",
+    "the challenge explains which code to enter after the malformed code %j",
     async (code) => {
       const browser = await enter(person);
       const { status, text } = await browser.post("/mfa", answerWith(phone, code));
@@ -128,12 +128,12 @@ describe("a code from an authenticator app", () => {
     const before = await verified();
     const answers = await callAtOnce(() => browser.post("/mfa", answerWith(phone, code)));
     expect(await verified()).toBe(before + 1);
-    // Once the session is verified, requests with its older cookie pass too.
+    // After one request verifies the session, later requests with the older cookie can also get 302.
     expect(answers.map(({ status }) => status)).toContain(302);
     for (const { status } of answers) expect([302, 400, 429]).toContain(status);
   });
 
-  test("a code opens only one of many sessions that send it concurrently", async () => {
+  test("only one of many sessions that send the same code concurrently is verified", async () => {
     const browsers = await Promise.all(Array.from({ length: 10 }, () => enter(person)));
     const code = codeOf(phone);
     await Promise.all(browsers.map((browser) => browser.post("/mfa", answerWith(phone, code))));

@@ -6,7 +6,10 @@ const codeSchema = z
   .transform((text) => text.replace(/[\s-]/g, ""))
   .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from your app."));
 
-/** Lower-cased, because the identity backend accepts either case and used codes are stored by the factor's id. */
+/**
+ * The identity backend accepts an id in either case. Lower case ensures that a used code is recognized however the id
+ * was sent.
+ */
 export const factorIdSchema = z.uuid({ error: "Choose an authenticator app." }).toLowerCase();
 
 export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });

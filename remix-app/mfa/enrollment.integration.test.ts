@@ -73,7 +73,7 @@ describe("enrolling an authenticator app", () => {
     expect((await verify(browser, { ...begun, code: codeOf(begun) })).status).toBe(200);
   });
 
-  test("enrollment uses up its code, so that the challenge refuses the code", async () => {
+  test("the code that completes an enrollment cannot be used again for the second-factor challenge", async () => {
     const browser = await enter(person);
     const begun = await start(browser);
     const code = codeOf(begun);

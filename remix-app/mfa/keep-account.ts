@@ -4,8 +4,8 @@ import { discardSession, requireKeptSession } from "../session/request-session.t
 import type { User } from "../session/user.ts";
 
 /**
- * Runs a sign-in that doesn't name its account beforehand, such as one by passkey, while a user is signed in. If the
- * new session belongs to another account, it is ended and the user stays signed in.
+ * Runs a sign-in while a user is signed in. Meant for a sign-in that doesn't name its account beforehand, such as a
+ * passkey sign-in. If the new session belongs to another account, ends the new session and keeps the user signed in.
  * @param options.signIn stores a session of the identity backend
  * @throws Response 403 FORBIDDEN if the session belongs to another account
  */

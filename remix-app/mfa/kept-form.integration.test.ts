@@ -53,7 +53,7 @@ describe("forms submitted with an expired step-up", () => {
     expect(await query("select email from auth.users where id = $1", [person.id])).toEqual([{ email: person.email }]);
   });
 
-  test("after the step-up, the page for a new key shows all fields of the form that was sent too late", async () => {
+  test("the page for a new API key restores all fields of a form that was sent with an expired step-up", async () => {
     const [workspace] = await query<{ id: string }>("select id from public.workspaces where personal_user_id = $1", [
       person.id,
     ]);
@@ -65,7 +65,7 @@ describe("forms submitted with an expired step-up", () => {
     expect([fieldValue(text, "environment"), fieldValue(text, "requestsPerMinute")]).toEqual(["staging", "30"]);
   });
 
-  test("a form sent by a script is also kept", async () => {
+  test("keeps a form that a script posts until the step-up is done", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
     const { status, text } = await browser.post(`${page}.data`, { email: "new@integration.gatehouse.test" });
@@ -98,7 +98,7 @@ describe("forms submitted with an expired step-up", () => {
     }
   });
 
-  test("a kept form from the console restores the change and its reason, but must be confirmed again", async () => {
+  test("a console form that is restored after a step-up keeps the change and its reason, but must be confirmed again", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no app");
     await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [person.id]);

@@ -42,8 +42,8 @@ export async function openStepUp(context: AppLoadContext, request: Request): Pro
 }
 
 /**
- * Returns whether the user's last proof of identity is recent enough for the destination. Some destinations demand a
- * proof after a certain time.
+ * Returns whether the user's last proof of identity is recent enough for the destination. Some destinations accept only
+ * a proof made at or after a recorded time.
  */
 function isProven(context: AppLoadContext, { user, destination }: Step): boolean {
   const since = demandedSince(context, destination);
@@ -51,9 +51,8 @@ function isProven(context: AppLoadContext, { user, destination }: Step): boolean
 }
 
 /**
- * Opens the enrollment page for users without an authenticator, even if another proof is due, and for users who have
- * already passed their second factor. Both need a recent proof, so that an open session can't be used to enroll someone
- * else's app.
+ * Opens the enrollment page for users without an authenticator, and for users who have passed their second factor.
+ * Requires a recent proof of identity, so that an open session can't be used to enroll someone else's app.
  * @throws Response a redirect to what is due first, and from there back to this page
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {

@@ -5,12 +5,12 @@ import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.t
 import { visitorHeaders } from "../testing/visitor.ts";
 import type { WebProcess } from "../testing/web-process.ts";
 
-/** Enough for one lookup of two seconds, but not for a second one. */
+/** Longer than the two seconds that one lookup may take, but shorter than two lookups. */
 const boundMs = 3_500;
 const atOnce = 40;
 /**
- * Concurrency for requests that are repeated because they took too long. With many concurrent requests, a busy machine
- * can delay some of them.
+ * Concurrency for repeating the late requests. Kept low, because on a busy machine many concurrent requests delay each
+ * other.
  */
 const fewAtOnce = 8;
 let backend: IdentityBackend;

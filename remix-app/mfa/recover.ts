@@ -15,13 +15,13 @@ export type Recovery =
   | { outcome: "refused" | "unfinished"; status: 400 | 403 | 429 | 503; message: string };
 
 /**
- * Removes the lost authenticators of the signed-in user by a recovery code, or continues a recovery that failed
- * halfway. The code is not a second factor: the session stays at AAL1, and the account's requirements are still due.
+ * Uses a recovery code to remove the lost authenticators of the signed-in user, or continues a recovery that failed
+ * halfway. The code is not a second factor: the session stays at AAL1, and the account's MFA requirements still apply.
  *
- * The order ensures that a failure at any point leaves the account closed. First, the code is claimed, which advances
- * the account's session boundary, marks the recovery, and ends other sessions and apps. Then, the factors are deleted.
- * Once none is left, the recovery is recorded as complete.
- * @param options.code normalised; null continues what this session started
+ * The order ensures that a failure at any point never leaves the account unprotected. First, the code is claimed, which
+ * advances the account's session boundary, marks the recovery, and ends other sessions and apps. Then, the factors are
+ * deleted. Once none is left, the recovery is recorded as complete.
+ * @param options.code the normalised code; null to continue the recovery that this session started
  */
 export async function recover(
   context: AppLoadContext,

@@ -89,7 +89,7 @@ describe("using a recovery code", () => {
     expect((await browser.get(toEnrollment)).text).toContain("Your authenticator apps were removed");
   });
 
-  test("a used recovery code is logged for the owner and emailed to them", async () => {
+  test("logs the use of a recovery code and notifies the owner by email", async () => {
     await spend(await enter(person));
     const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
       person.id,
@@ -101,7 +101,7 @@ describe("using a recovery code", () => {
       .toContain("A recovery code was used for your Gatehouse account");
   });
 
-  test("using a recovery code ends every other session, including one that waits at the challenge", async () => {
+  test("using a recovery code ends every other session, including one that has not passed the MFA challenge yet", async () => {
     const [elsewhere, waiting, browser] = [await signInWithCode(app, 1), await enter(person), await enter(person)];
     expect((await spend(browser)).location).toBe(toEnrollment);
     expect((await elsewhere.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
@@ -206,7 +206,7 @@ describe("using a recovery code", () => {
 });
 
 describe("an account that requires an authenticator", () => {
-  test("requires a new authenticator after a recovery code, before anything else opens", async () => {
+  test("with required MFA, a person who used a recovery code must enroll a new authenticator before any other page opens", async () => {
     await requireMfa(person);
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa?returnUrl=%2Fworkspaces");

@@ -57,7 +57,7 @@ test("sends the owner a single email about a removed authenticator", async () =>
   await expectTold();
 });
 
-test("notifies the owner of a removed authenticator even if the response is lost", async () => {
+test("notifies the owner that an authenticator was removed, even if the database's answer is lost", async () => {
   const web = await startWatchedWeb(supabase, {
     SMTP_URL: mail.smtp,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",

@@ -77,7 +77,7 @@ describe.each([
 describe.each([
   ["an account that requires MFA", (person: Person) => enter(person)],
   ["a sign-in that a phone approved", enterApproved],
-] as const)("bearer token of %s", (_, sign) => {
+] as const)("requests with the bearer token of %s", (_, sign) => {
   let accessToken: string;
   beforeAll(async () => {
     accessToken = accessTokenOf(await arrive({ required: true, sign }));

@@ -96,7 +96,7 @@ describe.each([
     );
 
   describe("direct calls to the Data API", () => {
-    test("direct calls can neither read nor change a row of any table", async () => {
+    test("a token without proven MFA can neither read nor change a row of any table through the Data API", async () => {
       const found = await relations();
       const answers = await Promise.all(
         found.flatMap(({ schema, name, key }) => [

@@ -37,8 +37,8 @@ export function allowProviderPages(context: AppLoadContext): void {
 
 /**
  * Starts a sign-in with a provider for this browser. If a user is signed in, the provider only confirms the user's
- * identity, and the sign-in never switches to another account. Otherwise, with `adding`, the provider lets the user
- * choose an account.
+ * identity, and the sign-in never switches to another account. If no user is signed in and `adding` is true, the
+ * provider lets the user choose an account.
  * @returns the provider's URL
  * @throws Response 403, 429 or 503, as a problem
  */

@@ -11,9 +11,12 @@ import { clearStateCookie, type OAuthState, openState, readState, type StateValu
 
 /** The result of a visit to a provider. */
 export type OAuthOutcome =
-  /** The visit did not start in this browser, or has ended. Nothing was checked. */
+  /**
+   * The visit to the provider did not start in this browser, or has already ended or expired. The returned code is not
+   * used.
+   */
   | { status: "foreign" }
-  /** Another account is signed in here. The signed-in user must agree before it is replaced. */
+  /** Another user is signed in to this browser. They must agree before the new account replaces theirs. */
   | { status: "ask"; payload: OAuthState; email: string | null; visitor: User }
   | { status: "signed_in"; response: Response }
   | { status: "linked"; payload: Extract<OAuthState, { purpose: "link" }> }
@@ -27,8 +30,8 @@ export interface OAuthReturn {
 }
 
 /**
- * Ends a visit to a provider. State, attempt and flow are judged before the code is used.
- * @throws Response 503 AUTH_UNAVAILABLE if the visit could not be judged; the request can be retried
+ * Completes a visit to a provider. Checks the state, the attempt and the flow before using the code.
+ * @throws Response 503 AUTH_UNAVAILABLE if these checks could not be completed; the request can be retried
  */
 export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuthReturn): Promise<OAuthOutcome> {
   const began = await readState(context, query.get("state"));
@@ -83,7 +86,7 @@ async function endVisit(
   if (judgement.verdict === "refuse") return fail(judgement.failure);
   if (!ended) return fail("expired");
   if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
-  // A link never exchanges its code, so the user keeps the current session.
+  // Linking doesn't exchange the code for a session, so the user keeps the current session.
   const details = {
     provider: providerLabel(payload.provider),
     ...(flow?.identity.email ? { email: flow.identity.email } : {}),

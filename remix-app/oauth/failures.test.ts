@@ -39,11 +39,11 @@ describe("the failure in the sign-in page's URL", () => {
     "oauth=You+have+been+hacked&provider=google",
     "oauth=toString&provider=google",
     "oauth=constructor&provider=google",
-  ])("shows no failure if its code or provider is not one of ours: %s", (query) => {
+  ])("shows no failure if the URL's failure code or provider is missing or unknown: %s", (query) => {
     expect(said(query)).toBeNull();
   });
 
-  test("shows only failures on the closed list", () => {
+  test("parses only known failure codes", () => {
     expect(parseFailure("tenant")).toBe("tenant");
     expect(parseFailure("__proto__")).toBeNull();
     expect(parseFailure(null)).toBeNull();

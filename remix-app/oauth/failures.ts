@@ -25,7 +25,7 @@ export function parseFailure(text: string | null): OAuthFailure | null {
   return text !== null && Object.hasOwn(failures, text) ? (text as OAuthFailure) : null;
 }
 
-/** Returns the text of a failure for the person concerned. */
+/** Returns the text that explains a failure to the user. */
 export function failureText(failure: OAuthFailure, provider: string): string {
   return failures[failure](providerLabel(provider));
 }

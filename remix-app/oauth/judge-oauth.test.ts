@@ -26,7 +26,7 @@ const judge = (given: Partial<Parameters<typeof judgeVisit>[0]>) =>
   judgeVisit({ payload: signIn, flow: adasFlow, visitor: null, agreed: false, tenantIssuer: null, ...given });
 const refused = (failure: string) => ({ verdict: "refuse", failure });
 
-describe("a sign-in", () => {
+describe("the verdict on a provider sign-in", () => {
   test("accepts a sign-in if no account is signed in", () => {
     expect(judge({})).toEqual({ verdict: "sign_in" });
   });
@@ -35,7 +35,7 @@ describe("a sign-in", () => {
     expect(judge({ visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("asks before a sign-in if another account is signed in", () => {
+  test("asks for confirmation before a sign-in if another account is signed in", () => {
     expect(judge({ visitor: bob })).toEqual({ verdict: "ask", email: "ada@example.com" });
     expect(judge({ visitor: bob, agreed: true })).toEqual({ verdict: "sign_in" });
   });
@@ -80,7 +80,7 @@ describe.each([
 });
 
 describe("a link to a provider's account", () => {
-  test("accepts a link for the account and session that started it", () => {
+  test("accepts linking for the account and session that started it", () => {
     expect(judge({ payload: link, visitor: ada, flow: linkFlow })).toEqual({ verdict: "link" });
   });
 

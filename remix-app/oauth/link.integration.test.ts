@@ -237,7 +237,7 @@ describe("a link started by a phone", () => {
     expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
   });
 
-  test("linking a provider from a phone without an app URL returns to our callback, where only the phone can complete the link", async () => {
+  test("if a phone starts a provider link without an app URL, the provider returns to our callback, and only the phone can complete the link", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
     for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
@@ -314,7 +314,7 @@ describe("a provider link that an attacker tricks a victim into completing", () 
     expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
   });
 
-  test("a victim's sign-in also undoes a link that the attacker started directly at the identity backend", async () => {
+  test("a victim's sign-in undoes a link that the attacker started directly at the identity backend", async () => {
     const attacker = await journey.member();
     const { data } = await anon.auth.signInWithPassword(attacker);
     const query = new URLSearchParams({

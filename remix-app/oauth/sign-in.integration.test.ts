@@ -11,7 +11,7 @@ const { base } = journey;
 
 const cookieNamed = (header: string, name: string) =>
   header.split("; ").find((cookie) => cookie.startsWith(`${name}=`));
-/** Calls like a browser, but with these cookies instead of the browser's own. */
+/** Sends a request with a browser's headers and only the given cookies. */
 const withCookies = (path: string, cookie: string, init: RequestInit = {}) =>
   fetch(new URL(path, base), {
     redirect: "manual",
@@ -72,7 +72,7 @@ describe("a sign-in with a provider", () => {
   });
 });
 
-describe("a return from the provider before the code is exchanged", () => {
+describe("the provider's callback before the code is exchanged", () => {
   async function onTheWayBack() {
     const email = journey.newEmail();
     const browser = openBrowser(base);
@@ -121,7 +121,7 @@ describe("a return from the provider before the code is exchanged", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("refuses a return from the provider once the ten minutes for the visit have passed", async () => {
+  test("refuses a return from the provider ten minutes after the sign-in began", async () => {
     const way = await onTheWayBack();
     await journey.query(
       `update private.oauth_attempts set created_at = now() - interval '10 minutes', expires_at = now()
@@ -133,7 +133,7 @@ describe("a return from the provider before the code is exchanged", () => {
     expect(await journey.sessionsOf(way.email)).toEqual([]);
   });
 
-  test("refuses a second return from the same visit to the provider", async () => {
+  test("refuses a provider callback that was already used", async () => {
     const way = await onTheWayBack();
     const cookie = way.browser.cookie();
     expect((await way.browser.get(way.back)).location).toBe("/");
@@ -225,7 +225,7 @@ describe("a visit to a provider that ends with an error", () => {
 });
 
 describe("a signed-in user", () => {
-  test("a signed-in user who agrees can sign in to another account with a provider, and keeps the first", async () => {
+  test("a signed-in user can confirm a provider sign-in to another account, and stays signed in to the first account", async () => {
     const { browser, email: own } = await journey.member();
     const email = journey.newEmail();
     const back = await journey.comeBack(await journey.setOut(browser, { intent: "add" }), { email });
@@ -311,7 +311,7 @@ describe("a signed-in user", () => {
     expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));
   });
 
-  test("a user whose second factor is due may switch accounts, but can't pass that factor with another account", async () => {
+  test("a user who still needs the second factor may switch accounts, but can't use another account as proof of identity", async () => {
     const { email: own, password } = await journey.member();
     await enrollApps(supabase, { email: own, password, names: ["Phone"] });
     const browser = openBrowser(base);
@@ -322,7 +322,7 @@ describe("a signed-in user", () => {
     expect((await journey.signIn(browser, { email }, { intent: "prove" })).status).toBe(403);
   });
 
-  test("another person's account stays unchanged when it is used to prove a user's identity", async () => {
+  test("a proof of identity with another person's account is refused and leaves that account unchanged", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     expect((await journey.signIn(mine.browser, { email: theirs.email })).status).toBe(403);
     expect(await journey.providersOf(theirs.email)).toEqual(["email"]);

@@ -62,7 +62,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe("the state of a visit to a provider", () => {
+describe("the OAuth state sent to a provider", () => {
   test.each([signIn, link])("a state with the purpose $purpose returns with its payload unchanged", async (payload) => {
     const { state, cookie } = await setOut(payload);
     expect(await comeBack(cookie, state)).toMatchObject({ payload, values: { state } });

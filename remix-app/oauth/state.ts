@@ -67,7 +67,7 @@ interface KeptState {
   payload: OAuthState;
 }
 
-/** Signs a state and its payload for ten minutes. */
+/** Signs a state and its payload. The signature expires after ten minutes. */
 export async function signState(
   env: StateContext["env"],
   { state, payload }: { state: string; payload: OAuthState },

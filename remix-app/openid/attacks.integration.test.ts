@@ -181,7 +181,7 @@ describe("a refresh token", () => {
   });
 });
 
-describe("consent", () => {
+describe("consent to an OpenID client", () => {
   test("another site's form can't give consent", async () => {
     const other = await createOpenidClient();
     const form = decisionForm((await browser.get((await ask(other)).path)).text);

@@ -178,9 +178,9 @@ export function denialAddress({ target }: OpenAuthorization, { env }: AppLoadCon
 }
 
 /**
- * Issues a code to the person's session, after the database has checked the request again.
- * @param decision.consents whether they have just agreed; otherwise they must have agreed before
- * @returns the URL of the answer
+ * Issues a code to the person's session. The database checks the request again first.
+ * @param options.consents whether the person has just agreed. If false, they must have agreed before.
+ * @returns the URL that delivers the code to the client
  * @throws Response a redirect to the request's page if something has changed since it was read
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE
  */

@@ -242,7 +242,7 @@ describe("the prompt parameter", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)?.auth_time).toBeGreaterThan(claims?.auth_time ?? Number.NaN);
-    // The demand for a new sign-in ended when the code was issued, so opening the URL again requires another step-up.
+    // The new sign-in counted only for the code that was issued, so opening the URL again requires another step-up.
     expect((await browser.get(returnUrl)).location).toMatch(/^\/step-up\?/);
   });
 
@@ -359,7 +359,7 @@ describe("claims at the userinfo endpoint", () => {
     expect(await claimsWith("openid profile email address phone")).toEqual({ sub, ...profile, ...email });
   });
 
-  test("OP-UserInfo-Header, OP-UserInfo-Body and OP-UserInfo-Endpoint: take the token by GET, POST and form (5.3.1)", async () => {
+  test("OP-UserInfo-Header, OP-UserInfo-Body and OP-UserInfo-Endpoint: the userinfo endpoint accepts a token by GET, POST and form (5.3.1)", async () => {
     const { tokens } = await signInAt(browser, client);
     const url = server.userinfo_endpoint ?? "";
     const authorization = `Bearer ${tokens.access_token}`;
@@ -400,7 +400,7 @@ describe("claims at the userinfo endpoint", () => {
 });
 
 describe("refresh tokens", () => {
-  test("OP-Refresh-offline_access: a refresh returns a new refresh token (11) and an ID token with the same auth_time and sid (12.2)", async () => {
+  test("OP-Refresh-offline_access: a refresh returns a new refresh token (section 11) and an ID token with the same auth_time and sid (section 12.2)", async () => {
     const { tokens, claims } = await signInAt(browser, client, { scope: "openid email offline_access" });
     const response = await refresh(client, tokens.refresh_token);
     const next = await oauth.processRefreshTokenResponse(server, client.client, response);

@@ -23,7 +23,7 @@ async function refusal(body: string, headers?: Record<string, string>) {
 }
 
 describe("a client's credentials", () => {
-  test("reads client credentials from Basic, form-decoded (RFC 6749 section 2.3.1)", async () => {
+  test("decodes the client credentials of a Basic Authorization header as form data (RFC 6749 section 2.3.1)", async () => {
     const { client } = await read("a=1", { authorization: basic("my%20app:s%3Acret%2B+x") });
     expect(client).toEqual({ id: "my app", secretHash: hashOf("s:cret+ x"), method: "client_secret_basic" });
   });
@@ -50,15 +50,12 @@ describe("a client's credentials", () => {
   test.each([
     ["in both places", "client_secret=s", "charts:s"],
     ["for two clients", "client_id=other", "charts:s"],
-  ])(
-    "refuses a request whose body and Authorization header have client credentials %s",
-    async (_, body, credentials) => {
-      expect(await refusal(body, { authorization: basic(credentials) })).toMatchObject({
-        status: 400,
-        error: "invalid_request",
-      });
-    },
-  );
+  ])("accepts client credentials in the body or the Authorization header, but not %s", async (_, body, credentials) => {
+    expect(await refusal(body, { authorization: basic(credentials) })).toMatchObject({
+      status: 400,
+      error: "invalid_request",
+    });
+  });
 
   test.each([basic("charts:%zz"), basic("charts"), basic(":s"), basic("a%00:s"), "Bearer abc", "Basic !"])(
     "answers unreadable client credentials with a WWW-Authenticate challenge: %s",
@@ -76,7 +73,7 @@ describe("a client's credentials", () => {
   );
 });
 
-describe("the form in a client's request", () => {
+describe("the form body of an OpenID client's request", () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `p${index}=1`).join("&");
 
   test.each(["client_id=a&client_id=a", "client_id=a&code=1&code=", "client_id=a&code=%00", `client_id=a&${many(50)}`])(

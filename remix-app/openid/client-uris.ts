@@ -30,7 +30,7 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
   if (url.protocol === "http:") {
     return isLoopback(url.hostname) ? null : `${uri} must use https: only loopback addresses may use http`;
   }
-  // RFC 8252 section 7.1 requires the reversed name of a domain, which has a dot.
+  // RFC 8252 section 7.1 requires a reversed domain name, so the scheme contains a dot.
   if (!url.protocol.includes(".")) {
     return `${uri} must use https, or a private-use scheme with a dot, such as com.example.app:`;
   }

@@ -34,7 +34,7 @@ export async function deliverLogout(
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     });
     await response.body?.cancel();
-    // Some frameworks answer 204 instead of 200 (section 2.8).
+    // Some frameworks answer 204 instead of 200 (Back-Channel Logout 1.0 section 2.8).
     if (response.status === 200 || response.status === 204) return { outcome: "acknowledged" };
     return { outcome: response.status === 400 ? "refused" : "failed", reason: `status ${response.status}` };
   } catch (error) {

@@ -1,4 +1,4 @@
-/** The scopes that a client may request. It gets the requested scopes that it is registered for. */
+/** The scopes that clients may request. A client is granted only the requested scopes that it is registered for. */
 const scopes = [
   ...["openid", "offline_access", "profile", "email"],
   ...["workspaces:read", "workspaces:write", "studio:read", "studio:keys"],

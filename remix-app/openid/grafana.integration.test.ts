@@ -16,7 +16,7 @@ import { newAddress } from "../testing/visitor.ts";
 const { base } = readStack();
 const grafana = "https://charts.example.com";
 
-/** Parses the settings in the guide as Grafana parses an ini file, with this platform's URL and a client of its own. */
+/** Returns the guide's Grafana settings, parsed like an ini file, with this stack's URL and the given client. */
 function settingsOf({ id, secret }: { id: string; secret: string | null }) {
   const guide = readFileSync("docs/openid.md", "utf8");
   const block = /^```text\n\[auth\.generic_oauth\]\n(.*?)^```$/ms.exec(guide)?.[1] ?? "";

@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 describe("an endpoint for OAuth clients", () => {
-  test("an OAuth endpoint returns responses and thrown OAuth errors unchanged", async () => {
+  test("an OAuth endpoint answers with its handler's response or thrown OAuth error, unchanged", async () => {
     const done = Response.json({ active: false });
     expect(await answerClient(context, async () => done)).toBe(done);
     const refused = oauthError("invalid_grant", { description: "used" });

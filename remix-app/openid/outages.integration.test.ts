@@ -14,7 +14,7 @@ let client: TestClient;
 
 beforeAll(async () => {
   [web, person, client] = await Promise.all([
-    // Uses the stack's issuer, because this server may also send the stack's pending logout notices.
+    // This server may also send the stack's pending logout notices, which must name the stack's issuer.
     startWatchedWeb(supabase, { ...appSettings(), BASE_URL: base }),
     createPerson(),
     createOpenidClient(),

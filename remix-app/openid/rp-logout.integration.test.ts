@@ -53,7 +53,7 @@ describe("RP-initiated logout", () => {
     expect((await browser.get("/settings/profile")).location).toMatch(/^\/login/);
   });
 
-  test("RP-Logout-other-session: for a hint from another browser's login, asks first, and ends that login once the person agrees", async () => {
+  test("RP-Logout-other-session: a hint from the person's login in another browser ends that login only after confirmation", async () => {
     const [first, second] = [await enter(person), await enter(person)];
     const { tokens } = await signInAt(first, client);
     const page = await second.get(logout({ id_token_hint: tokens.id_token ?? "" }));
@@ -80,7 +80,7 @@ describe("RP-initiated logout", () => {
     { post_logout_redirect_uri: `${bye}/` },
     { client_id: "unknown", post_logout_redirect_uri: bye },
     { id_token_hint: "a.b.c" },
-  ])("RP-Logout-bad-request: neither redirects nor signs out for %j", async (given) => {
+  ])("RP-Logout-bad-request: answers 400 to %j, without a redirect or a sign-out", async (given) => {
     const browser = await enter(person);
     const answer = await browser.get(logout({ client_id: client.id, ...given }));
     expect([answer.status, leadsTo(answer), confirmation(answer.text)]).toEqual([400, null, null]);

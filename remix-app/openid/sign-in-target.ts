@@ -17,7 +17,7 @@ export interface OpenidSignIn {
 const maxHintLength = 254;
 
 /**
- * Returns the client of the authorization request that one of our paths leads to; null for any other path.
+ * Returns the client's details if `path` is an OpenID authorization request, or null for any other path.
  * @throws Response 503 AUTH_UNAVAILABLE
  */
 export async function readOpenidSignIn(context: AppLoadContext, path: string): Promise<OpenidSignIn | null> {

@@ -47,7 +47,10 @@ const query = async <Row extends object>(sql: string, values: unknown[]): Promis
   (await db.query(sql, values)).rows as Row[];
 const issuer = "https://accounts.example.test";
 
-/** Creates a separate server, because each environment has its own cache. */
+/**
+ * Returns a request context with its own environment. Keys are cached per environment, so each context acts as a
+ * separate server.
+ */
 function server(secret: string, ...earlier: string[]) {
   const env = parseEnv({
     NODE_ENV: "test",
@@ -118,7 +121,8 @@ describe("signing keys", () => {
     const token = await signJwt(server(first), idToken);
     await query("update private.signing_keys set signs_from = now() - interval '89 days' where true", []);
     await rotateStoredKeys(server(first));
-    // The next key first signs a token in one day. A login that begins before then can last 30 more days.
+    // The next key begins to sign one day after its publication. A login that begins just before then can last 30 more
+    // days.
     await query(
       "update private.signing_keys set signs_from = signs_from - interval '31 days', retires_at = retires_at - interval '31 days' where true",
       [],

@@ -29,7 +29,10 @@ export interface StoredKeys {
 }
 
 const rings = new WeakMap<Env, Promise<KeyRing>>();
-/** Another server may interfere twice, by creating the first key and by replacing it. */
+/**
+ * A third read may be needed, because another server may create the first key after one read and replace the key after
+ * the next read.
+ */
 const maxReads = 3;
 
 /**

@@ -56,7 +56,7 @@ interface Renaming {
   name: string;
 }
 
-/** @throws Response a problem, as {@link passkeyProblem} */
+/** @throws Response the problem that {@link passkeyProblem} returns */
 export async function renamePasskey(context: AppLoadContext, change: Renaming): Promise<void> {
   const { userId, passkey, name } = change;
   const { error } = await context.session

@@ -11,7 +11,7 @@ import scriptUrl from "./browser/sign-in.ts?worker&url";
 export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { returnUrl: string; verifyAt?: string }) {
   const nonce = useNonce();
   return (
-    // The note's line also serves as the spacing below, so that nothing moves when a note appears.
+    // Reserves a line for the note, so that nothing moves when a note appears.
     <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="mb-3 space-y-1">
       <div role="alert" hidden className="mb-2 rounded-card border border-bad/40 bg-bad-soft p-3" />
       <Button

@@ -82,7 +82,7 @@ const expectMail = (subject: string) =>
 
 const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
 
-describe("a passkey", () => {
+describe("passkey registration and sign-in", () => {
   test("the options for registering a passkey contain the configured product name", async () => {
     const env = { ...vaultSettings(), BRAND_NAME: "Acme & Co" };
     const context = await openContext({ base, supabase, cookie: owner.browser.cookie(), env });

@@ -21,7 +21,7 @@ export function relyingPartyId({ origin, parentDomain }: RelyingPartyOptions): s
 
 /** The identity backend's relying party, and the site whose relying party it must match. */
 export interface RelyingPartyCheck extends RelyingPartyOptions {
-  /** The relying party in the identity backend's options. */
+  /** The relying party ID in the passkey options that the identity backend returned. */
   reported: string | undefined;
 }
 

@@ -22,7 +22,7 @@ import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 const noEmail = "This account has no email, so a phone can’t sign it in to a browser.";
 
 /**
- * Requests a fresh session for a signed-in browser from the account's phones.
+ * Asks the account's phones to approve a fresh session for a browser that is already signed in.
  * @throws Response 409 CONFLICT for an account without an email, for which no session can be minted; 429, 503
  */
 export async function beginHandoff(context: AppLoadContext, user: User): Promise<BegunChallenge> {
@@ -48,7 +48,7 @@ export interface Decision {
   approve: boolean;
   /** Claims of the phone's session. */
   claims: Claims;
-  /** The phone's own description, shown to the account's owner. */
+  /** The phone's description of itself, shown to the account's owner. */
   device?: object;
 }
 

@@ -158,7 +158,7 @@ describe("a QR handoff", () => {
     expect((await poll(browser, begun)).body.status).toBe("consumed");
   });
 
-  test("a QR handoff cannot be read by other accounts, without the secret, or with the requesting session's bearer token", async () => {
+  test("reading a QR handoff is refused for another account, without the right secret, or with the requesting session's bearer token", async () => {
     const [begun, other] = [await begin(), await own()];
     const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
     expect(await other.phone.get(path)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
@@ -217,7 +217,7 @@ describe("a QR handoff", () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(atOnce - 1);
   });
 
-  test("a QR handoff gives the browser's session the phone's sign-in time, so after an old sign-in it requires a step-up", async () => {
+  test("a QR handoff gives the browser's session the phone's sign-in time, so an old sign-in still requires a step-up", async () => {
     const begun = await begin();
     const secondsAgo = 1_234;
     const old = await signedInLongAgo(person, { secondsAgo });
@@ -235,7 +235,7 @@ describe("a QR handoff", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("a QR handoff also sets the phone's sign-in time in the identity backend, so changing the password over a day later requires an emailed code", async () => {
+  test("after a QR handoff from a phone that signed in over a day ago, changing the password requires an emailed code", async () => {
     const { person, browser, phone } = await own();
     const begun = await begin(browser);
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });

@@ -33,7 +33,7 @@ const proven = z.object({
  * Finishes a sign-in for which an override lifted the limits, and records the identity backend's answer. If the account
  * is banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The second attempt
  * uses our secret key, because the first attempt has used up the bot challenge's token.
- * @returns the error to show, or null on success, when the response's cookie has the session
+ * @returns the error to show, or null on success. On success, the response's cookie has the session.
  */
 export async function signInUnderOverride(
   context: AppLoadContext,
@@ -64,8 +64,8 @@ export async function signInUnderOverride(
 }
 
 /**
- * Records a sign-in for which an override lifted the limits. The sign-in does not lift a ban: an emailed sign-in code
- * is not enough for that.
+ * Records the result of a sign-in attempt under an override. Does not lift a ban, because an emailed sign-in code is
+ * not enough for that.
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,
@@ -91,10 +91,10 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email, after the credential has been proven. An attacker may have created an unconfirmed
- * account and set its password. If the person proved access to the mailbox, the same call replaces that password with a
- * random one.
- * @returns whether no block remains; a failure is recorded
+ * Lifts a ban and confirms the email of an account whose credential has been proven. An attacker may have created an
+ * unconfirmed account and set its password. If the person proved access to the mailbox, the same call replaces that
+ * password with a random one.
+ * @returns false if the update failed; either outcome is recorded
  */
 export async function liftBlocks(
   context: AppLoadContext,

@@ -202,7 +202,7 @@ describe("a recovery code", () => {
   });
 });
 
-describe("a recovery", () => {
+describe("account recovery", () => {
   test("a recovery lifts the ban and confirms the email only after the link is used", async () => {
     await query(
       "update auth.users set banned_until = now() + interval '1 day', email_confirmed_at = null where id = $1",

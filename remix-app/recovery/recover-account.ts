@@ -31,7 +31,7 @@ const consumed = z.object({
   userId: z.uuid().nullable(),
   banned: z.boolean(),
   confirmed: z.boolean(),
-  /** Whether an earlier use of the credential, whose response was lost, replaced the password. */
+  /** Whether an earlier use of the credential already replaced the password. */
   replacedPassword: z.boolean(),
   waitMs: z.number(),
 });
@@ -88,7 +88,7 @@ async function enter(
   const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
   const account = { email, overrideId, banned, confirmed, provenBy: "mailbox" } as const;
   const open = !known.userId || (await liftBlocks(context, { ...account, userId: known.userId }));
-  // Waits for the second after the account's session boundary. A session that begins earlier is not valid.
+  // Waits, because the account's MFA policy accepts only a session that is created after `waitMs`.
   await new Promise((resolve) => setTimeout(resolve, waitMs));
   const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {

@@ -12,7 +12,7 @@ const shape = /^[\w-]{43}$/;
  */
 export function markRecoveryBrowser(context: CookieContext): void {
   const held = readCookie(context, cookies.recoveryBrowser);
-  // Renews the cookie at each visit, so that it lasts as long as the link in the email that was opened last.
+  // Renews the cookie at each visit, so that it lasts as long as the most recently opened link.
   const value = shape.test(held) ? held : randomBytes(secretBytes).toString("base64url");
   writeCookie(context, cookies.recoveryBrowser, { value });
 }

@@ -22,9 +22,9 @@ export interface AppCaller {
 export type Caller = { kind: "user"; user: User } | AppCaller;
 
 /**
- * Returns the caller of a route that accepts app sessions. The form of the bearer token decides how it is checked. An
- * invalid app session is never tried as anything else, and cookies are ignored. All other routes use requireUser, which
- * accepts no app session.
+ * Returns the caller of a route that accepts app sessions. The form of the bearer token decides how the token is
+ * checked. A request with an invalid app session is refused, even if it also has valid cookies. All other routes use
+ * requireUser, which accepts no app session.
  * @throws Response 401 for an app session that we did not sign; otherwise like requireUser
  */
 export async function requireCaller(context: AppLoadContext, request: Request): Promise<Caller> {

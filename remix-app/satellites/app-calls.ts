@@ -3,7 +3,7 @@ import { z } from "zod";
 /** The longest and the default lifetime of a cross-app token. */
 const maxHandoffSeconds = 300;
 
-/** Requests and responses of the calls about apps and their sessions (docs/satellites.md). */
+/** The requests and responses of the endpoints for apps and their sessions (docs/satellites.md). */
 
 export const mintRequest = z.strictObject({
   targetApp: z.string(),

@@ -8,14 +8,17 @@ const retryAfterOutageSeconds = 5;
 
 type CallContext = Pick<AppLoadContext, "env" | "requestId">;
 
-/** Answers a failed lookup, so that nothing is granted and no session ends. */
+/**
+ * Returns the response to a failed lookup: 503, so that the caller retries. A failed lookup grants nothing and ends no
+ * session.
+ */
 export function appsUnavailable({ requestId }: { requestId: string }): Response {
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": String(retryAfterOutageSeconds) } });
 }
 
 /**
  * Calls a handoff function (schema private) as the server itself and parses its result.
- * @throws Response 503 AUTH_UNAVAILABLE if the database did not answer, or not as expected
+ * @throws Response 503 AUTH_UNAVAILABLE if the database does not answer or returns an unexpected result
  */
 export async function callAppFunction<Schema extends z.ZodType>(
   context: CallContext,

@@ -51,7 +51,10 @@ export function parseAddress(address: unknown): URL | null {
   return url && url.username === "" && url.password === "" ? url : null;
 }
 
-/** Returns our own page that hands a person over to an app, for the app's URL and state. */
+/**
+ * Returns the path of our page that hands a person over to an app. Its query contains the app's URL, and the state if
+ * the state is well-formed.
+ */
 export function continuePath(address: string, state: string | null): string {
   const query = new URLSearchParams({ returnUrl: address });
   if (state !== null && stateShape.test(state)) query.set("state", state);

@@ -179,7 +179,7 @@ describe("a central session", () => {
     { name: "\ud800" },
     { name: 1 },
     { name: "a", planId: "team" },
-  ])("a central session cannot rename a workspace with %j", async (body) => {
+  ])("renaming a workspace with the body %j returns 400", async (body) => {
     expect((await central("PATCH", workspacePath(), { body })).status).toBe(400);
     const full = await send(workspacePath(), { method: "PATCH", body, headers: bearer(person.accessToken) });
     expect(full.status).toBe(400);

@@ -159,7 +159,7 @@ export async function previewHandoff(context: AppLoadContext, { app, facts }: Pr
 
 const second = z.number().int().nonnegative();
 
-/** The facts that a session had proven at the handoff, as returned by private.required_mfa_proof. */
+/** What a session has proved at the time of the handoff, as returned by private.required_mfa_proof. */
 export const handoffFacts = z.object({
   user: z.uuid(),
   target: z.string(),

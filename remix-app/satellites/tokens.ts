@@ -25,9 +25,8 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
 }
 
 /**
- * Refreshes with the successor derived from the current key. If the database rejects the token, tries the successors
- * derived from earlier keys. An earlier key can only repeat a refresh from before the secret was changed, within that
- * refresh's grace period.
+ * Refreshes a token with the current key. If the database rejects the token, tries the earlier keys. An earlier key can
+ * only repeat a refresh from before the secret was changed, within that refresh's grace period.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
   { current, earlier }: KeyRing,
@@ -98,7 +97,10 @@ export function isSessionToken(token: string): boolean {
   return typeOf(token) === type;
 }
 
-/** A token's purpose, part of what is signed (RFC 8725 §3.11), so that no token passes for another kind. */
+/**
+ * A token's purpose. The signature covers the purpose, so that a token of one kind is never accepted as another kind
+ * (RFC 8725 §3.11).
+ */
 export type TokenType = "mfa-proof+jwt" | "app-session+jwt";
 
 /** Signs claims with the ring's current key (JWS, HS256). The same claims give the same token. */

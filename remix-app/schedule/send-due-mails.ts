@@ -36,8 +36,8 @@ const claimedMails = z.array(
 );
 
 /**
- * Sends the emails that are due: emails that failed before, and emails about changes made without our pages. Each is
- * claimed by one server at a time.
+ * Sends the emails that are due: emails that failed before, and emails about changes that were not made through our
+ * pages. Only one server at a time claims an email.
  */
 export function sendDueMails(env: Env): ScheduledTask {
   return {

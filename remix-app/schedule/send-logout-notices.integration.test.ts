@@ -154,7 +154,7 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     return first;
   }
 
-  test("section 2.2: the logout URI is used as registered, with its query", async () => {
+  test("back-channel logout section 2.2: the logout URI is used as registered, with its query", async () => {
     expect((await signedOut()).path).toBe("/logout?tenant=a");
   });
 

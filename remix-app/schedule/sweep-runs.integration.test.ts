@@ -32,6 +32,6 @@ test("an abandoned run is closed and its reservation released, even if no calls 
   }
 });
 
-test("sweeping runs with a key without permission fails with permission denied", async () => {
+test("sweeping runs with the publishable key fails with permission denied", async () => {
   await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
 });

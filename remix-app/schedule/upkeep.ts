@@ -100,7 +100,7 @@ export function warnOfBudgets(env: Env): ScheduledTask {
   });
 }
 
-/** Warns the people who can act when a balance becomes low or is used up. */
+/** When a balance becomes low or is used up, warns the people who can act on it. */
 export function warnOfCredits(env: Env): ScheduledTask {
   return warn<CreditAlert>(env, {
     name: "warn-of-credits",

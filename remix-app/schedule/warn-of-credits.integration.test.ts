@@ -63,7 +63,7 @@ test("concurrent sweepers send one low-balance email, with the exact balance and
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/credits`);
 });
 
-test("calls refused for lack of credits send one email, and another one after a top-up is used up", async () => {
+test("sends one email after calls are refused for lack of credits, and another one after a top-up is used up", async () => {
   await setBalance("0.00000001");
   const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
   expect(new Set(answers.map(({ refused }) => refused))).toEqual(new Set(["insufficient_credits"]));

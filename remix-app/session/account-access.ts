@@ -106,7 +106,7 @@ export function preselected(
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // Keeps a password that the owner set in this session. Also keeps the password if no other kept item can sign in,
+    // Keeps a password that the owner set in this session. Also keeps the password if no other sign-in method is kept,
     // because the owner can change the password instead.
     (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
     (way.kind === "authenticator" &&
@@ -142,8 +142,8 @@ export interface AccessDecision {
 }
 
 /**
- * Returns whether a session may review authenticators although it has not been confirmed with one of them: all of the
- * account's authenticators were added by direct calls, and the session began with a recent password reset or recovery.
+ * Returns whether a session may review authenticators without using one first. Requires that all of the account's
+ * authenticators were added by direct calls, and that the session began with a recent password reset or recovery.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function mayReviewAuthenticators(

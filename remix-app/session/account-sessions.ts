@@ -145,7 +145,7 @@ export async function endOtherSessions(context: AppLoadContext, user: User): Pro
 
 /**
  * Signs a user out of every device and every app, including the current session.
- * @throws Response 503 UNAVAILABLE if the database did not answer; nothing has ended then
+ * @throws Response 503 UNAVAILABLE if the database does not answer
  */
 export async function signOutEverywhere(context: AppLoadContext, user: User): Promise<void> {
   const args = { subject_id: user.id, actor_session_id: user.sessionId };

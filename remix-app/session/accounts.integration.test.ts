@@ -167,7 +167,7 @@ describe("switching accounts", () => {
     expect((await whoIs(browser))?.user.id).toBe(cid.id);
   });
 
-  test("a switch to an account whose tokens the identity backend rejects removes it from the browser", async () => {
+  test("if the identity backend rejects an account's tokens during a switch, the account is removed from the browser", async () => {
     const browser = await browserWith(ada, bob);
     await query(
       "update auth.refresh_tokens set revoked = true, updated_at = now() - interval '1 hour' where user_id = $1",
@@ -217,7 +217,7 @@ describe("an unreadable vault entry", () => {
   ];
 
   test.each(damage)(
-    "a vault entry %s is dropped: its account must sign in again, and the other accounts stay",
+    "if an account has a vault entry %s, that account must sign in again and the other accounts stay signed in",
     async (_, value) => {
       const browser = await browserWith(ada, bob);
       const values = value.includes("$2") ? [ada.id, bob.id] : [ada.id];
@@ -278,7 +278,7 @@ describe("the browser's cookies", () => {
     expect((await whoIs(stranger))?.user.id).toBe(bob.id);
   });
 
-  test("cookies stay below 8 KB with ten accounts, and an eleventh is refused and its session ended", async () => {
+  test("ten accounts fit in 8 KB of cookies, and an eleventh account is refused and its session ended", async () => {
     const people = await Promise.all(Array.from({ length: 8 }, createPerson));
     const [tenth, eleventh] = [people[6], people[7]];
     const browser = await browserWith(ada, bob, cid, ...people.slice(0, 7));

@@ -23,8 +23,8 @@ function markOf(device: Device): string {
 }
 
 /**
- * Returns the secrets in this device's addition cookies, except additions that are already merged into the device's
- * current secret.
+ * Returns the secrets in this device's addition cookies. Skips cookies that are marked with the device's current
+ * secret, because their additions are already merged.
  */
 export function readAdditions(context: Context, device: Device): string[] {
   const secrets = cookiesNamed(context, cookies.addition).flatMap((cookie) => {
@@ -37,7 +37,7 @@ export function readAdditions(context: Context, device: Device): string[] {
   return [...new Set(secrets)];
 }
 
-/** Stores the cookie of an addition, until the browser sends it back. */
+/** Stores an addition in a cookie of its own. */
 export function writeAddition(context: Context, addition: Device): void {
   const name = cookies.addition.name + markOf(addition);
   writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });

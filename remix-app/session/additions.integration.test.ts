@@ -111,7 +111,7 @@ test("submitting a form that was loaded before other accounts were added loses n
     await accountsOf(browser);
   }
   await add(tab, bob);
-  // The response sets no new device cookie, because it would replace the browser's.
+  // The response sets no device cookie, because a new one would overwrite the browser's current device cookie.
   expect(cookiesOf(tab, "gh_device=")).toBe(before);
   const both = withCookies(browser.cookie(), cookiesOf(tab, "gh_added_"));
   expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
@@ -212,7 +212,7 @@ describe("access to an added account", () => {
     expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
   });
 
-  test("an added account is not revealed to earlier cookies once the browser has signed out of all accounts", async () => {
+  test("after a browser signs out of all accounts, its earlier cookies give access to no account", async () => {
     const browser = await enter(ada);
     await add(browser, bob);
     const before = browser.cookie();

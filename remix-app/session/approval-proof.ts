@@ -10,8 +10,8 @@ export function approvalProofKey(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionI
 }
 
 /**
- * Returns a proof that our server saw the approval's cookie: "<second>.<HMAC in hex>". The database accepts it for 60 s
- * (`private.is_approval_proven`).
+ * Returns a proof that the browser sent the approval's cookie to our server: "<Unix time in seconds>.<HMAC in hex>".
+ * The database accepts a proof for 60 s (`private.is_approval_proven`).
  */
 export function proveApproval(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: string): string {
   const second = Math.floor(Date.now() / 1000);

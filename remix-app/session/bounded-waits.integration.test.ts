@@ -15,7 +15,7 @@ import { openPhone, unlockedPhone } from "../testing/phone.ts";
 import { startWatchedWeb, type WatchedWeb } from "../testing/watched-web.ts";
 
 const { base, supabase } = readStack();
-/** Shorter than the clients' own retries, which would take up to half a minute. */
+/** The longest wait that the tests accept. The clients' own retries would take up to half a minute. */
 const boundMs = 5_000;
 let web: WatchedWeb;
 let person: Person;

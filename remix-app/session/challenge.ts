@@ -87,7 +87,7 @@ export async function requireChallenge(
   return progress;
 }
 
-/** Answers that the database did not respond, or not as expected, and logs the call. */
+/** Logs a call that the database did not answer as expected. Returns 503 UNAVAILABLE. */
 export function unanswered(
   { requestId }: Pick<AppLoadContext, "requestId">,
   { asked, error }: { asked: string; error: { code: string } | null },
@@ -133,7 +133,7 @@ export function keptChallenge(
   return [id, secret, shown || "-"].every((text) => part.test(text)) ? { id, secret, shown } : null;
 }
 
-/** A new challenge, as returned once to its browser. */
+/** A new challenge with its secret. The browser that begins the challenge receives the secret only once. */
 export interface BegunChallenge {
   id: string;
   secret: string;

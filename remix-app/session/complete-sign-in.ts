@@ -26,7 +26,7 @@ export interface CompletedSignIn {
     | `oauth:${string}`;
   /** Where to redirect: a path of ours, sanitized by the caller. */
   destination: string;
-  /** The typed password. A password that is easy to guess leads first to the page that replaces it. */
+  /** The typed password. A person whose password is easy to guess must replace it before the destination opens. */
   password?: string;
   /** The id of this browser's session that the new session continues and replaces ({@link keepSignIn}). */
   inPlaceOf?: string;
@@ -50,7 +50,7 @@ export async function completeSignIn(
     context.session.issuedState(),
     recordEvent(context, { userId: sub, kind: "sign_in", method, sessionId: session_id }),
   ]);
-  // If the state is unknown, the destination page checks it.
+  // If the session's state is unknown, leaves the MFA check to the destination page.
   const facts = state.status === "alive" ? state.facts : null;
   const isListed =
     password !== undefined &&
@@ -68,7 +68,7 @@ const signInAnswer = z.object({ status: z.enum(["kept", "unknown", "full", "over
 
 interface SignIn {
   session: StoredSession;
-  /** Claims of the session, which the identity backend has returned in this very request. */
+  /** The session's claims. The identity backend returned the session during this request. */
   claims: Claims;
   /**
    * The browser's earlier session, which the new session continues without another sign-in, for example after a QR
@@ -159,7 +159,10 @@ async function askTwice<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   });
 }
 
-/** Restricts a session to replacing its password. @throws Response 503 AUTH_UNAVAILABLE; the session is ended */
+/**
+ * Restricts a session to replacing the account's password. Ends the session if it can't be restricted.
+ * @throws Response 503 AUTH_UNAVAILABLE if the session can't be restricted
+ */
 async function restrictToNewPassword(
   context: AppLoadContext,
   { session, claims }: { session: StoredSession; claims: Claims },

@@ -39,8 +39,8 @@ const encoded = /^base64-([\w-]+)$/;
 export const maxSessionCookieBytes = 6 * 1024;
 
 /**
- * Returns the canonical cookie's scope. The cookie has the same name for all requests of a project. It has a Domain
- * only if the host is the parent domain or below it, and is Secure on https.
+ * Returns the name, Domain and Secure attribute of the session cookie. The name depends only on the project. Domain is
+ * set only if the host is the parent domain or one of its subdomains, and Secure only on https.
  */
 export function sessionCookieScope(options: {
   supabaseUrl: string;
@@ -86,9 +86,9 @@ export function hasSessionCookie(jar: CookieJar, { name }: SessionCookieScope): 
 }
 
 /**
- * Writes the session and expires parts of an earlier, longer or host-only cookie. If the session is too large, clears
- * it instead: the token contains the user's own metadata, and servers refuse requests with headers of that size.
- * @returns what the browser holds afterwards
+ * Writes the session and expires leftover parts of earlier cookies. If the session is too large, clears the cookie
+ * instead, because servers refuse requests with such large headers.
+ * @returns the session that the browser holds afterwards, or null
  */
 export function writeSessionCookie(
   jar: CookieJar,
@@ -111,7 +111,7 @@ export function writeSessionCookie(
   return session;
 }
 
-/** Expires every part of the auth cookie, host-only and by domain. */
+/** Expires every part of the auth cookie, both as a host-only cookie and for the scope's domain. */
 export function clearSessionCookie(jar: CookieJar, scope: SessionCookieScope): void {
   for (const name of new Set([scope.name, ...staleNames(jar, scope)])) expire(jar, scope, name);
 }

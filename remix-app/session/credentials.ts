@@ -86,8 +86,8 @@ function remembersPassword(context: AppLoadContext, email: string): boolean {
 
 /**
  * Returns whether the password that the backend keeps for an unconfirmed account is the one that was just typed to sign
- * up.
- * @param options.created the sign-up's response; for a confirmed account it has no identities, and nothing is checked
+ * up. Returns false for a confirmed account.
+ * @param options.created the sign-up's response, which has no identities if the account is confirmed
  */
 export async function keepsPassword(
   context: AppLoadContext,
@@ -100,9 +100,9 @@ export async function keepsPassword(
 }
 
 /**
- * Removes the password of an account that an emailed link is about to confirm, if this browser did not choose it.
- * Otherwise an attacker who keeps trying it would be signed in the moment the account is confirmed. Call it before the
- * link is used.
+ * Removes the password of an account that an emailed link is about to confirm, if this browser did not choose the
+ * password. Otherwise, an attacker who chose the password could sign in as soon as the account is confirmed. Must be
+ * called before the link is used.
  * @throws Response 503 AUTH_UNAVAILABLE if the database does not answer; the link is not used
  */
 export async function removeForeignPassword(context: AppLoadContext, link: MailedLink): Promise<void> {
@@ -142,8 +142,8 @@ export async function replaceForeignPassword(
 }
 
 /**
- * Returns whether this call created the account. An existing account can get another confirmation email only minutes
- * after its previous one.
+ * Returns whether this call created the account. Only a new account gets its confirmation email right after its
+ * creation. An existing account gets another email minutes later at the earliest.
  */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
   return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;

@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => backend.close());
 
-/** Returns a request's cookie jar as a browser with this session would send it. */
+/** Creates the cookie jar for a request from a browser with this session. */
 const jarWith = async (session: StoredSession) => createCookieJar(await backend.cookieOf(session));
 
 function open(jar: CookieJar, authorization: string | null) {
@@ -56,7 +56,7 @@ async function withBearer(token: string, jar = createCookieJar(null)) {
 }
 
 describe("requests with a live session", () => {
-  test("a live session is verified without a call to the identity backend once its keys are cached", async () => {
+  test("a live session is verified without a call to the identity backend once the backend's signing keys are cached", async () => {
     await withCookie(await backend.session());
     backend.calls.length = 0;
     const { auth, setCookies } = await withCookie(await backend.session());
@@ -124,9 +124,9 @@ describe("an expired session", () => {
   });
 });
 
-describe("sessions without the backend's keys", () => {
+describe("sessions while the backend's keys are unavailable", () => {
   test.each(["down", "hang", "empty"] as const)(
-    "the user is fetched from the backend if its keys are unavailable (%s)",
+    "fetches the user from the identity backend if the backend's keys are unavailable (%s)",
     async (jwks) => {
       backend.jwks = jwks;
       const { auth } = await withCookie(await backend.session());
@@ -146,7 +146,7 @@ describe("sessions without the backend's keys", () => {
     expect(Date.now() - started).toBeLessThan(5_000);
   });
 
-  test("a session is refused without the backend's keys if the backend rejects its token", async () => {
+  test("while the backend's keys are unavailable, a token that the backend rejects is refused", async () => {
     backend.jwks = "down";
     backend.user = "refused";
     expect((await withBearer(await backend.accessToken())).auth.status).toBe("anonymous");
@@ -165,7 +165,7 @@ describe("sessions without the backend's keys", () => {
   });
 });
 
-describe("a bearer token", () => {
+describe("requests with a bearer token", () => {
   test("a request with a bearer token is authenticated by the token's claims", async () => {
     expect((await withBearer(await backend.accessToken())).auth).toMatchObject({
       status: "authenticated",

@@ -7,7 +7,10 @@ import type { SessionServices } from "./request-session.ts";
 import { type DeviceSessionState, fetchDeviceSessionState, type SessionState } from "./session-state.ts";
 import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
 
-/** How often a request that loses a race for its session checks again before it gives up. */
+/**
+ * Maximum number of times that a request reads its session from the vault. The request reads again if the session has
+ * changed or was refused.
+ */
 const maxVerdicts = 4;
 
 /** How a request authenticates. With `unavailable`, its session could not be verified and its cookies stay. */
@@ -30,8 +33,8 @@ export interface Verdict extends Judgement {
   /** The device that the browser's cookie has to be set to; null if the cookie stays. */
   deviceCookie: Device | null;
   /**
-   * The device after the additions in the cookies were merged into it. Null if the device is unknown or could not be
-   * checked.
+   * The device after the sign-ins in the request's cookies were added to its accounts. Null if the device is unknown or
+   * could not be checked.
    */
   taken: Device | null;
 }
@@ -54,7 +57,7 @@ export interface RequestCredentials {
   device: Device | null;
   /** Returns a proof that the browser holds the mobile approval of a session, or null if it does not. */
   approvalProof: (sessionId: string) => string | null;
-  /** The secrets of accounts that were added to the device and have yet to join its other accounts. */
+  /** The secrets of additions: sign-ins that are not yet merged into the device's accounts. */
   additions: readonly string[];
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
@@ -71,10 +74,10 @@ function unanswered(error: unknown): "unavailable" {
 }
 
 /**
- * Creates the edge proxy, which judges a request's session once, refreshes it in time, and decides what the browser
- * holds afterwards. A request with an Authorization header never falls back to its cookies. A cookie's session is valid
- * only if it is the active session of the browser's device. The proxy replaces any other session, such as an outdated
- * or planted one, with the session in the vault, or drops it.
+ * Creates the edge proxy, which checks each request's session, refreshes the session before it expires, and decides
+ * which session the browser keeps. A request with an Authorization header never falls back to its cookies. A cookie's
+ * session is valid only if it is the active session of the browser's device. The proxy replaces any other session, such
+ * as an outdated or planted one, with the session in the vault, or removes it.
  */
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
@@ -112,7 +115,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       return { auth: anonymous, device: device && view ? { device, view } : null, state: { status: "over" } };
     }
 
-    /** @returns null if the vault has to decide */
+    /** @returns null if the vault must be read to decide */
     async function judge(session: StoredSession, owner: Device): Promise<Judgement | null> {
       const { access_token: accessToken } = session;
       const result = await verifyClaims(accessToken, { identityHeaders });
@@ -140,7 +143,10 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       return { auth, device: { device: owner, view }, state };
     }
 
-    /** Returns the active account's session from the vault, fresh enough to use. @returns a verdict if there is none */
+    /**
+     * Returns the active account's session from the vault, refreshed if it expires soon.
+     * @returns a verdict if there is no usable session, or `"again"` if the vault's entry has changed meanwhile
+     */
     async function fromVault(owner: Device): Promise<StoredSession | Judgement | "again"> {
       const opened = await vault.open(owner);
       if (!opened?.active || !opened.vault) return signedOut(opened);
@@ -159,7 +165,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         return (await vault.lose(owner, { entry, listed: true })) ? signedOut(opened) : "again";
       }
       if (result.status === "refreshed") {
-        // Stored before it is used, so that no browser gets a rotated session that the vault lacks.
+        // Stores the session before using it, so that no browser gets a rotated session that the vault lacks.
         renewed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
         return renewed ? result.session : "again";
       }
@@ -191,7 +197,8 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     }
 
     /**
-     * Returns the device cookie that the browser still needs. Records when the browser first sends the newest secret.
+     * Returns the device cookie that the browser still needs. Also records the first request in which the browser sends
+     * its newest secret.
      */
     function deviceCookieFor({ device: known }: Judgement): Device | null {
       if (!known) return null;

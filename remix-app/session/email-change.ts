@@ -26,7 +26,7 @@ const pending = z.object({
   email: z.string().nullable(),
   newEmail: z.string(),
   sentAt: z.string(),
-  /** The mailbox that has already confirmed. */
+  /** The mailbox that has already confirmed the change. Null if neither has. */
   agreed: z.enum(["current", "new"]).nullable(),
 });
 const ofLink = pending.extend({ userId: z.uuid(), mailbox: z.enum(["current", "new"]) });
@@ -136,8 +136,8 @@ export type ConfirmedEmailChange =
   | { status: "refused"; httpStatus: AuthFailure["status"]; message: string };
 
 /**
- * Confirms one mailbox's part of a change. Signs no one in: opening the email does not change the session in this
- * browser. Once both have confirmed, notifies the owner at the old and the new address.
+ * Confirms a change of email for one mailbox. Signs no one in: opening the email does not change the session in this
+ * browser. Once the change is complete, notifies the owner at the old and the new address.
  */
 export async function confirmEmailChange(
   context: AppLoadContext,

@@ -29,8 +29,8 @@ beforeEach(async () => {
 });
 
 /**
- * Creates an account that was confirmed long ago. The server would replace the password of an account that an email has
- * just confirmed.
+ * Creates an account that was confirmed a day ago. If an email had just confirmed the account, the server would replace
+ * its password at sign-in.
  */
 async function createAccount(): Promise<Person> {
   const created = await createPerson();
@@ -97,7 +97,7 @@ test("no response contains the password typed on the sign-in page", async () => 
   expect([limited.status, limited.text.includes(password)]).toEqual([429, false]);
 });
 
-test("refusing to resend an emailed code shows only the masked email", async () => {
+test("the response to a refused resend of an emailed code does not reveal the full email address", async () => {
   const address = newAddress();
   const browser = openBrowser(base, { address });
   await askForCode(browser);
@@ -258,7 +258,7 @@ describe("limits on emailed codes", () => {
     const refused = await enter(browser, code);
     expect(refused.status).toBe(429);
     expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
-    // The owner, at another address, is not locked out.
+    // The owner can still sign in from another IP address.
     const elsewhere = openBrowser(base, { cookie: browser.cookie() });
     expect((await enter(elsewhere, code)).status).toBe(302);
   });
@@ -383,7 +383,7 @@ test("an unconfirmed account gets its confirmation email instead of a code, and 
   const link = await confirmationLink(person.email);
   expect((await mailsTo(person.email)).map(({ subject }) => subject)).toEqual(["Confirm your email for Gatehouse"]);
   const answer = await browser.post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
-  // An attacker may have signed up with the email and chosen its password.
+  // An attacker may have signed up with this email and chosen the account's password.
   expect(answer.location).toMatch(/^\/reset-password\?first=/);
 });
 
@@ -397,7 +397,7 @@ test("requesting a code for an unknown email creates no account and sends no ema
   expect(await query("select from auth.users where email = $1", [email])).toEqual([]);
 });
 
-test("an emailed code sends an account with an authenticator to the second step", async () => {
+test("signing in with an emailed code leads to the second step if the account has an authenticator", async () => {
   await insertAuthenticators(person, ["Phone"]);
   const browser = openBrowser(base);
   await askForCode(browser);

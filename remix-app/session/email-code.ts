@@ -112,9 +112,7 @@ export function rememberRequest(context: CookieContext & KeyContext, email: stri
   writeCookie(context, cookies.codeRequest, { value: `${text}.${signatureOf(context, text).toString("base64url")}` });
 }
 
-/**
- * Returns the email that this browser requested a code for, or null if it did not, or did so more than 15 minutes ago.
- */
+/** Returns the email that this browser requested a code for in the last 15 minutes, or null. */
 export function requestedFor(context: CookieContext & KeyContext): string | null {
   const [text = "", signature = ""] = readCookie(context, cookies.codeRequest).split(".");
   if (!isSignature(signature, signatureOf(context, text))) return null;

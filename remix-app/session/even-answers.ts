@@ -9,7 +9,7 @@ import { generalFailure } from "../supabase/auth-errors.ts";
  * delayed to the next multiple, which hides smaller differences.
  */
 export const answerStepMs = 750;
-/** A random delay added to each answer, to hide the few milliseconds that still differ after the wait. */
+/** Maximum random delay added to each response, to hide timing differences of a few milliseconds. */
 export const answerJitterMs = 100;
 
 export interface Clock {
@@ -44,8 +44,9 @@ export function startEvenTiming({ now, sleep, random }: Clock = systemClock): ()
 const unknownEmail = "unknown@gatehouse.invalid";
 
 /**
- * Handles an attempt whose email is held back like an attempt for an unknown email. The identity backend still checks
- * the bot challenge, because otherwise a wrong challenge would reveal which emails are known.
+ * Handles a request for an email that may not be sent yet. Asks the identity backend to email an unknown address
+ * instead, so that the backend sends nothing but still checks the bot challenge. Without that check, the response to a
+ * wrong challenge would reveal which emails are known.
  */
 export async function holdMailBack(
   { session }: Pick<AppLoadContext, "session">,

@@ -18,7 +18,7 @@ async function answeredAfter(workMs: number, random = 0): Promise<number> {
 }
 
 test.each([0, 5, 73, 208, 395, answerStepMs - 1, answerStepMs])(
-  "work that takes %d ms is answered at the end of the first time step",
+  "a response that takes %d ms of work is sent at the end of the first time step",
   async (ms) => {
     expect(await answeredAfter(ms)).toBe(answerStepMs);
   },

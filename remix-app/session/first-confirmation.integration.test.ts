@@ -33,7 +33,7 @@ const accountOf = async () => {
 
 beforeEach(async () => {
   email = journey.newEmail();
-  // A direct call to the identity backend, as anyone can make.
+  // Calls the identity backend directly, as anyone can.
   const { error } = await direct().signUp({ email, password: "the squatter's password", options: { data: squatter } });
   expect(error).toBeNull();
   expect(await accountOf()).toMatchObject({ display_name: "Squatter", workspace: "Squatter's workspace" });
@@ -65,9 +65,9 @@ const ways: [string, () => Promise<unknown>][] = [
   ],
 ];
 
-describe("an account that an attacker signed up for", () => {
+describe("an unconfirmed account that an attacker created with another person's email", () => {
   test.each(ways)(
-    "an account that an attacker signed up for keeps none of the attacker's data once it is confirmed by %s",
+    "an account that an attacker created with another person's email loses the attacker's data when %s confirms it",
     async (_, confirm) => {
       await confirm();
       const account = await accountOf();

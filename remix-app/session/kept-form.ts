@@ -14,8 +14,8 @@ type FormContext = Parameters<typeof readForm>[1];
 const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
 
 /**
- * Stores a form that arrived after its sender's step-up expired, in a cookie. The form's page restores the fields after
- * the next step-up. Only for forms without secrets. Does not store a form that is too long.
+ * Stores a form in a cookie if the sender's step-up expired before the form arrived. The form's page restores the
+ * fields after the next step-up. Only for forms without secrets. Does not store a form that is too long.
  * @param page the path of the form's page with its query, which may name the account that the form changes
  */
 export async function keepForm(
@@ -34,7 +34,10 @@ export async function keepForm(
   writeCookie(context, cookies.keptForm, { value: `${text}.${signature}` });
 }
 
-/** Returns a page's stored form, once, to the person who sent it, or an empty record. */
+/**
+ * Returns a page's stored form to the person who sent it, and only once. Returns an empty record if there is no valid
+ * form.
+ */
 export function takeForm(
   context: KeptContext,
   { request, userId }: { request: Request; userId: string },
@@ -54,7 +57,7 @@ function signatureOf(
   { env, origin }: KeptContext,
   { text, userId, page }: { text: string; userId: string; page: string },
 ): Buffer {
-  // Normalized, because Remix rewrites the query of a URL.
+  // Serializes the query again, because Remix rewrites the query of a URL and the signature must stay the same.
   const { pathname, searchParams } = new URL(page, origin);
   return hmac(derivedKey(env, "kept form"), `${userId} ${pathname}?${searchParams} ${text}`);
 }

@@ -65,7 +65,7 @@ describe("an emailed link that the owner has just received", () => {
   );
 
   test.each(flows)(
-    "the link emailed for $name is replaced by a link requested at $again after three minutes",
+    "after three minutes, a link requested at $again replaces the link emailed for $name",
     async ({ first, again, confirmed }) => {
       if (!confirmed) await unconfirm();
       const link = await ask(first);
@@ -76,7 +76,7 @@ describe("an emailed link that the owner has just received", () => {
     },
   );
 
-  test("a link requested by a phone still works after a stranger's request on our page", async () => {
+  test("a reset link requested directly from the identity backend still works after a stranger requests another on our page", async () => {
     expect((await direct().resetPasswordForEmail(email)).error).toBeNull();
     const link = await confirmationLink(email);
     await backendPause();
@@ -93,7 +93,7 @@ describe("an emailed link that the owner has just received", () => {
   });
 });
 
-test("the pages that send links say when one can be requested again, even for unknown emails", async () => {
+test("the pages that send links say when the next link can be requested, even for unknown emails", async () => {
   for (const path of ["/forgot-password", "/signup/check-mail"]) {
     for (const { words } of [await post(path), await post(path)]) {
       expect(words).toMatch(/(in the last|every) 3 minutes/);

@@ -96,7 +96,7 @@ const operations: Record<string, () => Promise<Operation>> = {
   },
 };
 
-/** Operations that use up their credential. The page says what to do, and the person starts again. */
+/** Operations that use up their credential. A repeated request is refused with instructions for starting again. */
 const onceOnly: Record<string, () => Promise<Omit<Operation, "gives">>> = {
   async "a sign-in by a provider"() {
     const browser = await enter(await person());
@@ -180,7 +180,7 @@ describe("repeating a request after a lost response", () => {
     expect((await send(browser)).status).toBe(302);
     expect(await accountsOf(old)).toEqual(before);
     const after = [gives, ...before.filter((id) => id !== gives)];
-    // The browser's next response is lost as well.
+    // Loses the next response too, because only a copy of the browser receives it.
     expect(await accountsOf(copyOf(browser))).toEqual(after);
     expect(await accountsOf(browser)).toEqual(after);
     expect(await accountsOf(old)).toEqual([]);
@@ -217,7 +217,7 @@ describe("repeating a request after a lost response", () => {
 test("a recovery can be repeated only by the browser that lost the response, until it receives a response", async () => {
   const { browser, send } = await withRecovery("link");
   const [, mark] = /gh_recovery=([^;]+)/.exec(browser.cookie()) ?? [];
-  // Each visit to the page renews the browser's mark for 15 minutes.
+  // Each visit to the page renews the browser's gh_recovery cookie for 15 minutes.
   expect((await browser.get("/auth/recovery")).headers.getSetCookie().join()).toContain(
     `gh_recovery=${mark}; Max-Age=900`,
   );

@@ -6,10 +6,10 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { type StoredSession, storedSession } from "./cookies.ts";
 
 /**
- * The outcome of minting. `busy` means that another session of the account is being minted. `no_email` and `no_account`
- * mean that there is nothing to mint with. `refused` means that the backend refused, for example for a banned account.
- * `unavailable` means that a backend did not answer. None of these minted a session. `unknown` means that the last call
- * was sent and not answered, so a session may exist.
+ * The outcome of minting. `busy` means that another session of the account is being minted. `no_email` means that the
+ * account has no email. `no_account` means that the account does not exist. `refused` means that the backend refused,
+ * for example for a banned account. `unavailable` means that a backend did not answer. After these outcomes, no session
+ * was minted. `unknown` means that the last call was sent and not answered, so a session may exist.
  */
 export type Minted =
   | { status: "minted"; session: StoredSession; claims: Claims }
@@ -18,7 +18,8 @@ export type Minted =
 /**
  * Mints a session of an account without its credentials: requests a link from the admin API and redeems it with a
  * client that stores nothing. Only for QR handoff and recovery, which have verified the request first. The session is
- * at AAL1, with the method `otp` as of now. Invalidates the account's pending reset email, because both use one token.
+ * at AAL1, with the method `otp` at the current time. Invalidates the account's pending reset email, because both use
+ * one token.
  */
 export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
   const lease = await takeMintLease(context, userId);

@@ -70,7 +70,7 @@ describe("a session that began with a common password", () => {
     });
     expect([bearer.status, (await bearer.json()).code]).toEqual([403, "FORBIDDEN"]);
 
-    // The page is the same without the query.
+    // The page shows the same message without its query parameters.
     expect((await browser.get("/reset-password")).words).toContain("Your password is too common");
     expect((await browser.post(page, { password: email })).status).toBe(400);
     expect((await browser.get("/workspaces")).location).toContain(leadsBack);
@@ -86,7 +86,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get("/workspaces")).location).toContain("/login");
   });
 
-  test("a common password still restricts the account after signing in again or in another browser", async () => {
+  test("signing in again or in another browser doesn't lift the restriction for a common password", async () => {
     const { email, password, browser, page } = await signIn();
     const other = openBrowser(base);
     await other.post("/login", { email, password });

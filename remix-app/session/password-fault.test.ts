@@ -54,7 +54,7 @@ describe("a password that is easy to guess", () => {
     expect(isEasyToGuess({ email, password }, { product })).toBe(true);
   });
 
-  test("a short name inside a longer password does not make it easy to guess", () => {
+  test("a short name inside a longer password does not make the password easy to guess", () => {
     expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" }, { product })).toBe(false);
   });
 
@@ -101,7 +101,7 @@ describe("a breached password", () => {
   test.each([
     ["returns an error", () => url, 503],
     ["cannot be reached", () => "http://127.0.0.1:1", 200],
-  ])("a breached password is accepted, and the failure is logged, if the list %s", async (_, at, answered) => {
+  ])("a breached password is accepted, and the failed check is logged, if the list %s", async (_, at, answered) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     status = answered;
     expect(await fault(stolen, at())).toBe(null);

@@ -26,7 +26,7 @@ export async function findPasswordFault(context: AppLoadContext, given: NewPassw
   return (await isBreached(context, given.password)) ? breached : null;
 }
 
-/** Returns whether a password is common, or little more than well-known words about this person. */
+/** Returns whether a password is common, or is little more than the product's name or the person's name or email. */
 export function isEasyToGuess({ password, email, name }: NewPassword, { product }: { product: string }): boolean {
   const compact = normalize(password).replaceAll(/\s/g, "");
   const bare = compact.replaceAll(/[^\p{L}\p{N}]/gu, "");
@@ -69,7 +69,7 @@ async function isBreached({ env, requestId }: AppLoadContext, password: string):
       signal: AbortSignal.timeout(breachTimeoutMs),
     });
     if (!response.ok) throw new Error(`status ${response.status}`);
-    // Padding has a count of 0.
+    // The service pads its response with suffixes whose count is 0.
     return (await response.text()).split("\n").some((line) => {
       const [suffix, count] = line.trim().split(":");
       return suffix?.toUpperCase() === hash.slice(5) && Number(count) > 0;

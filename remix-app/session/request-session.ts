@@ -40,11 +40,14 @@ export interface RequestSession {
   /** Reads the state of the session that this response leaves in the browser. */
   issuedState(): Promise<SessionState>;
   /**
-   * Returns a fresh proof that the browser holds the session's mobile approval. Null if it doesn't, and for a bearer
-   * token.
+   * Returns a fresh proof that the browser holds the session's mobile approval. Returns null if the browser holds no
+   * approval, or if the request has a bearer token.
    */
   approvalProof(): string | null;
-  /** Removes the session from the browser, in every variant of its cookie, together with its approval. */
+  /**
+   * Removes the session and its mobile approval from the browser. Expires every part of the session cookie, with and
+   * without a Domain.
+   */
   clear(): void;
   /**
    * The session that the browser holds after this response. Null if there is none, or if it was too large for a cookie.
@@ -124,7 +127,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
-  // Keeps the cookies of sign-ins that have yet to join the browser's accounts if the device's secret is unknown. The
+  // If the device's secret is unknown, keeps the cookies of sign-ins that have yet to join the browser's accounts. The
   // response with the new secret may still be on its way.
   if (verdict.taken || (byCookie && !deviceCookie)) {
     settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });

@@ -60,7 +60,9 @@ export interface DeviceSessionState {
 export interface SessionStateOptions {
   supabaseUrl: string;
   publishableKey: string;
-  /** A proof of the session's mobile approval; null if the browser does not hold its cookie. */
+  /**
+   * Proves that the browser sent the cookie of the session's mobile approval. Null if the browser has no such cookie.
+   */
   approvalProof: string | null;
   fetch?: typeof globalThis.fetch;
 }

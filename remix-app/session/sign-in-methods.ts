@@ -16,7 +16,8 @@ const identity = z.object({
 });
 const foundIdentity = identity.extend({
   /**
-   * Added by a direct call to the identity backend. Our pages do not accept the identity until the owner confirms it.
+   * Whether the identity was added by a direct call to the identity backend. Our pages do not accept such an identity
+   * until the owner confirms it.
    */
   unconfirmed: z.boolean(),
 });
@@ -31,7 +32,7 @@ const signInMethods = z.object({
   identities: z.array(foundIdentity),
 });
 
-/** A provider account that the user's account is linked to, or its own email (provider `email`). */
+/** An identity that can sign in to an account: a linked provider account, or the account's email (provider `email`). */
 export interface LinkedIdentity extends z.infer<typeof foundIdentity> {
   /** Whether another way to sign in would remain without this identity. */
   unlinkable: boolean;
@@ -86,7 +87,7 @@ const unlinked = z.discriminatedUnion("outcome", [
 ]);
 
 /**
- * Unlinks an identity from the user's account and notifies its owner.
+ * Unlinks an identity from the user's account and notifies the user.
  * @throws Response 404 NOT_FOUND; 409 CONFLICT if no way to sign in would remain; 503 UNAVAILABLE
  */
 export async function unlinkIdentity(context: AppLoadContext, { user, id }: { user: User; id: string }): Promise<void> {

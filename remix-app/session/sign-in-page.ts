@@ -15,7 +15,7 @@ export function isAddAccount(request: Request): boolean {
 }
 
 /**
- * Returns what the page shows to a person who adds an account or signs in to one again.
+ * Returns what the page shows to a person who adds an account or signs in to an existing account again.
  * @throws Response a redirect to `/accounts` if this browser has the maximum number of other accounts
  */
 export function openAddAccount(
@@ -62,9 +62,9 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
 }
 
 /**
- * Returns the email of this browser's active account, or null if there is none or it is unknown. Pages show the email
- * before an emailed link replaces the account. These pages grant nothing through the session, so they work even if the
- * account cannot be checked.
+ * Returns the email of this browser's active account, or null if there is none or it is unknown. Pages show this email
+ * to warn that an emailed link will replace the active account. The account does not have to be verified, because these
+ * pages grant nothing through its session.
  */
 export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);

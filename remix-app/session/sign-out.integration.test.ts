@@ -59,7 +59,7 @@ describe("signing out", () => {
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
-  test("signing out is permanent: a late request's cached refresh does not restore a cookie", async () => {
+  test("after a sign-out, a late request does not restore the session cookie from a cached refresh", async () => {
     const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     expect(authCookies(await web.fetch("/signup/check-mail", { headers: { cookie } })).join()).toContain("base64-");
     await backend.endSessions();
@@ -70,7 +70,7 @@ describe("signing out", () => {
   });
 });
 
-describe("a sign-in by password or by emailed link", () => {
+describe("signing in by password or by emailed link", () => {
   const link = { token_hash: "a".repeat(56), type: "signup" };
   const ways: [string, Record<string, string>][] = [
     ["/login", { email, password: "three unrelated words" }],

@@ -64,8 +64,9 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
 }
 
 /**
- * Signs this browser out of all its accounts: ends all of their sessions and the device. Always clears its cookies.
- * @returns false if a session may still be active because nothing answered
+ * Signs this browser out of all its accounts: ends all of their sessions and the device. Always clears the browser's
+ * cookies.
+ * @returns false if neither the vault nor the identity backend answered, so that a session may still be active
  */
 export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const { vault, deviceCookie: device } = context.session;

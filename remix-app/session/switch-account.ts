@@ -9,12 +9,12 @@ import { refreshMarginSeconds } from "./refresh.ts";
 import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
 
 /**
- * How long a switch waits for another switch in the same browser, including the 10 s lease of a crashed switch, and how
- * often it polls.
+ * How long a switch waits for another switch in the same browser, and how often it polls. The wait is longer than the
+ * lease of a crashed switch, which lasts 10 s.
  */
 const leaseWaitMs = 11_000;
 const leasePollMs = 60;
-/** How often a switch retries with a session that another tab has rotated meanwhile. */
+/** The maximum number of attempts of one switch. A switch tries again if another request has rotated the session. */
 const maxAdoptions = 4;
 
 /**
@@ -234,7 +234,7 @@ export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device
 
 const requiresReauth = { requiresReauth: true };
 
-/** Answers a failed switch or other account call of the API. */
+/** Returns the API's response to an account call that failed, such as a switch. */
 export function accountProblem(
   status: Exclude<SwitchOutcome["status"], "switched">,
   { requestId }: { requestId: string },
@@ -263,7 +263,7 @@ export function accountProblem(
   }
 }
 
-/** Pages that lead to a sign-in, as matched by the router. */
+/** Pages that lead to a sign-in. Ignores case, as the router does. */
 const entryPages = /^\/(login|add-account|auth)(\/|$)/i;
 
 /** Returns the path that a switch to the account reopens, or null if the path is not a page or leads to a sign-in. */

@@ -233,7 +233,7 @@ describe("account switches on a separate server", () => {
     expect(await whoIs(tab)).toBe(bob.id);
   }, 60_000);
 
-  test("a server that loses the response to a sign-in retries and keeps every account", async () => {
+  test("if a server loses the database's response to a sign-in, the server retries and keeps every account", async () => {
     const browser = await enter(ada);
     const web = await serverWith({ losesAnswer: "add_account" });
     const tab = openBrowser(web.base, { cookie: browser.cookie() });

@@ -89,7 +89,7 @@ export function isFresh(user: User): boolean {
 
 /** The sessions that a route accepts although other routes refuse them. */
 export interface Admission {
-  /** Accepts the session of a user who must first replace their password. */
+  /** Accepts a session whose user must replace an easily guessed password before using other routes. */
   replacesPassword?: boolean;
 }
 
@@ -127,9 +127,9 @@ export async function requireUser(
 }
 
 /**
- * Returns the user of this request, whose last proof is recent enough for a sensitive change.
- * @param options.keepsForm for an action whose form holds no secret: the typed values are kept for its sender
- * (takeForm)
+ * Returns the user of this request if their last proof of identity is recent enough for a sensitive change.
+ * @param options.keepsForm set for a form without secrets: stores the typed values, so that `takeForm` can restore them
+ * after the step-up
  * @throws Response if the proof is older than ten minutes: a redirect to the step-up page that keeps the destination;
  * for APIs and bearer callers 403 STEP_UP_REQUIRED
  * @throws Response like {@link requireUser}
@@ -169,7 +169,7 @@ export interface MfaFacts {
   policy: "optional" | "required" | "recovery_in_progress";
 }
 
-/** Returns what a session's facts mean for the second step. */
+/** Returns the second step that the session's account requires, and whether the session has passed it. */
 export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFacts {
   return {
     required: policy.required || hasVerifiedFactor,
@@ -181,8 +181,8 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
 }
 
 /**
- * Returns where to send a session that does not yet satisfy its account: to the challenge, or to enrollment if there is
- * no authenticator. A destination that is already one of these pages stays unchanged.
+ * Returns the page for a session that does not satisfy its account's MFA policy: the challenge, or enrollment if the
+ * account has no authenticator. Returns a destination that is itself one of the MFA pages unchanged.
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
   if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;

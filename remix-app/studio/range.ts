@@ -155,7 +155,7 @@ export function readWindowQuery(request: Request, { requestId }: { requestId: st
 }
 
 /**
- * Requires a valid range for a file, because a file would not show that the default replaced a wrong range.
+ * Requires a valid range for a file. A page can report an invalid range and show the default range, but a file cannot.
  * @throws Response 400 INVALID_REQUEST if the URL has no valid range
  */
 export function rangeOfFile<Found extends Range | null>(range: Found, { requestId }: { requestId: string }): Found {

@@ -22,8 +22,8 @@ export type MemberReader = StudioMember & { kind: "member" };
 export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
 
 /**
- * Returns the reader on a route that also accepts app sessions.
- * @throws Response like requirePermission for members; 401 for an invalid app session
+ * Returns the member or satellite that reads the studio, on a route that also accepts app sessions.
+ * @throws Response for members, what {@link requirePermission} throws; 401 for an invalid app session
  */
 export async function requireStudioReader(
   context: AppLoadContext,
@@ -50,7 +50,7 @@ const functionsForApps: Record<string, string> = {
  * Calls a database function that reads for a member or for an app session.
  * @param options.name the name of a function in schema ai
  * @throws Response 400 for an invalid range, 403 FORBIDDEN, 503 UNAVAILABLE
- * @throws Response for app sessions, what {@link callAsApp} throws
+ * @throws Response for app sessions, the same as {@link callAsApp}
  */
 export async function readStudio<Schema extends z.ZodType>(
   context: AppLoadContext,

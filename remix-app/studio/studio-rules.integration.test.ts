@@ -99,7 +99,7 @@ describe("the budgets page", () => {
     },
   );
 
-  test("the budgets page shows a late submitter the current budget, and lets them overwrite it", async () => {
+  test("the budgets page refuses a change to an outdated budget, shows the current budget, and lets the person overwrite it", async () => {
     const key = { scope: "key", subjectId: tenant.keyId };
     const late = form({ ...key, readUsd: "0.2", limitUsd: "0.5" });
     const refused = await admin.browser.post(at("budgets"), late);
@@ -269,7 +269,7 @@ describe("the policy page", () => {
     expect(saved).not.toContain('value="9"');
   });
 
-  test("the policy page names a model that has left the catalogue and saves the rest, but rejects an unknown new model", async () => {
+  test("the policy page saves a denied model that has left the catalogue, but rejects an unknown model that is newly denied", async () => {
     await db.query("update ai.workspace_policies set denied_models = '{gone}' where workspace_id = $1", [
       tenant.workspaceId,
     ]);

@@ -7,7 +7,9 @@ import { problem } from "../http/problem.ts";
 
 /** The timeout of one call to the Data API. */
 const dataTimeoutMs = 3_000;
-/** The timeout for reading an account's requirements. They are known within two seconds, or the response is 503. */
+/**
+ * The timeout for reading an account's requirements. If they cannot be read, the response is 503 within two seconds.
+ */
 export const policyTimeoutMs = 1_900;
 
 /**
@@ -22,9 +24,9 @@ type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
 const serviceClients = new WeakMap<ServiceEnv, SupabaseClient>();
 
 /**
- * Returns the process's client for the Data API as our server, for `.schema("private")` and its functions. Its secret
- * key bypasses row-level security. It holds no session and signs no user in. Callers must have verified the user, so
- * never pass a user id from a visitor's input.
+ * Returns the client with which our server calls the Data API, usually for functions of `.schema("private")`. A process
+ * shares one client. Its secret key bypasses row-level security. It holds no session and signs no user in. Callers must
+ * have verified the user, so never pass a user id from a visitor's input.
  * @param options.timeoutMs creates a separate client
  */
 export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?: number } = {}): SupabaseClient {
@@ -64,7 +66,7 @@ export async function callFunction<Schema extends z.ZodType>(
 }
 
 /**
- * Creates a request's client for the Data API, as the user of the token, under row-level security.
+ * Creates a Data API client for one request. The client acts as the token's user, under row-level security.
  * @param options.approvalProof returns the proof of the session's mobile approval for each call
  */
 export function createDataClient(

@@ -1,8 +1,8 @@
 /** A form on a page, as a browser without JavaScript would post it. */
 export interface PageForm {
-  /** The fields that are posted unless a person changes them. */
+  /** The values that the form posts if nothing is changed, by field name. */
   fields: Record<string, string>;
-  /** The form's checkboxes: names by value, and whether each is checked. */
+  /** The form's checkboxes, keyed by their value. */
   boxes: Record<string, { name: string; checked: boolean }>;
 }
 

@@ -2,7 +2,7 @@ import { Socket } from "node:net";
 
 /**
  * Loaded into a server's process (`node --import`). Writes `connects to <host>:<port>` to standard output before the
- * process opens a connection. Every client in Node uses this function, regardless of its library.
+ * process opens a connection. Wraps `Socket.prototype.connect`, which every client library in Node uses.
  */
 const { connect } = Socket.prototype;
 

@@ -38,7 +38,7 @@ globalThis.fetch = async (input, init) => {
   if (meets("dieAfter", pathname)) {
     await response.clone().arrayBuffer();
     process.kill(process.pid, "SIGKILL");
-    // Waits forever, so that nothing runs before the signal arrives.
+    // Prevents any more code from running before the process is killed.
     await new Promise(() => {});
   }
   return response;

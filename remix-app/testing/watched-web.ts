@@ -20,7 +20,10 @@ export interface Trouble {
 export interface WatchedWeb extends WebProcess {
   /** The paths of the server's calls so far. */
   calls(): string[];
-  /** Replaces the faults of the server's calls. Waits until the server has received the new faults. */
+  /**
+   * Sets the faults of the server's calls, in place of earlier faults. Waits until the server has received the new
+   * faults.
+   */
   trouble(trouble: Trouble): Promise<void>;
   /** Waits until a call is held. */
   held(): Promise<void>;

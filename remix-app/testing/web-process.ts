@@ -80,7 +80,7 @@ async function startServer({
   port?: number;
   env: Record<string, string>;
   nodeOptions?: readonly string[];
-  /** Whether the preloaded module receives messages. */
+  /** Whether to open an IPC channel, through which a preloaded module receives messages. */
   told?: boolean;
 }): Promise<WebProcess> {
   const port = wished ?? (await freePort());

@@ -63,7 +63,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           <ThemeSwitch current={theme} />
         </div>
         <div className={part}>
-          {/* A plain link loads the page with its own scripts. Client-side navigation would not. */}
+          {/* A full page load runs the settings page's own scripts. Client-side navigation would not load them. */}
           <a href="/settings/profile" className="menu-item">
             Settings
           </a>

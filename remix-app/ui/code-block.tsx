@@ -29,8 +29,8 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
 }
 
 /**
- * Shows a text to copy. One click selects all of it, and a button copies it if its script runs. Long texts break before
- * slashes.
+ * Shows a text with a copy button, which stays hidden without JavaScript. One click on the text selects all of it. Long
+ * texts break before slashes.
  */
 export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (

@@ -43,7 +43,7 @@ const heads = {
 export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "sm" }: DataTableProps<Row>) {
   if (rows.length === 0) return <div className="max-w-prose text-muted">{empty}</div>;
   const { head, row: headRow } = heads[from];
-  // These are the same for every row, so build them once.
+  // Builds the classes and labels once, because they are the same for every row.
   const classes = columns.map(classOf);
   const below = columns.flatMap(({ label, fullLabel = label, small = "below" }, index) =>
     index > 0 && small === "below" ? [{ label: fullLabel, index: index - 1 }] : [],

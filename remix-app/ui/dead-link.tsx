@@ -6,7 +6,7 @@ interface Words {
   lead: string;
   /** The alternative to signing in. */
   way: { href: string; label: string };
-  /** Whether to show the alternative before "Sign in", because most people need it. */
+  /** Whether the alternative comes before "Sign in". Set if most people need the alternative. */
   newLinkFirst?: boolean;
 }
 

@@ -17,7 +17,10 @@ interface Described {
 }
 
 export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described {
-  /** Provides the name, the id, the initial value and the error. Without it, the id is the name. */
+  /**
+   * Provides the name, the id, the initial value and the error. Without a form field, the id defaults to the input's
+   * name.
+   */
   field?: FormField;
   /** Shown at the end inside the field, such as a button that shows a password. */
   trailing?: ReactNode;
@@ -85,7 +88,10 @@ export function EmailField(props: Omit<FieldProps, "type" | "label">) {
   );
 }
 
-/** Renders a password input with a button that shows it. The button appears once its script runs. */
+/**
+ * Renders a password input with a button that shows the password. The button stays hidden until the button's script
+ * runs.
+ */
 export function PasswordField(props: Omit<FieldProps, "type" | "trailing"> & { field: FormField }) {
   const { id } = props.field;
   return (

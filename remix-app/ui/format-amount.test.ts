@@ -44,7 +44,7 @@ test.each([
   ["5.00", "5", "$5.00"],
   ["5.001", "5", "$5.001"],
   ["4.994", "5", "$4.99"],
-])("the amount %s out of %s is displayed as %s", (part, whole, text) => {
+])("the part %s of the amount %s is displayed as %s", (part, whole, text) => {
   expect(formatUsdOf(part, whole)).toBe(text);
 });
 

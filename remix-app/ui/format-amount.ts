@@ -14,8 +14,8 @@ export function formatUsd(amount: string, decimals?: number): string {
 }
 
 /**
- * Formats dollars that are shown as part of a whole. Formats them exactly if rounding would make the part look equal to
- * a different whole.
+ * Formats a dollar amount that is shown as part of a whole. Shows the exact amount if the part and the whole differ but
+ * would round to the same text.
  * @param part exact decimal string
  * @param whole exact decimal string
  */

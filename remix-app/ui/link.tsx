@@ -2,7 +2,7 @@ import { Link as RouterLink, type LinkProps as RouterLinkProps, useLocation } fr
 
 export interface LinkProps
   extends Pick<RouterLinkProps, "className" | "children" | "aria-current" | "aria-label" | "preventScrollReset"> {
-  /** A path from the root, or the query of another view of the same page. */
+  /** An absolute path, or a query string for another view of the current page. */
   to: string;
 }
 

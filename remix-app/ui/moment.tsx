@@ -43,8 +43,8 @@ export function Day({ at }: { at: string }) {
 }
 
 /**
- * Describes the distance between two times in the largest unit that fits. Rounds up to an hour instead of 60 minutes,
- * and to a day instead of 24 hours.
+ * Describes the distance between two times in the largest unit that fits. Shows a distance that rounds to 60 minutes as
+ * an hour, and a distance that rounds to 24 hours as a day.
  */
 export function momentInWords({ at, now }: { at: string; now: string }): string {
   const seconds = (Date.parse(at) - Date.parse(now)) / 1000;

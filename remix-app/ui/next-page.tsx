@@ -47,7 +47,7 @@ function useFocusBack(focused: Element | null | undefined): void {
   }, [focused, here]);
 }
 
-/** Renders a frame's content, or the next page's outline while that page takes more than a moment to load. */
+/** Renders `children`. If the next page takes more than a moment to load, shows that page's outline instead. */
 export function UntilNextPage({ children }: { children: ReactNode }) {
   const content = useRef<HTMLDivElement>(null);
   const next = useNextPage(content);

@@ -43,7 +43,7 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
   );
 }
 
-/** Signs out of the active account only, for people who cannot or do not want to continue. */
+/** Renders a button that signs out only the active account, for people who cannot or do not want to continue. */
 export function SignOutForm({ quiet = false }: { quiet?: boolean }) {
   return (
     <AccountForm action="/accounts" reloadDocument>

@@ -47,8 +47,8 @@ const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
 ];
 
 /**
- * Renders the outline of a page being loaded. Assistive technology ignores it, since the frame's loading bar is
- * announced.
+ * Renders the outline of a page being loaded. Assistive technology ignores the outline, because the loading bar already
+ * announces the loading.
  */
 export function Outline({ path }: { path: string }) {
   const blocks = contents.find(([end]) => end.test(path))?.[1] ?? [card, card];

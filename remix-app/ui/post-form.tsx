@@ -19,7 +19,7 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
   const [unanswered, setUnanswered] = useState(false);
   useEffect(() => {
     if (element.current) setUnanswered(fillUnanswered(element.current));
-    // Waits, so that `failSent` runs before `forgetAnswered` if a failed response has replaced this form.
+    // Delays `forgetAnswered` until `failSent` has run, in case a failed response replaced this form.
     return () => void setTimeout(forgetAnswered);
   }, []);
   const answered = useRef(answer);

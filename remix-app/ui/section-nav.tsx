@@ -29,8 +29,8 @@ export interface SectionNavProps {
 const menuId = "page-menu";
 
 /**
- * Renders the sections around a page: a sidebar from 1024 px, below that a menu opened by a button. Both are one
- * popover element, which styles.css always shows if there is room, so neither needs JavaScript.
+ * Renders the navigation of a page: a sidebar from 1024 px, and a menu opened by a button on smaller screens. The
+ * sidebar and the menu are the same popover element, so neither needs JavaScript.
  */
 export function SectionNav({ label, name, head, groups }: SectionNavProps) {
   const { pathname } = useLocation();

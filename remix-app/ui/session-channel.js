@@ -21,7 +21,7 @@ async function compare() {
     document.getElementById("session-notice").hidden = true;
     return;
   }
-  // Does not leave a page that shows a key for the only time, unless the person has signed out.
+  // Stays on a page with a key that is shown only once, unless the person has signed out.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();

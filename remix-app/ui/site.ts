@@ -15,7 +15,7 @@ export interface Site {
   account: string;
   /** For the header and the account menu; null if signed out. */
   user: { email: string; displayName: string | null; infrastructureAdmin: boolean } | null;
-  /** For the account menu. */
+  /** The accounts to list in the account menu. */
   accounts: (ListedAccount & { active: boolean })[];
 }
 

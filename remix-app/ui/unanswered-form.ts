@@ -20,7 +20,7 @@ export function forgetSent(): void {
   sent = null;
 }
 
-/** Records that the response was a failure that replaced the form. */
+/** Records that the request failed and an error page replaced the form. */
 export function failSent(): void {
   failed = sent !== null;
 }

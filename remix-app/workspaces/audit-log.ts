@@ -55,7 +55,7 @@ export async function listLogEntries(
   return { entries: page, next: entries.length > pageSize ? (page.at(-1)?.id ?? null) : null };
 }
 
-/** Verb phrases by the action of a log entry, with {} for its subject. */
+/** Verb phrases by the action of a log entry. {} stands for the entry's `subject`. */
 const verbPhrases: Record<string, string> = {
   "workspace.created": "created the workspace “{}”",
   "workspace.changed": "changed the workspace “{}”",

@@ -116,7 +116,7 @@ export async function withdrawInvitation(
   return error ?? (withdrawn.length === 0 ? { code: "PT404" } : null);
 }
 
-/** Returns the offer of the invitation that a link's token belongs to, or null if there is none. */
+/** Returns a preview of the invitation with this token, or null if there is none. */
 export async function previewInvitation(
   { data }: User,
   { token, requestId }: { token: string; requestId: string },

@@ -53,7 +53,8 @@ function readWorkspaceCursor(cursor: string): string[] | null {
 }
 
 /**
- * Returns a page of the workspaces that row-level security lets a user see, their personal one first, then by name.
+ * Returns a page of the workspaces that row-level security lets the user see. The user's personal workspace comes
+ * first. The others are sorted by name.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listWorkspaces(

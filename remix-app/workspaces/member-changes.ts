@@ -47,7 +47,7 @@ const failed = (message: string, status: MemberOutcome["status"] = 409): MemberO
 
 /**
  * Makes one change to a workspace's members. The database decides whether the caller is allowed to make it.
- * @throws Response a problem if the caller is not allowed, or the database did not answer
+ * @throws Response with a problem if the caller is not allowed to make the change, or the database does not answer
  */
 export async function applyMemberChange(
   context: AppLoadContext,

@@ -6,7 +6,7 @@ import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 
 const definition = {
-  // The table has the same constraints.
+  // The database table has the same constraints on names.
   name: z
     .string()
     .trim()

@@ -226,7 +226,7 @@ describe("an irreversible action on a workspace", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation before removing a person or making the person the owner, but only if the person is another member", async () => {
+  test("asks for confirmation before removing another member or making them the owner, but not for anyone else", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They’ll lose access immediately");

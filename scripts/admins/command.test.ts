@@ -3,7 +3,7 @@ import { readAdminCommand, usage } from "./command.ts";
 
 const byOperator = "By the operator, on the command line";
 
-test("the admins command takes an account's email and a reason for grant and revoke", () => {
+test("in the admins command, grant and revoke accept an email and an optional reason", () => {
   expect(readAdminCommand(["grant", "ada@example.com"])).toEqual({
     verb: "grant",
     email: "ada@example.com",

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 const msPerTick = 10;
 
 export type CpuTimes = {
-  /** libuv's thread pool in the process, which runs bcrypt and signs tokens. */
+  /** CPU time of libuv's thread pool, which runs bcrypt and signs tokens. */
   poolMs: number;
   /** The process's other threads: its own JavaScript, and V8's compilers and collectors. */
   restMs: number;

@@ -25,7 +25,10 @@ import { pageRows } from "./web/page-rows.ts";
  * (docs/capacity.md). Exits with 0 even if goals are missed, since figures depend on the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];
-/** The services to leave out for the parts that run alone. Chat calls in those parts need the stack's own provider. */
+/**
+ * The services to leave out for `growth`, `plans` and `calls`. The stack's own provider stays, because the chat calls
+ * of `growth` and `calls` need it.
+ */
 const withoutAlone = ["mail", "oidc", "notes"];
 
 const options = readOptionsOrFail();

@@ -25,7 +25,7 @@ export type Options = {
   write: string | undefined;
 };
 
-/** Reads the command line. @throws Error for an unknown option or part */
+/** Reads the command line. @throws Error for an unknown option, or for an unknown part after `--only` */
 export function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,
@@ -53,8 +53,8 @@ export type Plan = {
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
   /**
-   * Calls to the upstream without a gateway run for `upstreamMs`, which is long enough to show that the upstream is not
-   * the bottleneck.
+   * Calls made directly to the upstream last `upstreamMs`, which is long enough to show that the upstream is not the
+   * bottleneck.
    */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
   streams: { count: number; staggerMs: number; warmUp: number };
@@ -63,7 +63,10 @@ export type Plan = {
   pages: { readings: number; warmUp: number };
   /** Sizes to measure, as multiples of the smallest database. */
   growth: readonly number[];
-  /** The number of calls of one workspace, and how many calls are timed before and after them. */
+  /**
+   * `count` is the number of calls made for one workspace. `readings` calls are timed before them, and again after
+   * them.
+   */
   calls: { count: number; readings: number };
 };
 

@@ -5,8 +5,8 @@ import { readStat } from "./cpu.ts";
 export type TreeUse = { cpuMs: number; rssBytes: number };
 
 /**
- * Reads the use of a process and its descendants from /proc, including ended descendants. Returns undefined outside
- * Linux.
+ * Reads the CPU time and memory of a process and its descendants from /proc. The CPU time includes descendants that
+ * have ended. Returns undefined outside Linux.
  */
 export function readTree(root: number): TreeUse | undefined {
   if (process.platform !== "linux") return undefined;

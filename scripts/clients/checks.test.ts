@@ -66,7 +66,7 @@ describe("required checks of a client", () => {
     expect(shown({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([]);
   });
 
-  test("fails the check of a supported feature that the client did not report", () => {
+  test("fails the check of a feature that the client supports but did not report", () => {
     const exchanges = [exchange({}), exchange({ stream: true })];
     const lacks = ["tools", "structured"] as const;
     const checks = requiredChecks([{ name: "chat", feature: "plain", ok: true }], { exchanges, lacks });

@@ -94,7 +94,7 @@ export function install(client: Client, { newest }: { newest: boolean }): Instal
   }
 }
 
-/** Installs into an empty directory, unless the same versions are already installed there. */
+/** Empties the directory and installs the client, unless the same versions are already installed there. */
 function once(client: Client, { cwd, newest }: { cwd: string; newest: boolean }, installNow: () => void): void {
   const stamp = path.join(cwd, ".installed");
   const tools = needed[client.runtime].map(

@@ -12,7 +12,8 @@ export function writeLock({ runtime, manifest, lock }: Client): void {
   if (!lock) return;
   const [from, to] = [path.join(sourceDir, manifest), path.join(sourceDir, lock)];
   if (runtime === "node") {
-    // If a node_modules directory is present, npm leaves out the packages of other platforms.
+    // Uses an empty directory, because npm would omit the packages of other platforms if it found a node_modules
+    // directory.
     const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-lock-"));
     cpSync(from, path.join(directory, "package.json"));
     const options = ["--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved"];

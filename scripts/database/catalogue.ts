@@ -5,7 +5,7 @@ import { type Grant, readGrants } from "./grants.ts";
 /** A function, view or trigger as Postgres describes it. */
 export type Entry = {
   oid: number;
-  /** Without the comments of a function's body, so that a changed comment does not replace the function. */
+  /** Leaves out the line comments of a function's body, so that changing a comment does not recreate the function. */
   definition: string;
   /** The comments on objects and on the columns of views, by designation. */
   comments: ReadonlyMap<string, string>;

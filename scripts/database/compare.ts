@@ -5,7 +5,7 @@ export type Differences = {
   added: string[];
   changed: string[];
   removed: string[];
-  /** Designations of objects and columns whose comments differ. */
+  /** The SQL names of objects and columns whose comments differ. */
   comments: string[];
   /** The statements that change privileges. */
   grants: string[];

@@ -176,7 +176,7 @@ $$`,
     expect((await generate()).statements).toContain("drop function private.may_read(uuid)");
   });
 
-  test("restores a policy unchanged when an argument of the function that it uses is renamed", async () => {
+  test("a policy is recreated unchanged when an argument of its function is renamed", async () => {
     await edit(functions, "may_read(author uuid)", "may_read(owner uuid)");
     await edit(functions, "select author = auth", "select owner = auth");
     const { statements } = await generate();
@@ -296,7 +296,7 @@ $$`,
     expect((await generate()).statements).toEqual(["drop function private.may_read(text)"]);
   });
 
-  test("puts the semicolon of a definition that ends in a comment on a new line", async () => {
+  test("if a definition ends in a comment, puts its semicolon on a new line", async () => {
     await add(
       "z.sql",
       "create or replace view public.one as select 1 as one -- One\n;\ncomment on view public.one is 'One.';",
@@ -455,7 +455,7 @@ describe("input that the migration generator refuses", () => {
     );
   });
 
-  test("refuses a new return type that does not fit a policy using the function", async () => {
+  test("refuses to change a function's return type if a policy uses the function and does not fit the new type", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns text");
     await edit(functions, "select author = auth.uid()", "select 'yes'");
     expect(await refusal()).toMatch(

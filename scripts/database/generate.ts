@@ -20,17 +20,18 @@ type Layout = { dbUrl: string; migrations: string; schemas: string };
 /**
  * Compares the definitions in `schemas/` with the result of the migrations.
  * @returns one line for each difference
- * @throws StackError if a file cannot be read or applied, or if it belongs in a hand-written migration
+ * @throws StackError if a file cannot be read or applied, or has a statement that belongs in a hand-written migration
  */
 export async function findDifferences(layout: Layout): Promise<string[]> {
   return withMigrated(layout, async (client, files) => describeDifferences((await compare(client, files)).differences));
 }
 
 /**
- * Writes the migration that brings the database in line with `schemas/`, and applies it to prove that it does.
+ * Writes the migration that brings the database in line with `schemas/`. Applies the migration to check its result, and
+ * deletes the file if the result is wrong.
  * @returns the file and its changes, or undefined if there are none
- * @throws StackError in the same cases as `findDifferences`, and if a change needs a decision about data. No file is
- * written then.
+ * @throws StackError in the same cases as `findDifferences`, if a change needs a decision about data, or if the
+ * migration's result is wrong. In each case, no file is left behind.
  */
 export async function generateMigration(
   layout: Layout,

@@ -3,8 +3,8 @@ import type { CreateStmt, Node } from "libpg-query";
 type Written = { text: string; version: string };
 
 /**
- * Explains why a statement cannot be in `supabase/schemas/` and what to write instead: a hand-written migration, since
- * changing a table, type or policy involves a decision about existing data.
+ * Explains that a statement belongs in a hand-written migration instead of `supabase/schemas/`, because it decides
+ * about existing data or access.
  */
 export function handWrittenMigration(node: Node, { text, version }: Written): string {
   if ("CreateStmt" in node) return tableMigration(node.CreateStmt, { text, version });

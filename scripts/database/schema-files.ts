@@ -26,12 +26,12 @@ export type Grant = Source & { grant: GrantStmt };
 export type SchemaFiles = { definitions: Definition[]; comments: Comment[]; grants: Grant[] };
 
 const grantsFile = "grants.sql";
-/** The schema of an object whose name states none. Unqualified names in migrations have the same schema. */
+/** The default schema of names without a schema. Migrations use the same default. */
 const defaultSchema = "public";
 
 /**
  * Reads `supabase/schemas/`: functions, triggers and views with their comments, and the grants of `grants.sql`.
- * @param version the next migration's version, for the advice about what must be written by hand
+ * @param version the next migration's version, which errors name for statements that belong in a migration
  * @throws StackError with file and line if the SQL is invalid or a statement belongs in a migration
  */
 export async function readSchemaFiles(directory: string, { version }: { version: string }): Promise<SchemaFiles> {
@@ -104,7 +104,10 @@ async function split(file: string, sql: string): Promise<Statement[]> {
   }
 }
 
-/** Returns the statement without comments that a blank line separates from it, such as the file's heading. */
+/**
+ * Returns the statement with the comments directly above it. Leaves out comments that a blank line follows, such as the
+ * file's heading.
+ */
 function sourceOf({ text, offset }: Statement, { file, sql }: { file: string; sql: string }): Source {
   const comments = text.slice(0, leadingComments(text));
   const withoutBlankLines = comments.replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/\s/g, "-"));

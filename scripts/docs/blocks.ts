@@ -27,7 +27,10 @@ export type Block = { file: string; line: number; language: Language; need?: Nee
 
 export type Fault = { file: string; line: number; message: string };
 
-/** Reports whether a block can be run here: it needs nothing that is missing, and its language can be executed. */
+/**
+ * Returns whether a block can be run here. Python blocks count as runnable, because they run wherever their packages
+ * are installed.
+ */
 export function isRunnable({ language, need }: Block): boolean {
   if (language === "json" || language === "ini") return false;
   return need === undefined || need === "python";

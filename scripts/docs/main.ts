@@ -5,8 +5,9 @@ import { guides, readDocument } from "./documents.ts";
 import { readCommands, unknownCommands } from "./supabase-commands.ts";
 
 /**
- * `npm run test:docs`: checks what the documents say, on its own stack unless GATEHOUSE_STACK names one. `npm test`
- * covers all of it except the Supabase CLI's commands, whose help takes seconds to print.
+ * `npm run test:docs`: checks the documents on the stack that GATEHOUSE_STACK names, or else on a new stack. Also
+ * checks the documented commands of the Supabase CLI. `npm test` skips those, because the CLI takes seconds to print
+ * its help.
  */
 const documents = guides.map((file) => ({ file, ...readBlocks(file, readDocument(file)) }));
 const faults = documents.flatMap(({ file, blocks }) => unknownCommands(file, blocks.flatMap(readCommands)));

@@ -9,7 +9,7 @@ const parsers: Record<Language, (text: string) => string | undefined | Promise<s
   ts: (text) => syntaxFault(text, "block.ts"),
   tsx: (text) => syntaxFault(text, "block.tsx"),
   js: (text) => syntaxFault(text, "block.js"),
-  // Python's parser is written in Python, so a block is parsed when it is run, if Python is installed.
+  // Python is not parsed here, because its parser needs an installed Python. Errors show when the block is run.
   python: () => undefined,
   sql: async (text) => thrown(() => splitStatements(text)),
   json: async (text) => thrown(() => JSON.parse(text)),
@@ -52,8 +52,8 @@ function syntaxFault(text: string, fileName: string): string | undefined {
 }
 
 /**
- * Returns which line of an `.env` file is invalid. Node's parser accepts anything, so each line that is not blank or a
- * comment must have produced a setting.
+ * Returns which line of an `.env` file sets nothing, or that a name is set twice. Node's parser reports no errors, so
+ * this function compares the lines with the parsed settings.
  */
 function settingsFault(text: string): string | undefined {
   const lines = text.split("\n").filter((line) => line.trim() !== "" && !line.trim().startsWith("#"));

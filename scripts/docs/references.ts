@@ -29,7 +29,7 @@ export function linkFaults(file: string, markdown: string, read: (file: string) 
   );
 }
 
-/** Finds repository paths in backticks that do not exist. `<…>` matches anything, as `*` does. */
+/** Finds backticked paths that do not exist in the repository. `<…>` matches anything, as `*` does. */
 export function pathFaults(file: string, markdown: string, { topLevel }: Surroundings): Fault[] {
   return eachLine(withoutBlocks(markdown)).flatMap(({ text, line }) =>
     [...text.matchAll(/`([^`]+)`/g)]

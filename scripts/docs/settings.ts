@@ -32,7 +32,7 @@ export function schemaNames(source: string): string[] {
   );
 }
 
-/** Finds settings of a section that its code does not read. */
+/** Finds settings that a section lists but the section's code does not read. */
 export function unknownSettings(file: string, { names }: Section, code: string): Fault[] {
   return names
     .filter(({ name }) => !knows(code, name))
@@ -48,8 +48,8 @@ export function unwrittenSettings(file: string, sections: readonly Section[], na
 }
 
 /**
- * Reports whether code contains a setting. `<ID>` and `*` match anything, so such a name is found by the text around
- * them.
+ * Reports whether code contains a setting's name. If the name has a placeholder, `<ID>` or `*`, the code must contain
+ * each part around the placeholder.
  */
 function knows(code: string, name: string): boolean {
   const parts = name.split(/<[A-Z]+>|\*/).filter((part) => part !== "");

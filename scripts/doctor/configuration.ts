@@ -21,8 +21,8 @@ const runningStack = z.object({
 });
 
 /**
- * Reads the configuration to examine. Given files are read in order, and later files take precedence. Without files,
- * reads the environment and `.env` if they name a project, and otherwise the running local stack.
+ * Reads the configuration to examine. If files are passed, reads them in order, and later files take precedence.
+ * Otherwise reads the environment and `.env` if they name a project, or else the running local stack.
  * @throws Error saying what to do if none of these exists
  */
 export function readConfiguration(files: readonly string[] | undefined): Configuration {
@@ -30,7 +30,8 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     const missing = files.find((file) => !existsSync(file));
     if (missing !== undefined)
       throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
-    // Takes only the access token from the shell, since the operator's own token does not belong in a server's file.
+    // Takes only SUPABASE_ACCESS_TOKEN from the shell. It is the operator's own token and should not be in a server's
+    // environment file.
     const { SUPABASE_ACCESS_TOKEN } = process.env;
     const settings = Object.assign(
       { SUPABASE_ACCESS_TOKEN },

@@ -69,7 +69,10 @@ const asFinding = (error: unknown): Finding[] => [fail("project", messageOf(erro
 
 type Providers = ReadonlyMap<string, Provider> | undefined;
 
-/** Finds the providers that the functions would have; undefined if their settings are missing or invalid. */
+/**
+ * Reads the model providers from the functions' settings. `providers` is undefined if these settings are missing or
+ * invalid.
+ */
 function findProviders(settings: Configuration["settings"]): { providers: Providers; faults: Finding[] } {
   if (!Object.entries(settings).some(([name, value]) => value && name.startsWith("AI_PROVIDER_"))) {
     const advice = "name their file too, as in npm run doctor -- --env .env --env supabase/functions/.env";

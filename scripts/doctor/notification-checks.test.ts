@@ -138,7 +138,7 @@ test.each([
   expect(requests).toEqual([]);
 });
 
-test("accepts a local stack, which starts its backend with notification emails off", async () => {
+test("the doctor reports no problem with notification emails for a local stack, which turns them off", async () => {
   const settings = { SUPABASE_URL: "http://127.0.0.1:54321" };
   expect(checkNotifications(await readAuthConfig({ settings, local: true }))).toMatchObject({ level: "ok" });
 });

@@ -91,7 +91,7 @@ test.each([
   ],
   ["an answer without the settings", { from: "project", project: "p", values: { site_url: "" } }, "minimum length 8"],
   ["another backend's settings", { from: "environment", values: {} }, "name its settings too"],
-] as const)("cannot judge password settings from %s, and says where to look", (_, config, says) => {
+] as const)("the doctor can't judge the password settings from %s, and says what to do", (_, config, says) => {
   expect(checkPasswords(config)).toEqual([
     { level: "unseen", about: "passwords", says: expect.stringContaining(says) },
   ]);

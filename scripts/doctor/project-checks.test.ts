@@ -64,7 +64,7 @@ test.each([
   ["cannot be read", undefined, "unseen"],
   ["has no fault", [], "ok"],
   ["has a fault", ["passkeys are refused"], "fail"],
-])("judges a passkey relying party that %s", (_, faults, level) => {
+])("reports the right level for a passkey relying party that %s", (_, faults, level) => {
   expect(judgePasskeys(faults).map((finding) => finding.level)).toEqual([level]);
 });
 

@@ -11,8 +11,8 @@ import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
 /**
- * Limits for the difference between our clock and the project's. By our clock, the server decides when a token has
- * expired and when to refresh a session (90 s before its token expires).
+ * Limits for the difference between our clock and the project's. The web server uses our clock to decide when a token
+ * has expired and when to refresh a session (90 s before its token expires).
  */
 const skew = { warnMs: 5_000, failMs: 30_000 };
 
@@ -163,7 +163,7 @@ export function judgeKeySet(published: unknown): Finding[] {
   ];
 }
 
-/** @param faults undefined if the backend does not show its relying party */
+/** @param faults undefined if the relying party could not be read from the backend */
 export function judgePasskeys(faults: string[] | undefined): Finding[] {
   if (faults === undefined)
     return [
@@ -176,10 +176,7 @@ export function judgePasskeys(faults: string[] | undefined): Finding[] {
   return faults.map((fault) => fail("passkeys", fault));
 }
 
-/**
- * Checks to which Microsoft tenant the backend sends people who sign in with Microsoft: ours, or one that accepts any
- * account.
- */
+/** Checks that the backend sends Microsoft sign-ins to the tenant in MICROSOFT_TENANT. */
 async function checkTenant(env: Env): Promise<Finding> {
   const url = `${env.SUPABASE_URL}/auth/v1/authorize?provider=azure&redirect_to=${encodeURIComponent(env.BASE_URL)}`;
   const answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(askLimitMs) }).catch(() => null);

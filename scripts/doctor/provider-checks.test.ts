@@ -214,7 +214,7 @@ describe("a provider with a wrong configuration", () => {
   });
 
   // OpenAI, https://platform.openai.com/docs/guides/error-codes; xAI, github.com/continuedev/continue/issues/10778;
-  // Gemini, github.com/google/timesketch/pull/3703; Perplexity answers 401 with a page.
+  // Gemini, github.com/google/timesketch/pull/3703. Perplexity answers 401 with an HTML page.
   test.each<[string, string, string, Answer]>([
     ["openai", "/v1", "/models", error(401, { type: "invalid_request_error", code: "invalid_api_key" })],
     [
@@ -251,7 +251,8 @@ describe("a provider with a wrong configuration", () => {
     expect(found).toEqual(named("fail provider x: key: it refuses AI_PROVIDER_X_API_KEY \\(4..\\)"));
   });
 
-  // The list is public: https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key
+  // OpenRouter's model list is public, so `GET /key` checks the key:
+  // https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key
   test("reports a revoked openrouter key, although openrouter's model list is public", async () => {
     const { origin } = await serve({
       "GET /api/v1/models": { body: { data: [{ id: "gpt-5.6" }] } },
@@ -541,7 +542,8 @@ describe("a provider without a model list", () => {
     expect(seen).toHaveLength(1);
   });
 
-  // Such an error says "Could not finish the message because max_tokens or model output limit was reached."
+  // The doctor's limit of one output token can cause the error "Could not finish the message because max_tokens or
+  // model output limit was reached."
   test("treats a model as existing even if it rejects the doctor's test request as invalid", async () => {
     const { origin } = await serve({
       "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
@@ -604,7 +606,7 @@ test("queries all model providers concurrently", async () => {
   expect(performance.now() - began).toBeLessThan(2_000);
 });
 
-test("fails a provider whose name resolves to a private address, without sending it a request", async () => {
+test("fails a provider whose hostname resolves to a private address, and sends no request to that provider", async () => {
   const { origin, seen } = await serve({ "GET /v1/models": list("openai", "m") });
   const [provider] = readProviders(
     { AI_PROVIDER_X_KIND: "openai", AI_PROVIDER_X_API_KEY: key, AI_PROVIDER_X_BASE_URL: `${origin}/v1` },

@@ -81,8 +81,8 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const keyFault = await judgeKey(named, question.signal);
   if (keyFault?.level === "fail") return [keyFault];
   const others = await Promise.all(further.map((path) => askFor(provider, path, question.signal)));
-  // A failed second list makes the whole list incomplete, so models would seem to be missing. Servers without a second
-  // list return 404.
+  // If a further list fails, report the failure, because the models on that list would seem to be missing. A 404 is not
+  // a failure: the server has no such list.
   const fault = others.map((other) => judgeReply(named, other)).find((each) => each !== undefined);
   if (fault) return [fault];
   const names = [list, ...others.map(readReply)].flatMap((each) => each?.names ?? []);
@@ -173,7 +173,7 @@ function missingModel(id: string, { model, routes }: Pick<Asked, "model" | "rout
   );
 }
 
-/** Makes one minimal call for each model of a provider without a list. This costs a few tokens. */
+/** Makes one minimal call for each model of a provider that has no list of models. The calls cost a few tokens. */
 async function callModels(named: Named, { asked, signal }: Question): Promise<Finding[]> {
   const about = aboutProvider(named.id);
   if (asked === undefined) return [unseen(about, "not asked: it has no list of models, and the routes are not known.")];

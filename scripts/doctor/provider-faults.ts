@@ -46,7 +46,7 @@ function keyOrigin({ apiKey = "", kind }: Provider): string {
   return origin === undefined || origin === kind.name ? "" : ` It looks like a key of ${origin}.`;
 }
 
-/** Matches errors about the key, since xAI and Gemini return 400 instead of 401 for an invalid one. */
+/** Matches error texts about the API key. xAI and Gemini return 400 instead of 401 for an invalid key. */
 const namesKey = /api[ _%]?(20)?key/i;
 /** Azure's 429 links to a page about quotas, so the word "quota" alone proves nothing. */
 const spent = /insufficient|credit|balance|billing/i;

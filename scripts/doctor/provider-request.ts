@@ -99,8 +99,8 @@ function parse(text: string): unknown {
 }
 
 /**
- * Keyed by the error codes of Node's sockets and OpenSSL (https://nodejs.org/api/errors.html,
- * /api/tls.html#x509-certificate-error-codes).
+ * Maps the error codes of Node's sockets and OpenSSL to reasons (https://nodejs.org/api/errors.html,
+ * /api/tls.html#x509-certificate-error-codes). The first match applies.
  */
 const reasons: readonly (readonly [RegExp, NoAnswer])[] = [
   [/^(ENOTFOUND|EAI_AGAIN)$/, "unknown host"],

@@ -31,7 +31,7 @@ export function checkSecrets(settings: Settings): Finding[] {
     const value = settings[name];
     return value ? [{ name, value }] : [];
   });
-  // A previous secret may equal the project's key, since only secrets in use must differ.
+  // A previous secret may equal the project's key. Only secrets in use are compared with each other.
   const before = previousSecrets.flatMap(
     (name) =>
       (settings[name] || undefined)
@@ -196,8 +196,8 @@ function isEncrypted(address: string): boolean {
 }
 
 /**
- * Checks the functions' settings. Returns no findings if GATEWAY_DB_URL is missing, because the given settings are then
- * not those of the functions.
+ * Checks the functions' settings. Returns no findings if GATEWAY_DB_URL is missing, because `settings` then does not
+ * contain the functions' settings.
  */
 export function checkFunctions(settings: Settings): Finding[] {
   if (!settings.GATEWAY_DB_URL) return [];

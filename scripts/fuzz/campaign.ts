@@ -14,7 +14,7 @@ export interface Report {
   seed: number;
   requests: number;
   seconds: number;
-  /** Pairs of a target and a credential: how many were requested, and how many there are. */
+  /** How many pairs of a target and a credential were tested, and how many there are. */
   pairs: { asked: number; all: number };
   /** How often each route answered with each status. */
   counts: ReadonlyMap<string, ReadonlyMap<string, number>>;
@@ -159,7 +159,7 @@ function shuffled(pairs: readonly Pair[], seed: number): Pair[] {
 /** Paths that end sessions. A credential sent there may not be usable afterwards. */
 const ending = /logout|sign-out|delete-account|sessions|auth\/accounts|^\/accounts|password|email|\/mfa|step-up/;
 
-/** Reports whether a target is meant for a credential. Requests with such a credential reach the most code. */
+/** Returns whether a target expects this kind of credential. Requests with an expected kind reach the most code. */
 function isFor(target: Target, { name }: Credential): boolean {
   return fitting(target).includes(name);
 }

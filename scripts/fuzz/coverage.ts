@@ -14,7 +14,10 @@ export interface Coverage {
   note(asked: Asked): void;
   /** How many pairs of a target and a credential were requested, and how many there are. */
   pairs(): { asked: number; all: number };
-  /** Whether the credential ever got a 2xx from a target that is meant for it and that refuses invalid credentials. */
+  /**
+   * Whether the credential ever got a 2xx. Counts only targets that are meant for the credential and that refuse
+   * invalid credentials.
+   */
   served(credential: Pick<Credential, "name">): boolean;
   /** Pairs of a target and a credential that were never requested, and valid credentials that never succeeded. */
   gaps(): string[];

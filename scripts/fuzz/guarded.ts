@@ -66,7 +66,8 @@ export async function readMoment(): Promise<string> {
 
 /**
  * Returns a digest of every guarded table's rows, independent of their order.
- * @param since the time from readMoment before the first digest; the same for all digests that are compared
+ * @param since the time that readMoment returned before the first digest. Pass the same time for all digests that are
+ * compared.
  */
 export async function digestTables(since: string): Promise<Record<string, string>> {
   const digests = Object.values(guarded).map(({ from, moving = [], row }, index) => {

@@ -39,7 +39,8 @@ export function createJudge(secrets: readonly string[]): (outcome: Outcome) => s
     for (const secret of telling) {
       if (text.includes(secret) && !said(secret)) faults.push(`a secret: ${secret.slice(0, 6)}…`);
     }
-    // Skips successful pages, because they may contain such text. For example, the API reference shows internal names.
+    // Skips successful pages, because they may contain text that matches these patterns. For example, the API reference
+    // shows internal names.
     if (status >= 400 || surface !== "page") {
       for (const [what, pattern] of insides) {
         const found = pattern.exec(text)?.[0];

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { renderGallery } from "./contents.ts";
 import { states } from "./states.ts";
 
-test("the gallery shows the earlier picture before the new picture with the same name", () => {
+test("the gallery shows the earlier version of a picture before its new version", () => {
   const [state] = states;
   if (!state) throw new Error("There are no states.");
   const shot = { state, width: 320, scheme: "light", faults: [] as string[] } as const;

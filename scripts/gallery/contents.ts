@@ -45,8 +45,8 @@ form.addEventListener("submit", (event) => event.preventDefault());
 show();`;
 
 /**
- * Renders the gallery's page: every state by area, with its pictures side by side and their faults.
- * @param options.before names of the pictures of an earlier gallery, which are in its folder `before`
+ * Renders the gallery's page. Shows the states by area, each with its pictures side by side and the faults found.
+ * @param options.before file names of an earlier gallery's pictures, which are in the folder `before`
  */
 export function renderGallery(shots: readonly Shot[], { before }: { before: ReadonlySet<string> }): string {
   const byState = Map.groupBy(shots, ({ state }) => state);

@@ -126,8 +126,8 @@ async function leaving(page: Page): Promise<string[]> {
 }
 
 /**
- * Runs axe once per colour scheme, since axe takes longer than a picture: light at the widest width, dark at the
- * narrowest.
+ * Runs axe only once per colour scheme, because axe takes longer than a picture. Checks the light scheme at the widest
+ * width and the dark scheme at the narrowest.
  */
 async function violations(page: Page, { width, scheme }: { width: number; scheme: string }): Promise<string[]> {
   if (width !== (scheme === "light" ? widths[2] : widths[0])) return [];

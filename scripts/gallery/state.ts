@@ -38,7 +38,7 @@ export interface State {
   at: (scene: Scene) => string | Promise<string>;
   /** Brings the page to the state if opening the address is not enough. */
   act?: (scene: Scene) => Promise<void>;
-  /** The response status, if it is a refusal. */
+  /** The expected response status, for a page that is an error. Absent for all other pages. */
   status?: number;
 }
 
@@ -75,7 +75,7 @@ export async function confirm({ page }: Scene, { text, button }: { text: string;
   await press(page, button);
 }
 
-/** Waits until the page's first heading is this one. */
+/** Waits until the page shows `heading` as its level-1 heading. */
 export async function arrive(page: Page, heading: string | RegExp): Promise<void> {
   await page.getByRole("heading", { name: heading, level: 1 }).waitFor();
 }

@@ -133,7 +133,7 @@ export async function createWorld() {
       if (status !== 303) throw new Error(`A link of ${account.email} was answered by ${status}.`);
       return link;
     },
-    /** Lets someone else's app use AI for a person in a workspace. */
+    /** Creates an external app with a token to use AI on behalf of an account in a workspace. */
     connectApp: async (account: Account, workspaceId: string): Promise<void> => {
       const app = await createApp({
         kind: "external",

@@ -68,7 +68,7 @@ function claudeSettings({ gatewayUrl, helper, model }: AgentFacts, environment: 
 }
 
 /**
- * Returns the settings for Codex. The tables have the fields of `ModelProviderInfo` and `ModelProviderAuthInfo`
+ * Returns the settings for Codex. The TOML tables have the fields of `ModelProviderInfo` and `ModelProviderAuthInfo`
  * (https://github.com/openai/codex, codex-rs).
  */
 function codexSettings({ gatewayUrl, helper, model }: AgentFacts, environment: Environment): AgentSettings {

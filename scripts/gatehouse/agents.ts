@@ -22,7 +22,7 @@ const models = z.object({
   data: z.array(z.object({ id: z.string(), platform: z.object({ endpoints: z.array(z.string()) }) })),
 });
 
-/** The endpoint that an agent calls. It can use only the models that are available there. */
+/** The endpoint that each agent calls. An agent can use only the models that its endpoint serves. */
 const endpoints: Readonly<Record<Tool, string>> = {
   claude: "/v1/messages",
   codex: "/v1/responses",
@@ -41,7 +41,7 @@ const renewBeforeMs: Readonly<Record<Tool, number>> = {
 
 /**
  * Connects an agent to a workspace and writes its configuration.
- * @throws Failure, also if a key manager must approve the connection first
+ * @throws Failure, for example if a key manager must approve the connection first
  */
 export function connect(
   store: Store,

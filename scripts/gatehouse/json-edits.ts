@@ -117,7 +117,9 @@ function matchAt(pattern: RegExp, { text, at }: { text: string; at: number }): n
   return pattern.exec(text)?.[0].length ?? 0;
 }
 
-/** Removes a member with its comma, and the objects along its path that the edit created and that are now empty. */
+/**
+ * Removes a member and its comma. Also removes each enclosing object that the edit created, if nothing else is in it.
+ */
 function removeMember(source: string, { path, existing }: { path: readonly string[]; existing: number }): string {
   const parent = find(source, path.slice(0, -1));
   const members = parent?.members ?? [];

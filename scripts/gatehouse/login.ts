@@ -46,7 +46,7 @@ export async function signIn(
   const login = await pollForTokens({ url, clientId, begun: answer });
   const person = await callApi(`${url}/oauth/userinfo`, { token: login.accessToken, schema: userinfo });
   const signedIn = { ...login, account: person.email ?? person.name ?? person.sub };
-  // Holds the lock, so that an agent whose refresh of the earlier login fails cannot delete this one.
+  // Holds the lock. Otherwise, an agent that fails to refresh the earlier login could delete the new login.
   await withLock(store.folder, async () => {
     const earlier = await store.readLogin();
     // Without this, the earlier login would stay valid for 30 days.
@@ -94,7 +94,7 @@ async function poll(url: string, { clientId, deviceCode }: { clientId: string; d
 
 /**
  * Returns a login with a valid access token, refreshed if it is about to expire. Must be called under the store's lock.
- * @throws Failure signed-out without a login, or once the login has ended
+ * @throws Failure `signed-out` if there is no login or the login has ended
  */
 export async function requireLogin(store: Store): Promise<Login> {
   const login = await store.readLogin();

@@ -31,7 +31,7 @@ const openToScripts = [
   "services/turnstile/app.ts",
   "statements.ts",
 ];
-/** Modules that only tests outside the folder may import. */
+/** Modules that code outside the folder may import only in tests. */
 const openToTests = [
   "addresses.ts",
   "contract/support/authenticator.ts",
@@ -69,7 +69,7 @@ describe("imports across the border of the local stack", () => {
     expect(show(wrong)).toEqual([]);
   });
 
-  test("only scripts and tests import from the local stack, and only modules that outside code may import", () => {
+  test("only scripts and tests import from the local stack, and they import only modules listed as open to them", () => {
     const wrong = crossing.filter(({ from, to }) => {
       const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
       return !open.includes(to.slice(folder.length));

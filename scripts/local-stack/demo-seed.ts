@@ -111,8 +111,8 @@ async function ensureKey(
   if (kept && known.rows[0]?.usable) return kept;
   const approval = await client.query("select from ai.key_approvals where workspace_id = $1", [workspaceId]);
   if (approval.rowCount === 0) return undefined;
-  // Reuses an existing key, so that people's copies of it stay valid on another cluster, such as one for another
-  // identity backend.
+  // Reuses the saved key on a cluster that lacks it, such as one for another identity backend, so that people's copies
+  // of the key keep working.
   const { text, lookup } = kept && known.rowCount === 0 ? kept : await createAiKey();
   const hash = Buffer.from(await hashAiCredential(text));
   const made = await client.query<{ id: string }>("select ai.create_key($1, $2, $3, $4, $5) as id", [

@@ -54,7 +54,8 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<P
       port: held.web,
       dev: options.dev,
       dependsOn: [],
-      // A start on this machine does not count as production, so a missing secret gets the documented fallback.
+      // Production must set its own secret. On this machine, the secret is optional and by default derived from the
+      // project's key.
       env: { AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(secretKey), ...all, BASE_URL: base },
     });
     return {

@@ -14,9 +14,7 @@ type ProviderOptions = {
   isBinary: boolean;
 };
 
-/**
- * Returns the id, secret and redirect URI with which the identity backend is a client of the stack's OpenID provider.
- */
+/** Returns the id, secret and redirect URI that the identity backend uses at the stack's OpenID provider. */
 export function oidcClient(addresses: Addresses, secrets: Secrets) {
   return {
     id: "gatehouse",
@@ -33,7 +31,7 @@ export function playedProviders({ isBinary }: Pick<ProviderOptions, "isBinary">)
   return standInNames.filter((name) => !(isBinary && fixedAddresses.includes(name)));
 }
 
-/** Returns the settings of the stand-in providers, except those for which the environment has its own client. */
+/** Returns the settings of the stand-in providers. Skips each provider for which the environment sets a client id. */
 function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptions): Record<string, string> {
   const client = oidcClient(addresses, secrets);
   const standIns = playedProviders({ isBinary }).map((name) => ({ name, url: standInBase(addresses.oidc, name) }));
@@ -126,8 +124,8 @@ export function identityEnvironment(
     ...providerSettings(options),
     GOTRUE_MAILER_AUTOCONFIRM: "false",
     GOTRUE_MAILER_OTP_EXP: "3600",
-    // Ten digits, because direct callers of the backend could guess a shorter code, and our email links are derived
-    // from the code.
+    // Ten digits, because direct callers of the backend could guess a shorter code. Email links are derived from the
+    // same code.
     GOTRUE_MAILER_OTP_LENGTH: "10",
     GOTRUE_MAILER_URLPATHS_CONFIRMATION: "/auth/v1/verify",
     GOTRUE_MAILER_URLPATHS_RECOVERY: "/auth/v1/verify",

@@ -78,7 +78,7 @@ test("reports a migration's syntax error before applying anything", async () => 
   ]);
 });
 
-test("points to npm run reset if a migration file was changed, removed or added too late", async () => {
+test("the error suggests npm run reset if an applied migration file was changed or removed, or an older file was added", async () => {
   await write("20260102000000_second.sql", "create table public.notes (note text);");
   await apply();
   await write("20260101000000_first.sql", "select 1");

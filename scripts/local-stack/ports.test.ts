@@ -146,7 +146,7 @@ describe("a reserved port", () => {
     await expect(once(socket, "close")).rejects.toThrow("ECONNRESET");
   });
 
-  test("after a reserved port is handed over, its service can bind it, and another start still counts it as taken", async () => {
+  test("after a reserved port is handed over, the service can bind the port, and a second stack start counts the port as taken", async () => {
     const one = await holdAny();
     await one.handOver();
     const { taken } = await hold({ ...anyPorts, web: one.port });

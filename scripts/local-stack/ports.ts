@@ -27,8 +27,8 @@ export type TakenPort = { name: PortName; port: number; owner: string | undefine
 export type HeldPort = {
   port: number;
   /**
-   * Frees the port on 127.0.0.1, where the service listens, and keeps it on ::1. Other starts therefore still find the
-   * port taken, and Linux does not pick it for an outgoing connection.
+   * Frees the port on 127.0.0.1, where the service listens, and keeps it on ::1. Another stack that starts therefore
+   * still finds the port taken, and Linux does not pick the port for an outgoing connection.
    */
   handOver: () => Promise<void>;
   /**

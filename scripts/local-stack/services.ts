@@ -28,7 +28,7 @@ export type ServiceContext = {
   environment: Environment;
   placement: Placement;
   templatesUrl: string;
-  /** The port through which the services reach Postgres, if not its own. */
+  /** The port of a proxy through which the services reach Postgres. Undefined for Postgres's own port. */
   databaseVia: number | undefined;
   /** The additional ports if several servers run behind a pooler; undefined otherwise. */
   scaled: ScaledPorts | undefined;
@@ -236,7 +236,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         ...plain,
         NODE_ENV: "production",
         APP_NAME: demoApp.name,
-        // Without a cache, the next request notices if a test ends a session in the database.
+        // Without a cache, a session that a test deletes from the database is refused at the next request.
         INTROSPECTION_CACHE_SECONDS: "0",
         APP_SECRET: demoAppSecret(secrets, demoApp.name),
         ...brandSettings(environment),

@@ -41,7 +41,7 @@ export type Plan = {
 /** Plans a stack for the given ports. Called again with other ports if a service loses its port to another process. */
 export type Planner = {
   plan: (held: HeldPorts) => Promise<Plan>;
-  /** Frees the resources that all plans share. */
+  /** Frees resources that are kept from one plan to the next. Called when the stack stops. */
   onStop: () => void;
 };
 

@@ -4,7 +4,7 @@ import { requireOwnOrigin } from "./base-api.ts";
 const project = { base: "https://gatehouse.example" };
 
 test.each(["https://gatehouse.example", "https://gatehouse.example/"])(
-  "accepts a QR code of its own platform with the base URL %s",
+  "accepts a QR code from the platform's own origin if the base URL is %s",
   (base) => {
     expect(() => requireOwnOrigin({ base }, { origin: "https://gatehouse.example" })).not.toThrow();
   },

@@ -13,7 +13,7 @@ import { readStack } from "../test/stack.ts";
 const stack = readStack();
 const { base, supabase } = stack;
 const journey = oauthJourney(stack);
-/** Replaces an app's own URL. Supabase Auth accepts any loopback IP address as a redirect target. */
+/** A redirect target instead of an app's own URL. Supabase Auth accepts any loopback IP address. */
 const appOrigin = "http://127.0.0.1:9";
 
 function openApp(): SupabaseClient {

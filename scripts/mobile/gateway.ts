@@ -61,7 +61,8 @@ export function speak(
 ): Promise<number> {
   return ask(async () => {
     const gateway = await gatewayOf(caller, workspaceId);
-    // If no model or voice is named, the gateway chooses them. The client's types don't allow that.
+    // Sends no model, and no voice unless one is named, so that the gateway chooses them. The client's types require
+    // both.
     const body = { input: text, response_format: "wav", ...(voice ? { voice } : {}) };
     const response = await gateway.post<Response>("/audio/speech", { body, __binaryResponse: true });
     const audio = new Uint8Array(await response.arrayBuffer());

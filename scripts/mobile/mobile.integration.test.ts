@@ -22,7 +22,7 @@ afterEach(() => phone.close());
 const enter = ({ email, password }: { email: string; password: string }, ...more: string[]) =>
   phone.run(["sign-in", email, ...more], { MOBILE_PASSWORD: password });
 
-describe("a command-line phone signed in with a password", () => {
+describe("the command-line mobile app after a password sign-in", () => {
   beforeEach(async () => {
     expect(await enter(demo ?? { email: "", password: "" })).toMatchObject({ code: 0 });
   });

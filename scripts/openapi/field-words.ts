@@ -60,7 +60,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   "x-request-id": "Your own ID for this request. Generated if absent.",
 };
 
-/** Adds descriptions to all fields below a schema that lack one. */
+/** Adds the descriptions in `fieldWords` to a schema's fields, at any depth. Keeps existing descriptions. */
 export function explain(schema: JsonSchema): JsonSchema {
   return walk(schema) as JsonSchema;
 }

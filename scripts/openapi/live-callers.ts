@@ -10,7 +10,7 @@ const { base, ai, satellites } = readStack();
 const read = (name: string) => JSON.parse(readFileSync(`docs/openapi/${name}.json`, "utf8")) as object;
 const judges = { platform: createAnswerJudge(read("platform")), gateway: createAnswerJudge(read("gateway")) };
 
-/** Sends a request with a certain credential. */
+/** Sends a request as one caller. */
 type Send = (method: string, path: string, body?: unknown) => Promise<LiveAnswer>;
 
 /** Responses that did not match the documents, and the statuses received so far by operation. */
@@ -70,6 +70,6 @@ export const browserOf = (browser: Browser) =>
     return answerOf(method, path, status, { headers, text });
   });
 
-/** Callers of the gateway. */
+/** Returns a function that calls the gateway. Each response is checked against the document. */
 export const gatewayOf = (key: string | undefined, headers: Record<string, string> = {}) =>
   checked("gateway", over(ai, { ...(key ? { authorization: `Bearer ${key}` } : {}), ...headers }));

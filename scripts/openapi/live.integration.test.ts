@@ -58,7 +58,7 @@ async function refusals(call: ReturnType<typeof bearerOf>, path: string) {
 }
 
 describe("Live responses match the OpenAPI documents", () => {
-  test("live responses match the documents for a browser's session and accounts", async () => {
+  test("live responses for a browser's session and accounts match the OpenAPI documents", async () => {
     const [browser, other] = await Promise.all([enter(person), createPerson()]);
     await browser.post("/add-account", { email: other.email, password: other.password });
     const call = browserOf(browser);

@@ -4,7 +4,7 @@ import { amountText } from "../../remix-app/ui/format-amount.ts";
 /** A JSON Schema of draft 2020-12, as used by OpenAPI 3.1. */
 export type JsonSchema = Record<string, unknown>;
 
-/** Formats that need no description, by zod's name. */
+/** Maps zod's format names to JSON Schema formats. Each of these formats replaces the schema's pattern. */
 const telling: Record<string, string> = {
   uuid: "uuid",
   datetime: "date-time",

@@ -4,8 +4,8 @@ import { z } from "zod";
 const running = z.object({ supabase: z.object({ url: z.url(), secretKey: z.string() }) });
 
 /**
- * Returns the project for an operator's command: the one that the environment names, or else the running local stack.
- * If there is neither, or only one of the two settings, explains that and ends the process.
+ * Returns the project for an operator's command: the project from the environment, or else the running local stack.
+ * Exits with an explanation if there is neither, or if only one of SUPABASE_URL and SUPABASE_SECRET_KEY is set.
  */
 export function operatorProject(): { url: string; secretKey: string; development: boolean } {
   const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;

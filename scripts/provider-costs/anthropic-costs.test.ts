@@ -26,7 +26,8 @@ const read = (account: string) =>
     cursor: "page_1",
   });
 
-// The shape of platform.claude.com's "Get Cost Report": text in cents, workspace_id null for the default workspace.
+// The format of the "Get Cost Report" on platform.claude.com. Amounts are strings in cents. workspace_id is null for
+// the default workspace.
 test("reads a workspace's daily costs in dollars, including the default workspace's", async () => {
   body = JSON.stringify({
     data: [

@@ -24,7 +24,7 @@ Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, 
 
 export type CostFileOptions = {
   files: string[];
-  /** The workspace's app into which the bill is imported; null for the platform itself. */
+  /** The workspace and the app that the bill belongs to; null for a bill of the platform. */
   book: { workspace: string; app: string } | null;
   /** The provider in the file, and its name in imported costs. */
   provider: { source: string; name: string } | undefined;

@@ -114,7 +114,7 @@ async function post(
   { account, charges }: { account: string; charges: readonly Charge[] },
 ): Promise<Posted[]> {
   const posted: Posted[] = [];
-  // Taken after the provider's response, so that a later run has the newer time.
+  // Taken after the provider's response, because the gateway keeps the amount with the latest `observedAt`.
   const observedAt = new Date().toISOString();
   for (let at = 0; at < charges.length; at += batchSize) {
     const batch = charges.slice(at, at + batchSize);

@@ -19,12 +19,12 @@ const dayOf = (second: number) => new Date(second * 1_000).toISOString().slice(0
  */
 const openAi = {
   adminKey: "sk-admin-test",
-  /** JSON of the results by day, so that numbers keep the digits they are sent with. */
+  /** The `results` of each day as JSON text, so that numbers keep all their digits. */
   days: new Map<string, string>(),
   /** Statuses of the next responses, where 0 means success. All later responses succeed. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
-  /** The day before which responses end, even if the requested range is longer. */
+  /** If set, responses contain only days before this day, even if the requested range is longer. */
   endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {

@@ -43,7 +43,7 @@ describe("Pages of daily costs", () => {
   const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
   const second = { days: { 3: "3", 4: "4" } };
 
-  test("each page of daily costs completes the import up to the end of the page's last day", async () => {
+  test("each page of daily costs extends the import through the page's last day", async () => {
     expect(await read([first, second])).toEqual({
       through: ["03", "05"],
       days: ["1", "2", "3", "4"],
@@ -128,11 +128,12 @@ describe("Days of a page", () => {
   });
 });
 
-describe("Sums", () => {
+describe("sums of daily costs", () => {
   test("a day's sum is exact, and is rounded only once", () => {
     expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
     expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
-    // Anthropic: "123.45" in USD is $1.2345 (Get Cost Report, amount: lowest units as a decimal string).
+    // Anthropic reports amounts in the currency's lowest unit, so "123.45" in USD means 123.45 cents (Get Cost Report,
+    // amount).
     expect(sumUsd(["123.45", "0.0000000001"], { name: "Anthropic", unitUsd: "0.01" })).toBe("1.234500000001");
     expect(() => sumUsd(["1,5"], { name: "OpenAI" })).toThrow("OpenAI states 1,5 as a cost, which is not an amount.");
   });

@@ -20,7 +20,9 @@ export type CostReport = {
   readPage: (asked: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
 };
 
-/** The result of a page. `disputed` has the days that were already reported with another amount. */
+/**
+ * The days read from one page. `disputed` lists the days for which the provider already reported a different amount.
+ */
 export type DaysRead = {
   days: CostDay[];
   disputed: string[];
@@ -29,7 +31,7 @@ export type DaysRead = {
 };
 
 /**
- * Reads an account's daily costs in a half-open range, page by page. `through` advances only past days that were
+ * Reads an account's daily costs in a half-open range, page by page. `through` stops at the first day that no page has
  * returned, even if a page says that no more days follow.
  * @throws Error with a one-sentence message
  */

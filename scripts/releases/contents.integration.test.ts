@@ -312,11 +312,11 @@ const harmless: [what: string, sql: string][] = [
 ];
 
 describe("comparison of a database with a release, through the database's URL", () => {
-  test.for(changes)("a comparison through the database's URL reports %s", async ([, sql, says]) => {
+  test.for(changes)("the schema check over the database's URL reports %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
-  test.for(harmless)("the schema check over the database's URL ignores %s", async ([, sql]) => {
+  test.for(harmless)("the schema check with a database URL ignores %s", async ([, sql]) => {
     expect(await ask(await changed(sql))).toEqual([]);
   });
 });
@@ -351,7 +351,7 @@ describe("Triggers on Supabase Auth's tables", () => {
         "warn no table for trigger record_passkey_renamed on auth.webauthn_credentials",
       ],
     ],
-  ] satisfies [string, string, string[]][])("reports our auth triggers %s", async ([, sql, says]) => {
+  ] satisfies [string, string, string[]][])("reports our Supabase Auth triggers %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql, superuser))).toEqual(says);
   });
 
@@ -400,7 +400,7 @@ describe("Triggers on Supabase Auth's tables", () => {
     });
   });
 
-  test("the triggers of an older database without describe_auth_triggers are reported as unseen", async () => {
+  test("reports the level unseen for Auth triggers if an older database lacks describe_auth_triggers", async () => {
     expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
   });
 
@@ -535,7 +535,7 @@ describe("Comparison of a database with a release, through the database's URL an
   });
 });
 
-describe("database differences in the doctor and the hosted start", () => {
+describe("database differences reported by the doctor and by a start with a hosted database", () => {
   test("the doctor reports a database's differences, and a start with that hosted database fails and names them", async () => {
     const { supabase } = readStack();
     const dbUrl = await changed(threeChanges);

@@ -21,8 +21,8 @@ export interface PreviousRelease {
 }
 
 /**
- * Prepares the release before this checkout: the newest release that lacks one of this checkout's migrations. If none
- * lacks any, prepares the newest release, and adds the fixture's migrations to the upgrade.
+ * Prepares the release before this checkout: the newest release that lacks one of this checkout's migrations. If every
+ * release has all of them, prepares the newest release and adds the fixture's migrations to the upgrade.
  * @param options.commit replaces the commit recorded in the manifest
  * @returns the reason if the release's code is not available
  */
@@ -60,9 +60,9 @@ export async function checkOutPrevious({
 const unimported = /^node_modules\/(supabase|@supabase\/cli-[\w-]+)$/;
 
 /**
- * Lists the packages of one lock file that the other lacks or has in an older or incompatible version (semver.org, 4
- * and 8). The other file may have additional packages.
- * @returns `name@version` from the first lock file
+ * Lists the packages of `needed` that are missing from `installed` or have an older or incompatible version there
+ * (semver.org, 4 and 8). Ignores additional packages in `installed`.
+ * @returns `name@version` from `needed`
  */
 export function findMissingPackages(needed: string, installed: string): string[] {
   const [wanted, present] = [packagesOf(needed), packagesOf(installed)];
@@ -88,7 +88,7 @@ function packagesOf(lock: string): Record<string, { version?: string }> {
   return (JSON.parse(lock) as { packages?: Record<string, { version?: string }> }).packages ?? {};
 }
 
-/** Prepares this checkout in place of a release. The upgrade then adds only the fixture's migrations. */
+/** Prepares this checkout as if it were the previous release. The upgrade then adds only the fixture's migrations. */
 export async function takeThisCheckout(): Promise<PreviousRelease> {
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));

@@ -13,7 +13,7 @@ test.each(["0.9.1", "0.10.0", "1.0.0"])("accepts release %s after 0.9.0", (versi
   expect(findReleaseFaults(version, source(version))).toEqual([]);
 });
 
-test("accepts a recorded version again until its release's commit is recorded", () => {
+test("accepts a release that is already listed while no commit is recorded for it", () => {
   const releases = [release("0.9.0", "abc"), release("0.10.0", null)];
   expect(findReleaseFaults("0.10.0", source("0.10.0", releases))).toEqual([]);
   releases[1] = release("0.10.0", "def");

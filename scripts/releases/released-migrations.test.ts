@@ -35,7 +35,7 @@ test("names a released migration that was changed", async () => {
   expect(await faults()).toEqual([`${costs} was changed after its release.`]);
 });
 
-test("names a released migration that was renamed", async () => {
+test("reports a released migration that was renamed", async () => {
   await rename(at(costs), at("20260906100000_costs.sql"));
   expect(await faults()).toEqual([`${costs} was renamed to 20260906100000_costs.sql after its release.`]);
 });

@@ -55,7 +55,7 @@ export async function startSoakStack({
     {
       cwd: root,
       stdio: ["ignore", "pipe", "pipe"],
-      // Ctrl-C must reach only this process. It ends the traffic, but the audit still needs the stack.
+      // Keeps Ctrl-C from stopping the stack. Ctrl-C ends only the traffic, and the audit still needs the stack.
       detached: true,
       env: {
         ...process.env,

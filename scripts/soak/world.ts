@@ -22,7 +22,7 @@ export interface Tenant {
 /** All accounts, workspaces and apps that make traffic. */
 export interface World {
   stack: Stack;
-  /** The workspace that pays for its calls. */
+  /** The workspace whose calls cost credits. */
   payer: Tenant;
   /** The workspace whose key is bound to a registered app. It also imports the provider's costs of that app. */
   partner: Tenant;
@@ -37,7 +37,7 @@ export interface World {
   satellite: TestApp;
 }
 
-/** Creates the world before the first fault. */
+/** Creates the accounts, workspaces and apps that make traffic. Runs before the first fault. */
 export async function createWorld({
   browsers,
   people,

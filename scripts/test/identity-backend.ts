@@ -22,7 +22,7 @@ export interface TokenOptions {
   foreignKey?: boolean;
   /** How long ago the session verified a password. */
   provenSecondsAgo?: number;
-  /** How long ago the session verified a code of the person's authenticator; never by default. */
+  /** How long ago the session verified an authenticator code. If absent, the session has verified none. */
   codeSecondsAgo?: number;
 }
 
@@ -48,7 +48,7 @@ export interface IdentityBackend {
   user: Behaviour | "refused";
   /** The response to a token request: a session, or a status with an error code. */
   refresh: Behaviour | { status: number; code: string };
-  /** The response to an email's link. */
+  /** The response to `/verify`, which redeems an emailed link. */
   verify: Behaviour;
   logout: Behaviour;
   /** The response to sign-ups and requests for an email. */
@@ -64,7 +64,9 @@ export interface IdentityBackend {
   /** The response to every Data API call that no other field covers. */
   rows: "ok" | "down" | unknown[];
   accessToken(options?: TokenOptions): Promise<string>;
-  /** Starts a session of the account, also in the database. */
+  /**
+   * Returns the tokens of a session. Inserts a new session into the database unless `sessionId` names an existing one.
+   */
   session(options?: TokenOptions): Promise<StoredSession>;
   /** Ends all sessions of the account, only in the database. */
   endSessions(): Promise<void>;

@@ -42,14 +42,14 @@ export async function signAsStack(claims: JWTPayload): Promise<string> {
     .sign(await importJWK({ ...signingKey, kty: "EC" }, "ES256"));
 }
 
-/** Returns the session as it is an hour later, with an expired access token. */
+/** Returns the session as it would be an hour later, with an expired access token. */
 export async function expired(session: StoredSession): Promise<StoredSession> {
   const nowSeconds = Math.floor(Date.now() / 1000);
   const claims = { ...decodeJwt(session.access_token), iat: nowSeconds - 3_610, exp: nowSeconds - 10 };
   return { ...session, access_token: await signAsStack(claims), expires_at: nowSeconds - 10 };
 }
 
-/** Returns the settings with which a test's own server can open the stack's vault. */
+/** Returns the settings that let a test's own server decrypt the sessions that the stack stores. */
 export function vaultSettings(): Record<string, string> {
   return { WEB_MULTI_ACCOUNT_SESSION_SECRET: readSecrets().accountsSecret };
 }

@@ -6,8 +6,9 @@ import { readStack } from "./stack.ts";
 const { base, supabase, mail } = readStack();
 
 /**
- * Gives each test of a file exclusive use of the outbox. Only files that call this function wait for each other. A
- * resend sends any email that is due, so a mail server that is down in one test would fail another test's email.
+ * Gives each test of a file exclusive use of the outbox. Only files that call this function wait for each other. A test
+ * that sends its own email also sends every other email that is due. If its mail server is down, all of these emails
+ * fail.
  */
 export function lockOutbox(): void {
   let client: Client;

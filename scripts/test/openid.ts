@@ -99,7 +99,7 @@ export async function ask(
 
 type Answer = Awaited<ReturnType<Browser["get"]>>;
 
-/** Returns the URL to which an authorization response redirects, in its Location header or in a refreshing page. */
+/** Returns the URL to which an authorization response redirects, with a Location header or a meta refresh. */
 export function leadsTo({ location, text }: Pick<Answer, "location" | "text">): URL | null {
   const refresh = /http-equiv="refresh" content="0;url=([^"]+)"/i.exec(text)?.[1]?.replaceAll("&amp;", "&");
   const address = location ?? refresh;
@@ -123,7 +123,7 @@ export async function consent(browser: Browser, { path }: Pick<Asked, "path">): 
   return address;
 }
 
-/** Reads an authorization response at the client, after checking state and issuer. */
+/** Checks the state and issuer of an authorization response, as the client does. @returns the response's parameters */
 export function answerAt(asked: Asked, address: URL): URLSearchParams {
   return oauth.validateAuthResponse(server, asked.client.client, address, asked.state);
 }

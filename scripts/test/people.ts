@@ -76,7 +76,7 @@ export async function insertAccount({ email, password }: Pick<Person, "email" | 
   return id;
 }
 
-/** Ages the emails to an account, so that our pages and the backend can send another email of each kind. */
+/** Backdates the emails to an account, so that our pages and the backend can send another email of each kind. */
 export async function passMailPause(email: string): Promise<void> {
   await query(
     `update auth.users
@@ -101,7 +101,7 @@ export async function endMailTurns(email: string): Promise<void> {
   );
 }
 
-/** Adds authenticators to an account, as they are after enrollment. */
+/** Adds verified authenticators to an account, without going through enrollment. */
 export async function insertAuthenticators(
   { id }: Pick<Person, "id">,
   names: readonly string[],
@@ -125,7 +125,7 @@ export async function enter(person: Pick<Person, "email" | "password">): Promise
   return signedIn(openBrowser(base, { cookie: await cookieOf(person) }), null);
 }
 
-/** Signs in on the sign-in page, which is slow, from an address that no one else uses. */
+/** Signs in through the sign-in page, by default from an address that no one else uses. Slower than {@link enter}. */
 export async function signIn(
   { email, password }: Person,
   { returnUrl = "", address = newAddress() } = {},

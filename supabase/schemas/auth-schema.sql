@@ -85,8 +85,7 @@ create or replace trigger record_account_change
 create or replace trigger index_account after update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.index_account();
 
--- When Auth unlinks the identity with the account's own address, Auth gives the account the address of another
--- identity.
+-- Unlinking the identity that has the account's email makes Auth replace that email with another identity's email.
 create or replace trigger guard_email before update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.guard_email();
 
@@ -271,7 +270,8 @@ $$;
 comment on function private.delete_auth_user(uuid) is
   'Deletes a user. Returns false if the user doesn''t exist.';
 
--- Auth creates the user before our server can refuse the sign-up, and the API cannot delete only an unused user.
+-- Auth creates the user before our server can refuse the sign-up. Auth's API cannot restrict a deletion to users who
+-- have never signed in.
 create or replace function private.delete_unused_auth_user(subject_id uuid, created_since timestamptz) returns boolean
   language sql
   volatile
@@ -357,8 +357,8 @@ begin
 end
 $$;
 comment on function private.forget_used_recovery() is
-  'Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided. Links that our '
-  'server generates and uses don''t delay emails either.';
+  'Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided. This includes '
+  'links that our server generates and uses itself.';
 
 -- The API has no call to add an email identity to an existing user.
 create or replace function private.add_email_identity(account auth.users) returns void
@@ -441,7 +441,7 @@ create or replace function private.delete_auth_factor(subject_id uuid, target_id
   security invoker
   set search_path = ''
 as $$
-  -- Sessions that the factor raised return to AAL1, as in Auth.
+  -- Lowers the sessions that used the factor to AAL1, as Supabase Auth does.
   delete from auth.mfa_amr_claims a
   where a.authentication_method = 'totp'
     and a.session_id in (select s.id from auth.sessions s where s.user_id = subject_id and s.factor_id = target_id);

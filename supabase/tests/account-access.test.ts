@@ -51,7 +51,7 @@ describe("account_access", () => {
     ]);
   });
 
-  test("account_access shows from which device and address each entry was added, or neither if no event recorded it", async ({
+  test("account_access shows the device and address from which an entry was added, or null for both if no event recorded the addition", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -344,7 +344,7 @@ describe("confirm_access", () => {
     ["a passkey", { password: false, passkey: true, keep: ["passkey"], outcome: "confirmed" }],
     ["nothing", { password: true, passkey: true, keep: [], outcome: "last_method" }],
   ])(
-    "confirm_access removes every way to sign in that the owner does not keep, unless none would be left: the owner keeps %s",
+    "confirm_access removes sign-in methods, but never all of them: the owner keeps %s",
     async ([, { password, passkey, keep, outcome }], { db }) => {
       const { userId, claims } = await createOwner(db, { password });
       await linkGoogle(db, { userId });
@@ -404,7 +404,7 @@ describe("confirm_access", () => {
     ];
     expect(await eventsOf(db, userId)).toEqual(["access_confirmed", "app_disconnected", ...kinds]);
     const mails = await db.query("select from private.outgoing_mails where recipient = $1", [email]);
-    // One email for each event except app_disconnected.
+    // One email for each of `kinds`, and one for access_confirmed. app_disconnected sends none.
     expect(mails).toHaveLength(kinds.length + 1);
   });
 
@@ -417,7 +417,7 @@ describe("confirm_access", () => {
     expect(await db.query("select from private.mfa_recovery_codes where user_id = $1", [userId])).toEqual([]);
   });
 
-  test("an account's access can be confirmed only in a session that was verified with its authenticator", async ({
+  test("the access of an account with an authenticator can be confirmed only in a session verified with that authenticator", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);

@@ -100,7 +100,7 @@ describe("an account being added to a browser", () => {
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("adding an account to a browser again keeps only the added session whose secret was presented", async ({
+  test("if an account is added to a browser twice, only the added session whose secret the browser presents is kept", async ({
     db,
   }) => {
     const first = await newcomer(db);
@@ -155,7 +155,7 @@ describe("an account being added to a browser", () => {
       await spentFor(db, { device, age });
       const late = await add(db, device, { claims: third });
       expect(late.status).toBe(status);
-      // An account added with the device's previous secret can join the browser only if the call has the device's
+      // An account that was added with the device's previous secret joins the browser only after a call with the
       // current secret.
       expect((await take(db, device, [late.added])).status).not.toBe("current");
       await take(db, { ...device, secret }, [late.added]);
@@ -267,7 +267,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
   const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
     Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
 
-  test("concurrent callers can add accounts only up to the browser's limit, and every account that was not refused joins the browser", async () => {
+  test("concurrent callers can't exceed the browser's account limit, and every accepted account is added to the browser", async () => {
     const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
     const device = await makeDevice(db, first);
     const answers = await atOnce(async (nth) => {
@@ -317,7 +317,7 @@ describe(`${callers} concurrent callers that add accounts to a browser`, () => {
     expect(await alive(db, second)).toEqual([false]);
   });
 
-  test("concurrent requests of every kind never deadlock, and the original cookies still yield all remaining accounts", async () => {
+  test("concurrent requests of every kind never deadlock, and the browser keeps all remaining accounts", async () => {
     const [first, second, third, fourth] = (await committed(4)) as [Claims, Claims, Claims, Claims];
     const device = await makeDevice(db, first);
     const shown: string[] = [];

@@ -44,7 +44,9 @@ async function found(id: string, { founderId }: { founderId: string }): Promise<
   return id;
 }
 
-/** Returns an id that sorts by `place`, and before nearly every random id. */
+/**
+ * Returns a random id that starts with zeros and `place`. It sorts by `place`, and before nearly every other random id.
+ */
 const idInOrder = (place: number) => `0000000${place}${randomUUID().slice(8)}`;
 
 test.each(ways)(

@@ -71,7 +71,7 @@ test("lists every account of a browser as inactive after the active account sign
   const all = (await signInTo(db, third, { device: two })).device;
   const idle = (...people: Claims[]) => ({
     active: null,
-    // All were added at the same time, so their order is undefined.
+    // The accounts were added at the same time, so their order is undefined.
     accounts: people.map(({ sub }) => ({ id: sub, active: false, requiresReauth: false })).sort(byId),
   });
   await call(db, "sign_out_account", [all.id, all.secret, third.sub]);
@@ -335,7 +335,7 @@ test("the sweep ends sessions that were idle for 30 days, and removes accounts f
   expect(await db.query("select from private.account_devices where id = $1", [forgotten.device.id])).toEqual([]);
 });
 
-test("device_session_state describes the session in any case, but the browser only if the secret is correct", async ({
+test("device_session_state always describes the session, but describes the browser only if the secret is correct", async ({
   db,
 }) => {
   const claims = await newcomer(db);

@@ -80,7 +80,7 @@ test("a kind of event has a notice if and only if it queues an email", async ({ 
 });
 
 describe("a sign-in", () => {
-  test("a sign-in is recorded as one event with its first method and the session's address and program", async ({
+  test("a sign-in with a password and TOTP is recorded as one event, with the method password and the session's IP address and user agent", async ({
     db,
   }) => {
     const { id: userId } = await createOwner(db);
@@ -409,7 +409,7 @@ describe("the description that our server adds to an event", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("our server's description of an event is merged into a trigger's event only once, and makes the event's email due", async ({
+  test("an event recorded by a trigger takes the server's details only once, and its email is due from then on", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -422,7 +422,7 @@ describe("the description that our server adds to an event", () => {
     expect(await told(db, userId)).toHaveLength(2);
   });
 
-  test("our server's description of a sign-in changes only that session's event, and decides whether an email is sent", async ({
+  test("our server's description of a sign-in updates only that session's event, and cancels its email if the location is known", async ({
     db,
   }) => {
     const { id: userId } = await createOwner(db);
@@ -442,7 +442,7 @@ describe("the description that our server adds to an event", () => {
     expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered", mails: [email] }]);
   });
 
-  test("our server's description of an event older than two minutes is added as a new event", async ({ db }) => {
+  test("our server adds a new event if it describes an event that is older than two minutes", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [

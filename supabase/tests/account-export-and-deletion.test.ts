@@ -175,7 +175,7 @@ describe("deleting an account", () => {
       ]);
       const answer = deleteAccount(deleting.db, inviter);
       await untilItWaits(accepting.db, { work: answer, blocker: accepting.pid });
-      // A new membership locks the workspace too.
+      // Takes the same lock on the workspace as a new membership.
       await accepting.db.query("select from public.workspaces where id = $1 for key share", [id]);
       await accepting.client.query("commit");
       expect(await answer).toEqual({ deleted: true, blockers: [] });
@@ -404,7 +404,7 @@ describe("an account's export", () => {
     { visible: true, costUsd: "0.250000000000" },
     { visible: false, costUsd: null },
   ])(
-    "an account's export includes provider cost only if the workspace shows it: $visible",
+    "an account's export includes provider cost only if the workspace shows provider costs (shown: $visible)",
     async ({ visible, costUsd }, { db }) => {
       const { id: workspaceId, owner } = await createWorkspace(db);
       await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)", [
@@ -458,7 +458,7 @@ const outsideExports: Record<string, string> = {
   "ai.key_approval_requests.admins_emailed_for": "limits the emails about requests, for a day",
 };
 
-/** Columns whose rows the export includes. */
+/** Columns that identify a person, in rows that the person's export includes. */
 const exported = [
   "ai.agent_access.user_id",
   "ai.agent_connections.user_id",

@@ -78,7 +78,7 @@ describe("account_sessions", () => {
   );
 });
 
-/** Signs an account in the given number of times, each session refreshed a minute before the previous one. */
+/** Creates the given number of sessions for an account, each refreshed a minute before the previous one. */
 const signInOften = (db: Database, userId: string, times: number) =>
   db.query(
     `insert into auth.sessions (id, user_id, created_at, updated_at, refreshed_at, aal)

@@ -1,8 +1,8 @@
 import { type Claims, createUser, currentSecond, type Database, enrollFactor, join, signIn } from "./database.ts";
 
 /**
- * The MFA policies of an account, combined with what its session has proved, and whether the session satisfies the MFA
- * rule.
+ * The MFA states of a test's actor: the account's policy and what its session has proved. `satisfied` is whether the
+ * session satisfies the MFA rule.
  */
 export const mfaStates = [
   { mfa: "no policy and no factor", satisfied: true },
@@ -66,7 +66,7 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   const policy = {
     version: 1,
     required: mfa.startsWith("required"),
-    // signIn dates the second factor at `second - 1`, the same second as the first boundary.
+    // `signIn` dates the second factor `second - 1`. A factor from the same second as the boundary does not count.
     boundary: mfa === "required, at AAL2 of before the boundary" ? second - 1 : second - 60,
     primaryBoundary: null,
     recovery: mfa === "recovery in progress" ? "in_progress" : "none",

@@ -10,7 +10,7 @@ const failuresAllowed = 100;
 const minutes = (count: number) => count * 60;
 const hours = (count: number) => count * 3_600;
 
-/** Records failures of an address, as failed attempts at many accounts would. */
+/** Records failures from an address, as if the address had tried many accounts. */
 async function failFrom(db: Database, address: string, times: number): Promise<void> {
   await db.query(
     "select private.count_failure('password', private.address_network($1)) from generate_series(1, $2::int)",

@@ -106,7 +106,7 @@ export async function callerOf(
   return row.workspace_id === null ? null : { workspace_id: row.workspace_id, refused: row.refused };
 }
 
-/** Calls one of the functions for key managers as the service role. */
+/** As the service role, calls a function meant for members who manage keys. */
 export async function manage(
   db: Database,
   name: string,

@@ -12,7 +12,7 @@ import type { Database } from "./database.ts";
 import { openPool } from "./pools.ts";
 import { race } from "./race-fixtures.ts";
 
-/** Runs the fixtures as `postgres` instead of switching roles, because a pool commits each statement separately. */
+/** Runs the fixtures as `postgres`, because a pool does not support `asRole`. */
 const asOwner = (db: Database): Database => ({ ...db, asRole: (_, work) => work() });
 
 const withKey = async (db: Database) => {

@@ -198,7 +198,7 @@ describe("the key of an agent", () => {
   });
 });
 
-describe("when an agent's keys stop working", () => {
+describe("what stops an agent's keys from working", () => {
   const endings: [string, (db: Database, scene: Awaited<ReturnType<typeof createAgentScene>>) => Promise<unknown>][] = [
     [
       "a key manager revokes the key",

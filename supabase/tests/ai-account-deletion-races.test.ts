@@ -35,8 +35,9 @@ afterEach(async () => {
 });
 
 /**
- * Deletes the account of the key's creator once `work` holds the key's row and waits for a lock of `other`.
- * @returns both outcomes, after `other` has released its locks
+ * Waits until `work`, which has locked the key's row, is blocked by `other`. Then deletes the account of the key's
+ * creator, and rolls `other` back once the deletion is blocked by `work`.
+ * @returns the results of `work` and of the deletion
  */
 async function deleteAccountBeside<Answer>(work: Promise<Answer>): Promise<[Answer, { deleted: boolean }]> {
   await untilItWaits(owner.db, { work, blocker: other.pid });
@@ -71,7 +72,7 @@ test("a key is rotated while its creator deletes their account: neither transact
   ]);
 });
 
-test("a call with an idempotency key begins while its key's creator deletes their account: neither transaction aborts the other", async () => {
+test("a call can begin while the creator of its API key deletes their account, and both transactions succeed", async () => {
   await other.client.query("begin");
   await other.db.query("select from ai.credit_accounts a where a.workspace_id = $1 for update", [tenant.workspaceId]);
   const call = {

@@ -2,7 +2,7 @@ import { describe, expect } from "vitest";
 import { admitAll, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
 
-/** Rate windows of other callers: as many as on a medium-sized platform. */
+/** The number of other callers' rate windows, as on a medium-sized platform. */
 const others = 2_000;
 
 /** Returns how many rows of the rate windows this transaction has read so far. */

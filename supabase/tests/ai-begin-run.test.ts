@@ -309,7 +309,7 @@ describe("idempotency", () => {
     }
   });
 
-  test("refuses the idempotency key of a finished call as used, or as reused if the body differs, and accepts it from another tenant", async ({
+  test("an idempotency key is refused as reused if the body differs, and as used once the call has finished, but other tenants can use it", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -409,7 +409,7 @@ async function listModels(db: Database, call: object): Promise<unknown> {
   return row.answer;
 }
 
-describe("calls that may make requests with a separate fee", () => {
+describe("calls that may cost a fee per request", () => {
   test("if a price has a fee per request, reserves the fee for each request that the call may make", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "10000" });
     await changePrice(db, tenant, "request_fee_usd = 0.01");
@@ -420,9 +420,7 @@ describe("calls that may make requests with a separate fee", () => {
     expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");
   });
 
-  test("refuses a call that may make requests with a separate fee if the route has no price for them", async ({
-    db,
-  }) => {
+  test("refuses a call that may cost a fee per request if the route has no price for the fee", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { fee_requests: 1 }))).toEqual({
       refused: "unsupported_parameter",

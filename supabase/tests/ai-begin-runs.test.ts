@@ -300,7 +300,8 @@ describe("ai.begin_runs", () => {
     ["together", (call: object) => beginAll([call])],
   ] as const)("a call that has waited 1.2 seconds in total begins no run: %s", async ([way, ask]) => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
-    // Holds the lock of the key's budget and then of the balance, each for less time than begin_run waits for one.
+    // Makes a call wait for the key's budget and then for the balance. Each wait is shorter than begin_run's lock
+    // timeout.
     const hold = (table: string, seconds: number) =>
       db.query(
         `do $$ begin

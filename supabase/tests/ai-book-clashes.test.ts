@@ -41,7 +41,7 @@ describe("cost records whose provider is spelled in two ways", () => {
     return { provider, add, keep, reconcile, list };
   }
 
-  test("an invoice recorded again under another spelling of its provider is unchanged, or conflicts if its values differ", async ({
+  test("recording an invoice again under another spelling of its provider changes nothing, or is refused if the values differ", async ({
     db,
   }) => {
     const { provider, add, keep, list } = await clashing(db);
@@ -97,7 +97,7 @@ describe("cost records whose provider is spelled in two ways", () => {
     ]);
   });
 
-  test("reports at most 100 clashes of provider spellings", async ({ db }) => {
+  test("reconciliation lists at most 100 records that exist under two spellings of the provider", async ({ db }) => {
     const { provider, add, reconcile } = await clashing(db);
     const addPair = async (reference: string) => {
       await add(provider, "1", "2026-10-29T00:00:00Z", reference);

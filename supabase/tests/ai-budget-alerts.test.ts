@@ -148,7 +148,9 @@ describe("the warning about a budget", () => {
     expect(await warn(db, tenant)).toEqual([80]);
   });
 
-  test("a raised budget still warns at its next threshold if a sweep recorded the old limit", async ({ db }) => {
+  test("a raised budget still warns at its next threshold if the last alert was recorded with the old limit", async ({
+    db,
+  }) => {
     const tenant = await budgetOf(db, "20", "10");
     await db.query(
       `insert into ai.budget_alerts (scope, subject_id, workspace_id, month, limit_usd, spent_usd, threshold, posted_at)
@@ -227,7 +229,7 @@ describe("the warning about a budget", () => {
     ["carried the label but has expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
     ["carries another label", "update ai.keys set entity_id = 'customer:8'", false],
   ] as const)(
-    "if a key %s, a label budget's warning names the label and says whether calls can be refused",
+    "with a key that %s, a label budget's warning names the label and says whether calls can be refused",
     async ([, change, enforced], { db }) => {
       const tenant = await createTenant(db, { credits: "100000" });
       await db.query(`${change} where id = $1`, [tenant.keyId]);

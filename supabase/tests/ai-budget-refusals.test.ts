@@ -55,10 +55,8 @@ async function warn(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
 }
 const thresholds = async (db: Database, tenant: Tenant) => (await warn(db, tenant)).map(({ threshold }) => threshold);
 
-describe("a budget refusal", () => {
-  test("a budget records when it refuses a call, but records no admitted calls and no refusals for other reasons", async ({
-    db,
-  }) => {
+describe("recording a budget's refusals", () => {
+  test("a budget records the time of a refusal only if the budget itself refused the call", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const poor = await createTenant(db, { prices, key: { monthlyBudgetUsd: "1" } });
     expect(await refusedIn(db, chatCall(tenant))).toBeUndefined();
@@ -76,7 +74,7 @@ describe("a budget refusal", () => {
     expect((await refusedAt(db, tenant)).refused_at).toBeNull();
   });
 
-  test("a budget refusal is also recorded for a batched call and for a further step of a run", async ({ db }) => {
+  test("a budget refusal is recorded for calls in a batch and for later steps of a run", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
     const { answers } = await one<{ answers: Begun[] }>(db, {
@@ -149,7 +147,7 @@ describe("a budget that refuses calls", () => {
     ["spent_usd = 9.999999999999, refused_at = null", [80]],
     ["limit_usd = 0", []],
   ] as const)(
-    "after a refused call and the change %s, a budget of 10 dollars warns at the percentages %j",
+    "after a refused call, a budget of 10 dollars changed to %s warns at the percentages %j",
     async ([changes, expected], { db }) => {
       const tenant = await tenantWith(db, "10");
       await change(db, tenant, "refused_at = now()");
@@ -228,7 +226,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([100]);
   });
 
-  test("the warning of a budget that refused calls omits the amounts if the workspace hides provider cost", async ({
+  test("a budget's warning about refused calls omits the amounts if the workspace hides provider cost", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "10");

@@ -167,7 +167,7 @@ describe("a workspace's budgets", () => {
     expect(lines.map(({ subject }) => subject)).toEqual(["warns", "carried", "warns"]);
   });
 
-  test("lists a former member's budget if that member has spent something this month", async ({ db }) => {
+  test("lists a former member's budget only if the member has spending this month", async ({ db }) => {
     const tenant = await createTenant(db);
     const { sub: subject } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     await change(db, tenant, { scope: "member", subject, limit: "1" });
@@ -229,9 +229,7 @@ describe("a workspace's budgets", () => {
     }
   });
 
-  test("a new budget starts with this month's cost so far: of the whole workspace, or of all keys in a key's lineage", async ({
-    db,
-  }) => {
+  test("a new budget starts with this month's cost so far of the workspace or key that it limits", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const other = await addKey(db, tenant);
     await settle(db, [

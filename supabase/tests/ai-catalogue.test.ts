@@ -29,7 +29,7 @@ describe("the price book", () => {
   });
 });
 
-describe("the ledger", () => {
+describe("the credit ledger", () => {
   test("the ledger is append-only, even for the table's owner", async ({ db }) => {
     await createTenant(db, { credits: "1" });
     for (const sql of ["update ai.credit_ledger set amount = 0", "delete from ai.credit_ledger"]) {

@@ -289,7 +289,7 @@ describe("a cost file", () => {
     });
     expect(await fromApi("11", at)).toEqual({ outcome: "corrected" });
     expect((await book.list()).records).toMatchObject([{ amountUsd: "11", original: null, import: null, revision: 3 }]);
-    // The API's observation time is ahead of the clock, but a file that is imported now still corrects its report.
+    // A file that is imported now still corrects the API's report, although the report was observed in the future.
     expect(await book.importPreviewed(document)).toMatchObject({ corrected: 1 });
     expect((await book.list()).records).toMatchObject([{ amountUsd: "10.8", revision: 4 }]);
   });
@@ -336,7 +336,7 @@ describe("amounts in other currencies", () => {
     expect(records[0]).toMatchObject({ amountUsd: "7", original: null });
   });
 
-  test("amounts that are imported again at another exchange rate are corrections", async ({ db }) => {
+  test("amounts that are imported again at another exchange rate count as corrections", async ({ db }) => {
     const book = await createBook(db);
     await book.importPreviewed(documentOf([mixed], { rates }));
     const document = documentOf([mixed], { rates: { ...rates, EUR: "1.09" } });
@@ -414,7 +414,7 @@ describe("a cost document", () => {
     ["days", { days: [amountOf("1")] }, { days: "none" }],
     ["days", { days: [amountOf("1")] }, { days: [null] }],
   ] as [string, object, object][])(
-    "a cost document accepts %s %j, and refuses %j",
+    "checks %s in a cost document: accepts %j and refuses %j",
     async ([param, inside, outside], { db }) => {
       const book = await createBook(db);
       const base = documentOf([usd("2026-10-03", "1")]);
@@ -455,7 +455,7 @@ describe("a cost document", () => {
 });
 
 describe("cost imports by the operator's command", () => {
-  test("imports by the operator's command show no person's name in a workspace, and imports for the platform are in the audit log", async ({
+  test("cost imports by the operator's command name no person, and imports for the platform are recorded in the audit log", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -595,7 +595,7 @@ describe("imports for the platform", () => {
     ).toEqual({ n: 0 });
   });
 
-  test("an import for the platform corrects days, and is refused for a non-admin, an outdated preview or a malformed document", async ({
+  test("a platform cost import corrects imported days, and refuses a non-admin, an outdated preview and a malformed document", async ({
     db,
   }) => {
     const account = randomUUID();

@@ -24,7 +24,7 @@ function link(db: Database, app: App, tenant: Tenant, linked: boolean) {
   });
 }
 
-/** Returns the answer of one of the gateway's read functions to a call. */
+/** Calls one of the gateway's read functions and returns its answer. */
 async function readAs(db: Database, name: string, call: object): Promise<unknown> {
   const sql = `select ai.${name}($1) as answer`;
   const row = await db.asRole("gateway", () => one<{ answer: unknown }>(db, { sql, values: [JSON.stringify(call)] }));
@@ -48,13 +48,16 @@ describe("a person's own session", () => {
     "session over": "invalid_api_key",
     "malformed policy": "AUTH_UNAVAILABLE",
   };
-  test.for(mfaStates)("a session may call only if MFA is satisfied: $mfa", async ({ mfa, satisfied }, { db }) => {
-    const tenant = await createTenant(db, { credits: "100" });
-    const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member", mfa });
-    const answer = await begin(db, sessionCall(tenant, claims));
-    if (satisfied) expect(answer).not.toHaveProperty("refused");
-    else expect(answer).toEqual({ refused: refusals[mfa] ?? "MFA_REQUIRED" });
-  });
+  test.for(mfaStates)(
+    "a session may call the gateway only if its MFA requirement is met: $mfa",
+    async ({ mfa, satisfied }, { db }) => {
+      const tenant = await createTenant(db, { credits: "100" });
+      const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member", mfa });
+      const answer = await begin(db, sessionCall(tenant, claims));
+      if (satisfied) expect(answer).not.toHaveProperty("refused");
+      else expect(answer).toEqual({ refused: refusals[mfa] ?? "MFA_REQUIRED" });
+    },
+  );
 
   test("a session's call must name its workspace, and the refusal does not reveal whether another workspace exists", async ({
     db,

@@ -34,7 +34,7 @@ const setBalance = (db: Database, { workspaceId, ownerId }: Tenant, balance: str
   ]);
 
 async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
-  // Waits for any sweep by the stack's own server, because this sweep would find nothing while another one runs.
+  // Waits until the stack's own server has finished its sweep, because concurrent sweeps find nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
     one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_credit_alerts(100000) as alerts" }),
@@ -115,7 +115,7 @@ describe("warnings about a balance", () => {
     expect(await warn(db, late)).toEqual(["empty"]);
   });
 
-  test("after a top-up, a balance gets a new warning at each level that the top-up lifted it above", async ({ db }) => {
+  test("a top-up rearms the balance warning for each level that no longer applies", async ({ db }) => {
     const tenant = await tenantWith(db, "100");
     await setBalance(db, tenant, "0");
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -128,7 +128,7 @@ describe("warnings about a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("does not warn again about a balance that a correction raised without a top-up", async ({ db }) => {
+  test("a correction that raises the balance does not rearm the low-balance warning", async ({ db }) => {
     const tenant = await tenantWith(db, "99");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setBalance(db, tenant, "101");
@@ -137,7 +137,7 @@ describe("warnings about a balance", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("warns at a lowered threshold when the balance falls below it, and at a raised threshold immediately", async ({
+  test("lowering the threshold below the balance sends no warning, and raising it above the balance warns immediately", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "99");
@@ -164,7 +164,7 @@ describe("warnings about a balance", () => {
 });
 
 describe("a refusal for lack of credits", () => {
-  test("a call refused for lack of credits warns that credits ran out if the available credits are below the threshold", async ({
+  test("a call refused for lack of credits triggers an out-of-credits warning if the available credits are below the threshold", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "99.5", expensive);

@@ -47,7 +47,7 @@ describe("a credit export", () => {
 });
 
 describe("credits of a workspace whose members pay", () => {
-  test("a paying member's credits show the balance, and count each of the workspace's runs and each deduction without a run once", async ({
+  test("a paying member's credits count each run of the workspace and each of the member's own deductions once", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });

@@ -21,7 +21,7 @@ async function addBudget(db: Database, tenant: Tenant, { scope, subject, limit }
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-describe("the description that a call gets of its own credential", () => {
+describe("describing a call's credential", () => {
   test("describes a key with its limits, its budgets, what it has spent and what is left", async ({ db }) => {
     const tenant = await createTenant(db, {
       credits: "100",
@@ -71,8 +71,8 @@ describe("the description that a call gets of its own credential", () => {
         },
       ],
       budgets: [
-        // The first call holds 100 input tokens at 0.15 and 100 output tokens at 0.6 a million; the other call used 13
-        // and 7.
+        // The open call reserves 100 input tokens at 0.15 USD and 100 output tokens at 0.6 USD per million. The settled
+        // call used 13 and 7.
         {
           scope: "key",
           limitUsd: 0.0005,
@@ -95,7 +95,7 @@ describe("the description that a call gets of its own credential", () => {
     expect(JSON.stringify(answer)).not.toContain(tenant.keyHash);
   });
 
-  test("an exhausted key has nothing left, and has its full limit and budget again in the next minute and month", async ({
+  test("an exhausted key has nothing left until its rate limit resets in the next minute and its budget in the next month", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {

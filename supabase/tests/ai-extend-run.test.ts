@@ -19,7 +19,7 @@ async function extend(db: Database, run: Begun, changes: object = {}): Promise<E
 const prices = { input: "1", output: "1" };
 
 describe("a further step of a run", () => {
-  test("a further step is reserved in addition to earlier steps, and everything is released when the run ends", async ({
+  test("each further step of a run adds to the reservation, and the end of the run releases all of it", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100", markup: "1.2", prices });

@@ -172,8 +172,8 @@ export async function checkCredential(db: Database, call: object): Promise<objec
 }
 
 /**
- * Begins runs like begin_runs, but without a lock timeout, so that a wrong lock order waits until Postgres detects the
- * deadlock.
+ * Begins runs like begin_runs, but without a lock timeout. If the lock order is wrong, the calls wait until Postgres
+ * reports a deadlock.
  */
 export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
   const [row] = await db.query<{ answers: Begun[] }>("select array_to_json(ai.admit_calls($1)::json[]) as answers", [

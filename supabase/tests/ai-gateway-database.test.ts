@@ -68,7 +68,7 @@ async function beginRun(): Promise<Run> {
 }
 
 describe("the gateway's database", () => {
-  test("the gateway makes one network round trip to the database per statement, and two per call", async () => {
+  test("a call makes two database round trips, one to begin its run and one to settle it", async () => {
     await database.beginRun(request());
     const connected = line.flights();
     const run = await beginRun();
@@ -77,7 +77,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - connected).toBe(2);
   });
 
-  test("the gateway retries a statement that a pooler's next connection has not prepared, and stops using named statements", async () => {
+  test("if a pooler switches to a connection without the prepared statement, the gateway retries and stops using named statements", async () => {
     await beginRun();
     const flights = line.flights();
     for (const expected of [2, 3]) {
@@ -88,7 +88,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("retries a statement whose name is already in use on a pooler's next connection, and stops using named statements", async () => {
+  test("the gateway retries a statement if the pooler's next connection already uses its name, and then stops naming statements", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -278,7 +278,7 @@ describe("batched calls that begin and settle runs", () => {
     expect(await open()).toEqual([2, 6]);
   });
 
-  test("a batch leaves no reservation for calls that fail while the server is suspended", async () => {
+  test("a batch leaves no reservation for calls that fail while its Postgres process is suspended", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -290,7 +290,8 @@ describe("batched calls that begin and settle runs", () => {
       const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
       expect(performance.now() - startedAt).toBeLessThan(2_000);
-      // Gives the first attempt to release the orphaned runs time to end. It finds none while the server is suspended.
+      // Waits long enough for the first attempt to release the orphaned runs. That attempt finds no runs, because the
+      // server is suspended.
       await new Promise((resolve) => setTimeout(resolve, 500));
     } finally {
       process.kill(server, "SIGCONT");

@@ -42,7 +42,7 @@ export type Account = {
   }[];
 };
 
-/** A caller of the running gateway, the only one in its workspace. */
+/** A caller of the running gateway, in a workspace of its own. */
 export type GatewayTenant = {
   key: string;
   workspaceId: string;

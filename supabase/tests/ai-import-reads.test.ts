@@ -69,7 +69,9 @@ describe("lists of imports", () => {
     expect(await totalOf({ provider: "other", accountId: null })).toBe("0");
   });
 
-  test("paged lists of costs have each record once, without totals", async ({ db }) => {
+  test("pages of imported costs contain each record exactly once, and omit totals if these are not requested", async ({
+    db,
+  }) => {
     const place = await createPlace(db);
     const { ownerId, workspaceId } = place;
     for (let n = 0; n < 5; n++) await importCost(db, place, { occurredAt: "2026-01-10T00:00:00Z", amountUsd: `${n}` });
@@ -149,7 +151,7 @@ describe("lists of imports", () => {
     expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
   });
 
-  test("reconciles runs by their billing provider and account; runs without these are reconciled under the route's provider without an account", async ({
+  test("reconciles a run under its billing provider and account, or under its route's provider if it has neither", async ({
     db,
   }) => {
     // USD 1 per run.
@@ -193,7 +195,7 @@ describe("lists of imports", () => {
     };
     expect([await meteredFor("acct-1"), await meteredFor()]).toEqual(["1", "2"]);
 
-    // A run without cost needs no account.
+    // A run without a cost may name no billing account. The accounts are still compared.
     const free = await begin(db, chatCall(place));
     await settle(db, [
       outcome(free, { usage_source: "unavailable", status: "failed", http_status: 502, billing_name: "openai" }),
@@ -248,7 +250,7 @@ describe("lists of imports", () => {
     expect((await reconcile("2026-10-31T00:00:00Z")).records).toMatchObject([{ month: "2025-11", invoicedUsd: "10" }]);
   });
 
-  test("totals of imports are the exact sums of their rows, also over adjacent ranges and in reconciliation", async ({
+  test("import totals are the exact sums of their rows, in one range, in two adjacent ranges and in reconciliation", async ({
     db,
   }) => {
     const place = await createPlace(db);

@@ -124,7 +124,7 @@ describe("a corrected invoice", () => {
     expect(await keep("INV-2", { replaces, ...changes })).toEqual({ refused: "invalid_request", ...why });
   });
 
-  test("an invoice can't replace a credit note, nor a credit note an invoice", async ({ db }) => {
+  test("an invoice can't replace a credit note, and a credit note can't replace an invoice", async ({ db }) => {
     const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("CN-1", { kind: "credit_note" });
@@ -156,7 +156,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("the comparison of a corrected invoice counts another app's invoice with the original reference, both in the review and on the invoice's page", async ({
+  test("the comparison of a corrected invoice still includes another app's invoice with the original reference", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -168,7 +168,7 @@ describe("a corrected invoice", () => {
     expect((await read(id)).comparison).toMatchObject(counted);
   });
 
-  test("the comparison on a replaced invoice's page uses the corrected invoice instead", async ({ db }) => {
+  test("the comparison on a replaced invoice's page counts the replacement invoice", async ({ db }) => {
     const { keep, read, cost } = await books(db);
     const { id } = await keep("INV-1");
     await cost({ amountUsd: "79" });
@@ -209,7 +209,7 @@ describe("an invoice for several months", () => {
     expect((await list({ month: "2026-04" })).totals).toEqual({ amountUsd: "0", records: 0, replacedRecords: 0 });
   });
 
-  test("the parts of an invoice in adjacent ranges add up to its amount", async ({ db }) => {
+  test("an invoice's shares in adjacent time ranges add up to the invoice's amount", async ({ db }) => {
     const { keep, invoiced } = await books(db);
     await keep("INV-1", { amountUsd: "10", periodStart: "2026-01-01", periodEnd: "2026-01-03" });
     expect(await invoiced("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
@@ -235,7 +235,7 @@ describe("imported costs of an account for a day", () => {
       ["storage", "5"],
     ],
   ] as const)(
-    "an account's total for a day counts instead of its services' costs, imported in the order %j, %j, %j",
+    "counts only an account's total for a day, not its service costs, if imported in the order %j, %j, %j",
     async (records, { db }) => {
       const { cost, costs } = await books(db);
       await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
@@ -250,7 +250,7 @@ describe("imported costs of an account for a day", () => {
     },
   );
 
-  test("costs per service count if the account has no total for that day", async ({ db }) => {
+  test("if an account has no daily total, its service costs are counted", async ({ db }) => {
     const { cost, costs } = await books(db);
     await cost({ service: "tokens", amountUsd: "10" });
     await cost({ service: "storage", amountUsd: "5" });
@@ -263,7 +263,7 @@ describe("imported costs of an account for a day", () => {
     });
   });
 
-  test("an account's total for a day states the number and sum of the service costs and earlier total that it replaces", async ({
+  test("an account's total for a day states how many records it replaces, and the sum of their amounts", async ({
     db,
   }) => {
     const { cost, costs } = await books(db);

@@ -134,7 +134,7 @@ describe("the review of an invoice", () => {
     ],
     ["a period that starts after the month of issue", {}, { periodStart: "2026-03-01", periodEnd: "2026-03-31" }, 0],
   ] as const)(
-    "an invoice's review counts another invoice only if their periods overlap: %s",
+    "an invoice's review counts another invoice only if the periods of the two invoices overlap: %s",
     async ([, one, other, found], { db }) => {
       for (const [first, second] of [
         [one, other],
@@ -166,7 +166,7 @@ describe("the review of an invoice", () => {
     }
   });
 
-  test("an invoice's review accepts only invoices issued today or earlier, for linked apps", async ({ db }) => {
+  test("an invoice's review refuses an issue date in the future and an app that is not linked", async ({ db }) => {
     const place = await createPlace(db);
     const [day] = await db.query(
       "select to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as today, to_char(now() at time zone 'UTC' + interval '1 day', 'YYYY-MM-DD') as tomorrow",
@@ -206,7 +206,9 @@ describe("an invoice", () => {
     }
   });
 
-  test("members who use the studio can read their workspace's invoices with their comparisons", async ({ db }) => {
+  test("only members with use_ai_studio can read a workspace's invoices and the cost comparison of each invoice", async ({
+    db,
+  }) => {
     const [place, elsewhere] = [await createPlace(db), await createPlace(db)];
     const { id } = await record(db, place);
     const { ownerId, workspaceId } = place;

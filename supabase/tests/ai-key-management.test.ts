@@ -97,7 +97,7 @@ describe("issuing a key", () => {
   });
 
   test.for(["gpt-4o-typo", "DEMO-CHAT", "demo-chat ", "demo-*"])(
-    "the refusal of the unknown model %j names it",
+    "refuses to create a key with the unknown model %j, and names the model",
     async (typo, { db }) => {
       const tenant = await createTenant(db);
       const refused = { outcome: "unknown_models", param: "allowedModels", models: [typo] };
@@ -278,7 +278,7 @@ describe("a key's spend this month", () => {
   });
 });
 
-test("only people who manage a workspace's keys can read a key and whether it may be rotated", async ({ db }) => {
+test("only people who manage a workspace's keys can read a key and the workspace's approval", async ({ db }) => {
   const [tenant, other] = [await createTenant(db), await createTenant(db)];
   const read = (reader: Tenant, keyId: string) =>
     call(db, "ai.read_key($1, $2, $3)", [reader.ownerId, reader.workspaceId, keyId]);

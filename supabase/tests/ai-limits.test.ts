@@ -6,7 +6,7 @@ import { addKey, begin, books, chatCall, createTenant, limitsOf, outcome, settle
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-describe("budgets", () => {
+describe("enforcing budgets", () => {
   test("admits exactly 5 of 100 concurrent callers on a key's budget for 5 calls", async () => {
     const { db, close } = openPool(20);
     try {
@@ -125,7 +125,7 @@ describe("rate limits", () => {
     expect(resetSeconds).toBeLessThanOrEqual(60);
   });
 
-  test("omits a rate limit that isn't set", async ({ db }) => {
+  test("beginning a run reports only the rate limits that are set", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 2 } });
     const resetSeconds = expect.any(Number);
     expect(limitsOf(await begin(db, chatCall(tenant)))).toEqual({ requests: { limit: 2, remaining: 1 }, resetSeconds });
@@ -186,8 +186,8 @@ describe("rate limits", () => {
     const { db, close } = openPool(25);
     try {
       const limits = { requestsPerMinute: 1000, tokensPerMinute: 1_000_000 };
-      // The first call also opens the member's credit account. Only this step serializes the calls of plans without
-      // limits.
+      // The first call also opens the member's credit account. In plans without limits, the calls contend only for this
+      // account.
       for (const plan of [limits, {}, limits, {}, {}]) {
         const tenant = await createTenant(db, { payer: "member", initialCredits: "1000", plan });
         const claims = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });

@@ -130,7 +130,7 @@ test("90 concurrent changes of the same rows all succeed, and balances, reservat
   expect(spent.map(({ budgets }) => budgets)).toEqual(spent.map(({ runs }) => runs));
 });
 
-// Sets no rate limits. Calls lock rate windows before budgets, so they would contend for the windows instead.
+// Sets no rate limits. Otherwise the batches would contend for rate windows, which are locked before budgets.
 test("batches that contend for the budgets of keys, members, labels and workspaces lock them in the same order", {
   timeout: 60_000,
 }, async () => {

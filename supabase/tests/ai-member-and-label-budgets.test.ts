@@ -69,12 +69,15 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     ["0.0002", undefined],
     ["0.000199999999", "budget_exceeded"],
     ["0", "budget_exceeded"],
-  ] as const)("with a budget of %s USD, a call of 0.0002 USD gets the refusal %s", async ([limit, refused], { db }) => {
-    const tenant = await tenantFor(db, scope);
-    await setBudget(db, tenant, scope, limit);
-    expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
-    expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: refused ? "0" : "0.0002" });
-  });
+  ] as const)(
+    "with a budget of %s USD, the `refused` field of a call of 0.0002 USD is %s",
+    async ([limit, refused], { db }) => {
+      const tenant = await tenantFor(db, scope);
+      await setBudget(db, tenant, scope, limit);
+      expect((await begin(db, chatCall(tenant))).refused).toBe(refused);
+      expect(await sums(db, tenant, scope)).toEqual({ spent: "0", reserved: refused ? "0" : "0.0002" });
+    },
+  );
 
   test("a budget for 5 calls admits exactly 5 of 100 concurrent calls by several keys", async () => {
     const { db, close } = openPool(20);
@@ -101,7 +104,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("a budget reserves each further step of a tool loop until the budget's limit is reached", async ({ db }) => {
+  test("a budget reserves the cost of each further step of a tool loop until its limit is reached", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const run = await begin(db, chatCall(tenant));
@@ -113,7 +116,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("a budget is corrected when the actual cost of a swept run is reported", async ({ db }) => {
+  test("a budget is corrected when the actual cost of a run that the sweep closed is reported", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const run = await begin(db, chatCall(tenant));
@@ -246,7 +249,7 @@ describe("a label of a call or a key", () => {
   const entityOf = async (db: Database, run: Begun) =>
     (await db.query("select entity_id from ai.runs where id = $1", [run.run_id]))[0]?.entity_id;
 
-  test("costs under a label that the caller chose count toward the label's budget, but never cause a refusal", async ({
+  test("a label's budget counts the costs of calls whose caller chose the label, but never refuses these calls", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });

@@ -59,7 +59,7 @@ test("a model whose first route has service-tier prices is listed with those pri
   expect(await listed(db, tenant, ["second"])).toMatchObject({ prices: second });
 });
 
-test("lists a model without prices and routes if the workspace hides provider cost", async ({ db }) => {
+test("hides a model's prices and routes if the workspace hides provider cost", async ({ db }) => {
   const tenant = await createTenant(db);
   await hide(db, tenant);
   const platform = await listed(db, tenant);
@@ -74,7 +74,7 @@ test("a registered app sees model prices even if the workspace hides them", asyn
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
-test("the model list is JSON text with its keys in the order of PostgreSQL's jsonb, for one model and for all models", async ({
+test("list_models returns JSON text with its keys in the order of jsonb, both for one model and for all models", async ({
   db,
 }) => {
   const tenant = await createTenant(db);

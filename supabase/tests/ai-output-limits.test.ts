@@ -10,7 +10,7 @@ async function createLimited(db: Database, options: TenantOptions = {}): Promise
 }
 
 describe("a call that states an output limit", () => {
-  test("admits a call that states the model's output limit, and refuses a higher one without a run or a reservation", async ({
+  test("admits a call whose output limit equals the model's, and refuses a call with a higher limit without creating a run or a reservation", async ({
     db,
   }) => {
     const tenant = await createLimited(db);
@@ -30,13 +30,13 @@ describe("a call that states an output limit", () => {
     });
   });
 
-  test("checks a stated output limit against the model's before it checks token limits", async ({ db }) => {
+  test("checks a stated output limit against the model's limit before the token limits", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
   });
 
-  test("accepts any stated output limit for a model without an output limit", async ({ db }) => {
+  test("accepts any stated output limit if the model has no limit of its own", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     expect(await begin(db, chatCall(tenant, { output_limit: 32_768 }))).toMatchObject({ output_limit: 32_768 });
   });
@@ -85,7 +85,7 @@ describe("a call that states no output limit", () => {
     },
   );
 
-  test("rate windows count at most the model's output limit", async ({ db }) => {
+  test("rate windows reserve no more output tokens for a call than the model's output limit", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 2_000 } });
     await db.query("update ai.models set output_limit = 30 where id = $1", [tenant.model]);
     expect(await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048 }))).toMatchObject({

@@ -101,7 +101,7 @@ async function read(
 
 const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
-describe("overview", () => {
+describe("the usage overview", () => {
   test("the overview by day counts each billed run and each deduction without a run exactly once", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await insertRun(db, tenant, { daysAgo: 1, billed: "1.00000001" });
@@ -182,7 +182,9 @@ describe("overview", () => {
     },
   );
 
-  test("the overview by model shows the six largest models per day, and combines the others", async ({ db }) => {
+  test("the overview by model shows daily usage for the six most expensive models, and combines the others", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const [place, calls] of [8, 7, 6, 5, 4, 3, 2, 1].entries()) {
       for (let call = 0; call < calls; call += 1) await insertRun(db, tenant, { daysAgo: 9, model: `m${place}` });
@@ -228,7 +230,7 @@ describe("overview", () => {
   });
 });
 
-describe("latency", () => {
+describe("latency statistics", () => {
   test("latency is counted in four buckets per power of two", async ({ db }) => {
     const { buckets } = await one<{ buckets: number[] }>(db, {
       sql: `select array_agg(ai.latency_bucket(ms) order by n) as buckets

@@ -147,7 +147,8 @@ describe("the platform's reconciliation", () => {
     await db.query("update ai.usage_sealed_days set before = '2026-10-01', detailed_from = null where singleton");
     await db.query("select ai.seal_completed_usage_days(100), ai.rebuild_changed_usage_days(100)");
     await db.query("update ai.usage_sealed_days set detailed_from = '-infinity' where singleton");
-    // Other tests also analyze these tables. With their statistics, the planner may read a small table whole.
+    // Other tests also analyze these tables. The resulting statistics may lead the planner to scan a small table
+    // sequentially.
     await db.query("set local enable_seqscan = off");
     const rowsRead = async (tables: string) => {
       const [row] = await db.query<{ read: number }>(

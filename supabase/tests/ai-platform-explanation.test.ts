@@ -81,7 +81,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("if a workspace has no imports, explains a difference by the workspace's own invoice", async ({ db }) => {
+  test("compares a workspace's own invoice with its runs if the workspace has no imported costs", async ({ db }) => {
     const { south, run, record, causes } = await threeWorkspaces(db);
     await run(south, 1, "20");
     await record({ reference: "INV-1", amountUsd: "25" });
@@ -150,7 +150,7 @@ describe("causes of a difference between invoices and runs", () => {
     expect(days[1]).toEqual({ day: day(2), accountId: "acct-1", meteredUsd: "10", importedUsd: "0" });
   });
 
-  test("an explanation starts with the causes whose sign matches the difference", async ({ db }) => {
+  test("an explanation first lists the causes whose amount has the same sign as the difference", async ({ db }) => {
     const { north, run, cost, causes } = await threeWorkspaces(db);
     for (const number of [1, 2, 3]) await run(north, number, "10");
     await cost(day(1), "10");
@@ -229,7 +229,7 @@ describe("causes of a difference between invoices and runs", () => {
   });
 });
 
-describe("the lists of causes", () => {
+describe("limits on the number of causes listed for a cost difference", () => {
   test("lists at most the 20 largest causes of a kind", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const addEstimated = () => run({ id: randomUUID() }, 1, "1", { usageSource: "estimated_partial" });
@@ -242,7 +242,7 @@ describe("the lists of causes", () => {
     expect(await estimated()).toBe(20);
   });
 
-  test("lists at most the 100 workspaces that used an account most", async ({ db }) => {
+  test("lists only the 100 workspaces with the highest usage of an account", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const listed = async () => (await causes())[0].workspaces.length;
     await cost(day(1), "1");
@@ -255,7 +255,7 @@ describe("the lists of causes", () => {
   });
 });
 
-describe("the workspaces that a difference comes from", () => {
+describe("the list of workspaces that cause a cost difference", () => {
   test("a deleted workspace is still listed by its id", async ({ db }) => {
     const { run, explain } = await threeWorkspaces(db);
     const gone = { id: randomUUID() };
@@ -263,7 +263,7 @@ describe("the workspaces that a difference comes from", () => {
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compares imported costs of an account that no run names with the workspace's runs that name no account", async ({
+  test("compares imported costs of an account without runs with the workspace's runs that have no account", async ({
     db,
   }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);

@@ -90,7 +90,7 @@ describe("ai.import_provider_costs", () => {
   });
 });
 
-describe("missing tables", () => {
+describe("functions whose tables are missing", () => {
   test.for([
     ["costs", "drop table ai.external_provider_costs cascade", "ai.import_provider_costs"],
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
@@ -107,8 +107,8 @@ describe("missing tables", () => {
         record: costOf({ issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" }),
       };
       await expect(db.query(`select ${name}($1)`, [JSON.stringify(call)])).rejects.toMatchObject({
-        // undefined_table; or undefined_object if the function has a variable of the table's row type; or
-        // undefined_function if the function reads the table's view.
+        // 42P01 is undefined_table. The function raises 42704 (undefined_object) if it has a variable of the table's
+        // row type, and 42883 (undefined_function) if it reads the table's view.
         code: expect.stringMatching(/^42(P01|704|883)$/),
       });
     },

@@ -106,7 +106,7 @@ describe("a provider's name", () => {
   });
 });
 
-describe("two older rows of a record that differ only in the case of the provider's name", () => {
+describe("older rows of one record whose provider names differ only in case", () => {
   test("of rows that differ only in the case of the provider's name, only the one observed last counts", async ({
     db,
   }) => {
@@ -175,7 +175,9 @@ describe("two older rows of a record that differ only in the case of the provide
     ]);
   });
 
-  test("rows of different apps, workspaces or accounts don't clash", async ({ db }) => {
+  test("costs of different apps, workspaces or accounts don't clash, even if their provider names differ only in letter case", async ({
+    db,
+  }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
     await oldRow(db, book);
     await oldRow(db, book, { provider: "openai", account_id: null });
@@ -256,7 +258,7 @@ describe("concurrent imports", () => {
        from ai.external_provider_costs where workspace_id = $1`,
       [book.workspaceId],
     );
-    // The last imported file has set every amount, because the API's observations are older than the imports.
+    // Every amount comes from the last imported file, because the API's costs were observed before the imports.
     expect([amounts.length, imports]).toEqual([1, 1]);
   });
 
@@ -307,7 +309,7 @@ test("importing a cost file stores nothing if the costs that it replaces changed
     expect(await rows(db, book)).toEqual(before);
     expect(await book.importPreviewed(document)).toMatchObject({ outcome: "imported" });
   }
-  // The state from a preview of another file, or with other rates, is refused.
+  // Refuses a state if its preview was of another file or had other rates.
   const book = await createBook(db);
   const { state } = await book.preview(documentOf([usd("2026-10-03", "1")]));
   expect(await book.importFile(documentOf([usd("2026-10-03", "2")]), state)).toEqual({ outcome: "changed" });
@@ -315,7 +317,7 @@ test("importing a cost file stores nothing if the costs that it replaces changed
   expect(await book.importFile(documentOf([usd("2026-10-03", "1")], { rates }), state)).toEqual({ outcome: "changed" });
 });
 
-test("a file changes only its own days, account, provider and app", async ({ db }) => {
+test("importing a cost file changes only records of the file's own days, account, provider and app", async ({ db }) => {
   const book = await createBook(db);
   const at = { occurredAt: "2026-10-03T05:00:00Z", amountUsd: "1" };
   await book.store({ ...at, externalRunId: "a", accountId: "acct-2" });

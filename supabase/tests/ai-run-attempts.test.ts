@@ -74,7 +74,7 @@ const shown = [
 const answeredBy = { position: 1, provider: "demo", model: "upstream", prices: [{ input: "0.150000" }] };
 
 describe("the attempts of a run", () => {
-  test("shows a run's attempts in order to members if the workspace shows provider cost", async ({ db }) => {
+  test("members see a run's attempts in order if the workspace shows provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const run = await settled(db, tenant);
     expect(await asMember(db, tenant, run.run_id)).toMatchObject({

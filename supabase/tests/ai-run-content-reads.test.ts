@@ -10,7 +10,7 @@ async function capture(db: Database, { workspaceId }: Tenant, on = true): Promis
   );
 }
 
-/** Stores content of a run whose two days of retention end after `left`. */
+/** Stores the content of a run so that its two-day retention ends after `left`. */
 async function storeRunContent(db: Database, { workspaceId }: Tenant, left = "1 hour"): Promise<string> {
   const [row] = await db.query<{ run_id: string }>(
     `insert into ai.run_content (run_created_at, run_id, workspace_id, prompt, answer)
@@ -64,7 +64,7 @@ describe("a run's content", () => {
     expect(await readings(db, tenant)).toHaveLength(2);
   });
 
-  test("reading a run's content requires permission to configure capture in its workspace, and refusals are not logged", async ({
+  test("a run's content is readable only by members who may manage its workspace's AI policy, and refusals are not logged", async ({
     db,
   }) => {
     const [tenant, other] = [await createTenant(db), await createTenant(db)];

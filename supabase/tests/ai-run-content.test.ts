@@ -18,7 +18,7 @@ async function keep(db: Database, run: Begun, content: object = said): Promise<v
   await db.query("select ai.store_run_content($1)", [JSON.stringify({ created_at, id, ...content })]);
 }
 
-/** Deletes expired content, after waiting for any such sweep that the stack's own server is running. */
+/** Waits for a clean-up that the stack's own server may be running, then deletes expired content. */
 async function sweep(db: Database): Promise<unknown> {
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.delete_expired_content', 0))");
   const [row] = await db.query("select ai.delete_expired_content() as swept");

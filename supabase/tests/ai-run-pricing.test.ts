@@ -54,7 +54,7 @@ function outcomeOf(run: Begun, calls: readonly ChargedCall[]): object {
 }
 
 describe("the cost lines of a run", () => {
-  test("the cost lines of a run add up to its cost, and their credits to its ledger entries, for any calls", async ({
+  test("a run's cost lines add up to its cost, and their credits to its ledger entries, for random routes and calls", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.234567" });

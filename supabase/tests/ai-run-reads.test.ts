@@ -29,7 +29,7 @@ async function settledRun(db: Database, tenant: Tenant, changes: object = {}) {
   return run;
 }
 
-describe("runs", () => {
+describe("reading and searching runs", () => {
   test("reading runs requires use_ai_studio", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);

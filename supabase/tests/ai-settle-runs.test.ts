@@ -240,7 +240,8 @@ describe("settling runs", () => {
       await Promise.all(work);
       for (const tenant of tenants) {
         const { balance, ledger, used, runs, reserved, open } = await books(db, tenant);
-        // Each tenant has 12 runs of its own and one from each of 48 rounds, at 0.0615 credits.
+        // Each tenant has 60 runs: 12 from its own tasks, and one from each of all 48 tasks. Each run costs 0.0615
+        // credits.
         expect({ balance, ledger, used, runs, reserved, open }).toEqual({
           balance: "996.31000000",
           ledger: "996.31000000",

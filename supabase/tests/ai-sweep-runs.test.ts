@@ -107,7 +107,7 @@ describe("the sweeper", () => {
     });
   });
 
-  test("adjusts a swept run only once when the provider's usage is reported late, and not for a late estimate", async ({
+  test("adjusts a swept run once for a late usage report from the provider, and never for a late estimate", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100" });
@@ -129,7 +129,7 @@ describe("the sweeper", () => {
   });
 
   test.for(["before", "after"])(
-    "charges the usage reported by the provider if an estimate comes %s that report in the same batch",
+    "charges the usage that the provider reported, even if an estimate comes %s the report in the same batch",
     async (place, { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const run = await begin(db, chatCall(tenant));
@@ -192,9 +192,11 @@ describe("open runs examined by the sweeper", () => {
   }
 
   /**
-   * Sets the sweeper's state. The sweeper has read the runs that began at least `seen` seconds ago, and has certainly
-   * missed none that began at least `sure` seconds ago. It recorded the transaction id `xid` `marked` seconds ago. By
-   * default, no transaction before `xid` is in progress. Blocks other sweeps until the test ends.
+   * Sets the sweeper's state, and blocks other sweeps until the test ends. By default, no transaction before `xid` is
+   * in progress.
+   * @param state.seen the sweeper has read the runs that began at least this many seconds ago
+   * @param state.sure the sweeper has certainly missed no run that began at least this many seconds ago
+   * @param state.marked the sweeper recorded `xid` this many seconds ago
    */
   async function lookedUntil(
     db: Database,
@@ -256,7 +258,7 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("after a long pause, the sweeper reads the time since the previous sweep a second time", async ({ db }) => {
+  test("after a long pause, the sweeper reads the period since the previous sweep twice", async ({ db }) => {
     await lookedUntil(db, { seen: 900, marked: 800 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });

@@ -14,7 +14,7 @@ import {
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-/** A call that states no output limit, for which the gateway filled one in. */
+/** A call whose client stated no output limit, so the gateway assumed this one. */
 const assumed = { output_limit: 2_048, output_limit_assumed: true };
 const usage = { input_tokens: 13, output_tokens: 12 };
 const failure = { status: "failed", http_status: 502, usage_source: "unavailable" };
@@ -30,7 +30,7 @@ async function openWindows(db: Database, { keyId, workspaceId }: Tenant): Promis
   );
 }
 
-/** Returns the tokens counted in the windows of key and workspace. */
+/** Returns the tokens counted in the rate windows of the key and the workspace. */
 async function counted(db: Database, { keyId, workspaceId }: Tenant) {
   return one<{ key: number | null; workspace: number | null }>(db, {
     sql: `select
@@ -86,7 +86,7 @@ describe("a call without an output limit", () => {
 });
 
 describe("a call that alone exceeds the token limit per minute", () => {
-  test("refuses a call that alone exceeds the token limit per minute as invalid, without counting it, and admits one that equals the limit", async ({
+  test("a call that alone exceeds the token limit per minute is refused as invalid and not counted, and a call of exactly the limit is admitted", async ({
     db,
   }) => {
     const tenant = await createTenant(db, {
@@ -131,7 +131,9 @@ describe("a call that alone exceeds the token limit per minute", () => {
 describe("a settled run", () => {
   const limits = { key: { tokensPerMinute: 10_000 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("a settled run counts the tokens it used, including cached ones, for key and workspace", async ({ db }) => {
+  test("a settled run counts its used tokens, including cached tokens, for the key and for the workspace", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -176,7 +178,8 @@ describe("a settled run", () => {
     const soFar = [{ created_at: run.created_at, id: run.run_id, input_tokens: 10, output_tokens: 5, cost_usd: "0" }];
     await db.query("select ai.heartbeat_runs($1)", [JSON.stringify(soFar)]);
     await abandon(db, run);
-    // Waits for sweeps of the stack's own server, during which this sweep would do nothing.
+    // Waits until the stack's own server has finished any sweep. While another sweep is running, ai.sweep_runs does
+    // nothing.
     await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
     await db.query("select ai.sweep_runs()");
     expect(await counted(db, tenant)).toEqual({ key: 15, workspace: 15 });
@@ -220,7 +223,7 @@ describe("a settled run", () => {
 describe("a run with further steps", () => {
   const limits = { key: { tokensPerMinute: 700 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("an open run counts the tokens that its steps used plus the next step's reservation, and a settled run its total usage", async ({
+  test("token limits count the used tokens and the next step's reservation of an open run, and the total usage of a settled run", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
@@ -244,7 +247,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 400, workspace: 400 });
   });
 
-  test("a run that continues into a new minute counts there only what it uses in that minute", async ({ db }) => {
+  test("a run that continues into a new minute counts only its later usage towards the new minute", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));
@@ -387,7 +390,7 @@ describe("token limits with concurrent callers", () => {
     ]);
   });
 
-  test("admits calls without an output limit, sequential or concurrent, whose actual usage fits the token limit", async () => {
+  test("calls without an output limit are admitted while their actual usage fits the token limit, whether sequential or concurrent", async () => {
     const tenant = await createTenant(db, { credits: "1000", key: { tokensPerMinute: 10_000 } });
     await openWindows(db, tenant);
     const call = async () => {

@@ -57,7 +57,9 @@ const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execu
 const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), sum(output_tokens), sum(cost_usd),
   sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
 
-/** The columns of label sums, in the order of `keys`. The label takes the place of the model. */
+/**
+ * The columns of `keys` for sums by label: the day, and the label in place of the model. The other columns are null.
+ */
 const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
 /** Returns the groups in which daily sums and runs differ. There must be none. */
@@ -180,7 +182,7 @@ describe("the usage report", () => {
               [each.daysAgo, tenant.workspaceId],
             );
           } else if (each.do === "upgrade") {
-            // Simulates that older sums were created before sums contained members and labels.
+            // Simulates that the older daily sums come from a version that did not store members and labels.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set detailed_from = case when $1 = 0 then null else before - $1::int end returning before, detailed_from
@@ -223,7 +225,7 @@ describe("the usage report", () => {
       ).sum;
     expect(await requests()).toBe("1");
     expect(await one(db, { sql: "select ai.roll_up_usage(1000) > 0 as summed" })).toEqual({ summed: true });
-    // Stores a wrong sum, which the report shows if it reads the sum.
+    // Corrupts the stored sum. A report that reads the sum then shows 1,000 requests.
     const falsify = () =>
       db.query("update ai.usage_daily set requests = 1000 where workspace_id = $1", [tenant.workspaceId]);
     await falsify();
@@ -235,7 +237,7 @@ describe("the usage report", () => {
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
   });
 
-  test("daily sums by member and label are added to older days, a few days at a time", async ({ db }) => {
+  test("each roll-up fills in missing daily sums by member and label for a few older days", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const member = "00000000-0000-4000-8000-00000000000a";
@@ -276,7 +278,9 @@ describe("the usage report", () => {
     });
   });
 
-  test("the usage report states the previous time window if older data exists", async ({ db }) => {
+  test("the usage report includes the bounds of the previous time window only if older usage exists", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);
     const spec = { edge: 0, model: "m", feature: "chat", app: true };
@@ -317,8 +321,8 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const tenant = await createTenant(db, { credits: "100000" });
   const calls = Array.from({ length: 60 }, () => begin(db, chatCall(tenant)));
   const begun = await Promise.all(calls);
-  // Moves half of the runs to past days. `created_at` is part of a run's primary key, so the update returns the new
-  // value.
+  // Moves half of the runs to past days. Returns the new `created_at`, because it is part of the key by which runs are
+  // settled.
   const moved = await Promise.all(
     begun.slice(0, 30).map(async (run, n) => ({
       ...run,

@@ -158,7 +158,7 @@ describe("a workspace's AI policy", () => {
     expect(held.reserved).toBe("1");
   });
 
-  test("a run continues after the budget that it reserved from is removed, and does not count towards a budget set later", async ({
+  test("a removed budget refuses no calls, but its spend and reservations count towards a budget set later", async ({
     db,
   }) => {
     const tenant = await createTenant(db);

@@ -19,7 +19,7 @@ export type Answer = Record<string, unknown> & { refused?: string };
 const centralScopes = ["profile", "workspaces:read", "workspaces:write"];
 const gatewayScopes = ["workspace:session", "ai:use"];
 
-/** Returns random bytes of a hash's length. */
+/** Returns 32 random bytes, the length of a SHA-256 hash. */
 export function newHash(): Buffer {
   return randomBytes(32);
 }

@@ -79,7 +79,7 @@ describe("a central session", () => {
   });
 
   test.for(["", "a".repeat(81)])(
-    "a central session can't give a workspace the invalid name %j",
+    "an app can't use its central session to give a workspace the invalid name %j",
     async (name, { db }) => {
       const { id, owner } = await createWorkspace(db);
       const { centralHash: hash } = await openAppSession(db, { claims: owner, app: await registerApp(db) });

@@ -166,7 +166,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("an app session is valid only if the second factor and the password were used after the times set in the MFA policy, to the second", async ({
+  test("an app session is valid only if its second factor and its password were used after the MFA policy's times, exact to the second", async ({
     db,
   }) => {
     const session = await beginAppSession(db, "required, at AAL2");

@@ -79,7 +79,7 @@ export async function tokenOf(db: Database, hash: Buffer) {
   return rows[0];
 }
 
-/** Issues an app token. Returns the token pair, and the setting in which the pair was issued. */
+/** Issues an app token. Returns the token pair, and the app, person and workspace for which the pair was issued. */
 export async function issueAppToken(
   db: Database,
   options: Parameters<typeof beginExchange>[1] = {},

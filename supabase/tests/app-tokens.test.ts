@@ -51,7 +51,7 @@ describe("exchanging a cross-app token for app tokens", () => {
     [["profile"], false],
     [[], false],
   ] as const)(
-    "if an app has two registered scopes, an exchange may request the scopes %j: %s",
+    "an app with two registered scopes exchanges a token for the scopes %j (allowed: %s)",
     async ([scopes, allowed], { db }) => {
       const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
       if (allowed) expect(answer.scopes).toEqual(scopes);
@@ -151,7 +151,7 @@ describe("an app token", () => {
     ["the boundary", "invalid_api_key"],
     ["a factor never proved", "MFA_REQUIRED"],
     ["an unreadable policy", "AUTH_UNAVAILABLE"],
-  ] as const)("an app token is refused after a change of MFA: %s", async ([what, refused], { db }) => {
+  ] as const)("an app token is refused after a change to the account's MFA: %s", async ([what, refused], { db }) => {
     const user = await createUser(db);
     const factorId = what === "a factor never proved" ? undefined : await enrollFactor(db, { userId: user.id });
     const claims = await signIn(db, { userId: user.id, factorId });

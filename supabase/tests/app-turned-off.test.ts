@@ -45,8 +45,8 @@ test("disabling an app while people disconnect the app and refresh its tokens do
   ];
   const { app, one, ones, others, people } = await tokensOfTwo(db, service);
   try {
-    // Forces index scans, as in large tables. Each transaction then reads the rows in another order: by workspace, or
-    // by person.
+    // Forces index scans, which Postgres uses on large tables. Disabling the app then reads the tokens by workspace,
+    // while disconnecting reads them by person.
     await off.client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await refreshing.client.query("begin");
     await refresh(refreshing.db, { ...others, to: newPair() });
@@ -84,7 +84,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   const others = await handOver(service, { claims: other, app });
   const first = await handOver(service, { claims: one, app });
   try {
-    // Forces index scans, so that the two transactions read the handoffs in different orders: as stored, and by time.
+    // Forces index scans, so that one transaction reads the handoffs as stored and the other reads them by time.
     for (const { client } of [off, revoking])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await redeeming.client.query("begin");
@@ -127,7 +127,8 @@ test("disabling an app while its handoffs are swept does not deadlock, and the n
   }
   const [, middle] = handoffs;
   try {
-    // Makes the two transactions read the handoffs in opposite orders: disabling as stored, the sweep by expiry.
+    // Makes the two transactions read the handoffs in opposite orders. Disabling the app reads them as stored, and the
+    // sweep reads them by expiry.
     for (const { client } of [off, sweeping])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await holding.client.query("begin");

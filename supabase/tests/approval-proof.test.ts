@@ -84,7 +84,7 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("the proof of an approval, checked for %s", ([, isLetIn]) => {
+describe.for(Object.entries(places))("checking the proof of a mobile approval for %s", ([, isLetIn]) => {
   test("an approval that is bound to a proof key is valid only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
@@ -105,7 +105,7 @@ describe("an approval's proof", () => {
     [-60, true],
     [60, true],
     [61, false],
-  ] as const)("an approval proof dated %i s from now is accepted: %s", async ([seconds, counts], { db }) => {
+  ] as const)("an approval proof whose timestamp is off by %i s is accepted: %s", async ([seconds, counts], { db }) => {
     const approved = await approvedSession(db, { proofKey });
     const { claims, second } = approved;
     const proof = proofOf({ session: claims.session_id, key: proofKey, second: second + seconds });
@@ -198,14 +198,18 @@ describe("binding an approval", () => {
   }
   const hex = (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString("hex")}`;
 
-  test("binding an approval stores the key that was used to make the request's proof", async ({ db }) => {
+  test("binding an approval stores the given proof key if the request's proof was made with that key", async ({
+    db,
+  }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: proofKey, second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toMatchObject({ status: "bound" });
     expect(await kept()).toEqual(proofKey);
   });
 
-  test("binding an approval rejects a key that did not make the proof, and stores nothing", async ({ db }) => {
+  test("binding a mobile approval rejects a proof that was made with another key, and stores no key", async ({
+    db,
+  }) => {
     const { browser, bind, kept, second } = await begin(db);
     const proof = proofOf({ session: browser.session_id, key: randomBytes(32), second });
     expect(await bind({ proofKey: hex(proofKey) }, proof)).toEqual({ status: "rejected", validUntil: null });

@@ -27,7 +27,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(true);
   });
 
-  test("30 wrong passwords for an account, sent directly to the identity backend from any addresses, are allowed, and then further ones are refused", async ({
+  test("after 30 wrong passwords for an account, sent directly to the identity backend from different addresses, even the right password is refused", async ({
     db,
   }) => {
     const { id } = await createUser(db);
@@ -56,7 +56,7 @@ describe(password, () => {
     expect(await signIn(db, id, home)).toBe(true);
   });
 
-  test("a password attempt that our routes admitted passes the hook once, even after many direct guesses", async ({
+  test("after many direct guesses, the hook admits exactly one sign-in for a password attempt that our routes admitted", async ({
     db,
   }) => {
     const { id, email } = await createUser(db);
@@ -68,7 +68,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("a wrong password that our routes counted passes the hook, and is not counted again", async ({ db }) => {
+  test("the hook neither refuses nor counts a wrong password that our routes already counted", async ({ db }) => {
     const { id, email } = await createUser(db);
     const address = newAddress();
     for (let made = 0; made < 10; made += 1) {
@@ -85,7 +85,7 @@ describe(password, () => {
     ["to send an email", { action: "mail" }],
     ["to enter a code", { action: "code" }],
   ] as const)(
-    "the hook refuses a password sign-in that is backed only by an attempt %s",
+    "after many direct guesses, the hook refuses a password sign-in if our routes admitted only an attempt %s",
     async ([, changes], { db }) => {
       const { id, email } = await createUser(db);
       const address = newAddress();
@@ -106,7 +106,7 @@ describe(password, () => {
     expect(await signIn(db, id, address)).toBe(false);
   });
 
-  test("the hook accepts the password check of an admitted sign-up, even if the account's limit is used up", async ({
+  test("the password hook lets an admitted sign-up continue even if the account's attempt limit is used up", async ({
     db,
   }) => {
     const { id, email } = await createUser(db);
@@ -144,7 +144,7 @@ describe(password, () => {
     },
   );
 
-  test("of 60 concurrent wrong passwords, the hook lets through 10 direct ones and the one that our routes admitted", async () => {
+  test("of 60 concurrent wrong passwords, the hook lets through the one that our routes admitted and 10 that were sent directly to the identity backend", async () => {
     const { db, close } = openPool(20);
     try {
       const { id, email } = await createUser(db);

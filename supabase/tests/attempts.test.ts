@@ -68,7 +68,7 @@ describe("begin_attempt", () => {
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
-    "asks for a bot challenge after $threshold attempts of kind $action at one account from any address, and after $cap allows only attempts that passed one",
+    "asks for a bot challenge after $threshold $action attempts at one account from many addresses, and after $cap refuses attempts without a passed challenge",
     async ({ action, threshold, cap }, { db }) => {
       const { email } = anAttempt();
       const fromElsewhere = (changes = {}) => begin(db, anAttempt({ action, ...(email ? { email } : {}), ...changes }));

@@ -273,7 +273,7 @@ describe("refused policy changes", () => {
 });
 
 describe(`${callers} concurrent policy changes`, () => {
-  test("only one of several concurrent MFA policy changes to the same generation succeeds, even if other metadata is written meanwhile", async () => {
+  test("of several concurrent changes to the same generation of an MFA policy, only one succeeds, even if other metadata is written meanwhile", async () => {
     const { db, close } = openPool(callers);
     const [actor, subject] = [randomUUID(), randomUUID()];
     const createUser = (id: string) =>

@@ -5,7 +5,10 @@ import { openPool } from "./pools.ts";
 
 const hash = "sha256(convert_to(gen_random_uuid()::text, 'UTF8'))";
 
-/** Each scheduled function that removes expired rows, with a row for each table that it cleans. */
+/**
+ * The scheduled functions that remove expired rows. Each entry names a function, one table that the function cleans,
+ * and an expired row for that table.
+ */
 const cleanUps = [
   {
     call: "private.delete_expired_attempts",

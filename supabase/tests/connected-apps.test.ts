@@ -117,7 +117,7 @@ describe("connected apps", () => {
       `delete from public.workspace_members m using ai.app_tokens t
        where t.app_id = $1 and m.workspace_id = $2 and m.user_id = t.user_id`,
     ],
-  ] as const)("for tokens %s, connected apps show neither workspace nor scopes", async ([, sql], { db }) => {
+  ] as const)("connected apps show no workspace and no scopes for tokens %s", async ([, sql], { db }) => {
     const claims = await createActor(db, {});
     const { setting } = await issueAppToken(db, { claims });
     await db.query(sql.replaceAll("$1 <> ''", "$1::text <> ''").replaceAll("$2 <> ''", "$2::text <> ''"), [
@@ -233,7 +233,9 @@ describe("disconnecting an app", () => {
       expect(await disconnect(db, { userId, app: { name } })).toBe("not_found");
   });
 
-  test("disconnecting an app ends the app sessions from all of the person's sessions", async ({ db }) => {
+  test("disconnecting an app ends its app sessions, regardless of which of the person's sessions opened them", async ({
+    db,
+  }) => {
     const app = await registerApp(db);
     const claims = await createActor(db, {});
     const elsewhere = await signIn(db, { userId: claims.sub });

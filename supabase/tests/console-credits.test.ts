@@ -80,7 +80,7 @@ describe("credits in the console", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "credits granted to a new account of a %s are added to the plan's initial credits",
+    "granting credits to a %s without a credit account also adds the plan's initial credits",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [
         await createAdmin(db),
@@ -238,7 +238,7 @@ describe("a plan", () => {
   });
 });
 
-describe("a workspace", () => {
+describe("moving a workspace to another plan", () => {
   test("moving a workspace to another plan leaves balances with their owners", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const tenant = await createTenant(db, { credits: "1000" });

@@ -144,7 +144,7 @@ test("a route receives calls only once it has a price for the default service ti
   expect(await providersOf({})).toEqual(["second", "demo"]);
 });
 
-describe("a model", () => {
+describe("adding, changing and deleting a model", () => {
   test("a model can't be added with a taken id or invalid settings", async ({ db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);

@@ -64,7 +64,8 @@ describe("provider usage", () => {
         expect(byName(rows)).toEqual(byName(await usageOfRuns(db, [dayBefore(from), dayBefore(to)])));
       }
     };
-    // Checks three states: no day is summarized, all but the last day are, and a summarized day has changed.
+    // Checks the usage before any day is summarized, after all days but the last are summarized, and after a summarized
+    // day changes.
     await db.query("update ai.usage_sealed_days set before = $1::date where singleton", [dayBefore(3)]);
     await db.query("delete from ai.usage_daily where day >= $1", [dayBefore(3)]);
     await checkAll();

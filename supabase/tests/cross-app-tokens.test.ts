@@ -41,7 +41,7 @@ describe("the MFA proofs of a session", () => {
     });
   });
 
-  test("a session's proof by approval names the approving factor, and is valid only as long as the approval", async ({
+  test("the proofs of a session approved by phone name the approving factor and expire with the approval", async ({
     db,
   }) => {
     const app = await registerApp(db);

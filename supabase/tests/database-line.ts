@@ -52,7 +52,7 @@ export async function openLine(): Promise<DatabaseLine> {
     }
     ours.on("data", (bytes) => {
       if (isCut) return void ours.destroy();
-      // Everything that we send before an answer is one round trip.
+      // All messages sent before the next answer count as one round trip.
       if (!weSpoke) flights += 1;
       weSpoke = true;
       // Prepared statements are named after their text, so each message contains the function's name.

@@ -150,7 +150,7 @@ export async function enrollFactor(
   return id;
 }
 
-/** Adds a person to a workspace in one of its roles. */
+/** Adds a person to a workspace with the given role. */
 export async function join(
   db: Database,
   { workspaceId, userId, role }: { workspaceId: string; userId: string; role: string },

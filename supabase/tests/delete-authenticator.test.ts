@@ -63,7 +63,9 @@ const leftOf = async (db: Database, { userId, sessionId }: { userId: string; ses
   });
 
 describe("delete_authenticator", () => {
-  test("removing one of two authenticators keeps the session's AAL2 if it used the other one", async ({ db }) => {
+  test("removing one of two authenticators keeps AAL2 for a session that used the other authenticator", async ({
+    db,
+  }) => {
     const { otherId, ...owner } = await createOwner(db, { policy: required });
     const answer = await db.asRole("service_role", () => deleteAuthenticator(db, { ...owner, factorId: otherId }));
     expect(answer).toMatchObject({ outcome: "deleted" });
@@ -93,9 +95,7 @@ describe("delete_authenticator", () => {
     expect(await toldTo(db, owner)).toEqual(told);
   });
 
-  test("removing an authenticator lowers the sessions that used it to AAL1, and changes nothing else", async ({
-    db,
-  }) => {
+  test("removing an authenticator returns its sessions to AAL1, and changes nothing else", async ({ db }) => {
     const owner = await createOwner(db);
     expect(await deleteAuthenticator(db, owner)).toMatchObject({ outcome: "deleted" });
     expect(await leftOf(db, owner)).toEqual({ factors: 1, codes: 1, aal: "aal1", proofs: ["password"] });
@@ -142,7 +142,7 @@ describe("delete_authenticator", () => {
     const { db, close } = openPool(20);
     const owner = await createOwner(db, { policy: required });
     try {
-      // Uses one session per authenticator, so that no call is refused for a missing second factor.
+      // Each authenticator is removed by a session that used the other authenticator.
       const { session_id: otherSession } = await signIn(db, { userId: owner.userId, factorId: owner.otherId });
       const calls = Array.from({ length: 50 }, (_, n) =>
         n % 2 === 0

@@ -66,7 +66,7 @@ export function begin(
   });
 }
 
-/** Begins a request of a client's device. */
+/** Begins a device's authorization request, for a new client if none is given. */
 export async function beginRequest(db: Database, given?: App): Promise<DeviceRequest> {
   const client = given ?? (await registerClient(db));
   const deviceHash = newHash();

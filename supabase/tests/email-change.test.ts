@@ -94,7 +94,7 @@ describe("an email change in progress", () => {
 });
 
 describe("cancel_email_change", () => {
-  test("cancelling an email change voids both links and deletes the new address, only once, and leaves other links valid", async ({
+  test("an email change can be cancelled once, which voids both links, deletes the new address, and leaves other links valid", async ({
     db,
   }) => {
     const { userId, email } = await begin(db);

@@ -18,7 +18,7 @@ async function signUp(db: Database, userMetadata: object = sent) {
   return user;
 }
 
-/** Confirms the email as Auth does: first the confirmation, then the metadata that it had read before. */
+/** Confirms the email as Auth does: sets the confirmation, then writes back the metadata that Auth had read before. */
 async function confirm(db: Database, { id, metadata = sent }: { id: string; metadata?: object }) {
   await db.query("update auth.users set email_confirmed_at = clock_timestamp() where id = $1", [id]);
   await db.query("update auth.users set raw_user_meta_data = $2 where id = $1", [
@@ -148,7 +148,7 @@ describe("the first confirmation of an email", () => {
 });
 
 describe("an account that was used before its email was confirmed", () => {
-  test("the first confirmation of an email resets an account that was already used and removes its password, even after an email change", async ({
+  test("if an account was used before its email was confirmed, the first confirmation resets it and removes its password, even if the email was changed earlier", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -197,7 +197,7 @@ describe("changing an account's email to the address of one of its other identit
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
   ] as const)(
-    "an account's email can change to an identity's address only if a provider verified the address: an address %s",
+    "only a verified address of an identity can become the account's email: an address %s",
     async ([, verified, allowed], { db }) => {
       const user = await createUser(db);
       for (const [index, one] of verified.entries()) {
@@ -220,7 +220,7 @@ describe("changing an account's email to the address of one of its other identit
 });
 
 describe("whether the first confirmation resets an account", () => {
-  test("an account is reset only once, and keeps what its owner sets later", async ({ db }) => {
+  test("a second email confirmation keeps what the owner set after the first", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     await db.query("select set_config('gatehouse.first_confirmation', '', true)");
@@ -286,7 +286,7 @@ describe("remove_unproven_password", () => {
     ["to reset the password", { token: "recovery" }, "recovery", true],
     ["to a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
   ] as const)(
-    "removes an unproven password only if the link matches, is less than an hour old, and belongs to an unconfirmed account: a link %s",
+    "only a matching link to an unconfirmed account, used within an hour, removes an unproven password: a link %s",
     async ([, link, type, removed], { db }) => {
       const {
         age = "0",

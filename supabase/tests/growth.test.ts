@@ -23,13 +23,13 @@ const filled = [
   "public.workspace_members",
 ];
 /**
- * Returns how many rows an operation may read beyond its bound. A bitmap scan may read a few more pages than it
+ * Returns how many rows an operation may read beyond its bound, because a bitmap scan may read more rows than it
  * returns. At this size, reading one month's partition of runs may cost less than an index scan, so the limit for runs
  * allows one month but not all months.
  */
 const slackOf = (what: string) => (what.startsWith("runs: ") ? tenfold.runs / 4 : 200);
 
-/** Returns the factor by which the rows read may grow when the data grows tenfold. */
+/** Returns the factor by which the number of rows read may grow when the data grows tenfold. */
 const mostOf = (bound: Bound) => (bound === "constant" ? 1.5 : bound === "logarithmic" ? 2 : 12);
 
 test("list and search queries read no more rows when the data grows tenfold", async () => {

@@ -2,7 +2,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import type { Claims, Database } from "./database.ts";
 
-/** A test's transaction, or the connections of a pool, on which statements run. */
+/** Runs statements in a test's transaction or on the connections of a pool. */
 type Runner = Pick<Database, "query" | "asRole"> | { query(sql: string, values: unknown[]): Promise<unknown[]> };
 
 /** A challenge as its browser sees it. */

@@ -56,7 +56,7 @@ const signOut = (line: Database, { claims }: Scene) =>
   line.query("delete from auth.sessions where id = $1", [claims.session_id]);
 const distinct = async (scene: Scene) => [...new Set(await queuedLogouts(scene.db, scene.claims.sub))];
 
-test("signing out while the second factor is being removed ends all the logins, without a deadlock", () =>
+test("signing out while the second factor is being removed ends all app and client logins, without a deadlock", () =>
   withLogins(async (scene) => {
     const { claims, factorId, first, second, db } = scene;
     // Removes a factor as Supabase Auth does: first the factor, then the sessions that had reached AAL2 with it.
@@ -74,7 +74,7 @@ test("signing out while the second factor is being removed ends all the logins, 
     expect(await distinct(scene)).toEqual(scene.logins);
   }));
 
-test("signing out at the identity backend while signing out everywhere doesn't deadlock", () =>
+test("a sign-out at the identity backend doesn't deadlock with a concurrent sign-out everywhere", () =>
   withLogins(async (scene) => {
     const { claims, service, first, db } = scene;
     await first.client.query("begin");
@@ -89,7 +89,7 @@ test("signing out at the identity backend while signing out everywhere doesn't d
 test.each([
   ["everywhere", (actor: string) => ({ name: "sign_out_everywhere", actor })],
   ["of other sessions", () => ({ name: "end_other_sessions", actor: randomUUID() })],
-])("a sign-out at the identity backend records its event while a sign-out %s waits for another session", (_, called) =>
+])("a sign-out at the identity backend is not blocked by a sign-out %s that waits for another session", (_, called) =>
   withLogins(async (scene) => {
     const { claims, service, first, second, db } = scene;
     // Sessions end in the order of their ids, so this session ends first.

@@ -56,7 +56,7 @@ describe("recovery codes", () => {
     expect(await stateOf(db, { userId, session })).toEqual({ left: 0, createdAt: null, unfinished: false });
   });
 
-  test("concurrent replacements leave the recovery codes of only one of them", async () => {
+  test("if recovery codes are replaced concurrently, only one set of codes remains", async () => {
     const { db, close } = openPool(20);
     const userId = randomUUID();
     try {
@@ -135,7 +135,7 @@ describe("using a recovery code", () => {
     expect(await stateOf(db, { userId, session: later })).toMatchObject({ unfinished: true });
   });
 
-  test("if the request that uses a recovery code dies, the use can be resumed after 30 s, and not before", async ({
+  test("if a request dies while it uses a recovery code, the recovery can be resumed after 30 s, and not before", async ({
     db,
   }) => {
     const { userId, hash, session } = await withCodes(db);
@@ -248,7 +248,9 @@ describe("required MFA after the use of a recovery code", () => {
     });
   });
 
-  test("an account stays blocked if another recovery begins while it uses a recovery code", async ({ db }) => {
+  test("an account stays blocked after a recovery with a code if another recovery began in the meantime", async ({
+    db,
+  }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });
     const [hash, session] = [newHash(), randomUUID()];
     await replace(db, { userId: sub, hashes: [hash] });

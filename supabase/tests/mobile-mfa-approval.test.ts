@@ -147,7 +147,7 @@ describe("a request for approval on the phone", () => {
     expect(await policyOf(db, browser)).toMatchObject({ satisfied: false });
   });
 
-  test("an approval is rejected if binding it would not satisfy the MFA policy", async ({ db }) => {
+  test("an approval is rejected if the session would still not satisfy the MFA policy", async ({ db }) => {
     const { user, factorId, browser, phone, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await enrollFactor(db, { userId: user.id });
@@ -167,7 +167,7 @@ describe("a request for approval on the phone", () => {
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "approved" });
   });
 
-  test("the fifth wrong code locks a request for approval, even for the right code and for a rejection", async ({
+  test("after the fifth wrong code, a request for approval can be neither approved with the right code nor rejected", async ({
     db,
   }) => {
     const { browser, phone, begun } = await setUp(db);
@@ -276,9 +276,7 @@ describe("a request for approval on the phone", () => {
     expect(await statusOf(db, { kind, begun: next, claims: browser })).toBe("expired");
   });
 
-  test("a request for approval can't be bound by another session, and is not found with a wrong secret or id", async ({
-    db,
-  }) => {
+  test("an approval can't be used by another session, and a wrong secret or id finds no request", async ({ db }) => {
     const { user, phone, browser, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     const sibling = await signIn(db, { userId: user.id });
@@ -341,7 +339,7 @@ async function setBoundary(db: Database, { userId, boundary }: { userId: string;
   ]);
 }
 
-test("under 60 concurrent calls, only one approval counts, only one poll binds it, and five wrong codes lock the request", async () => {
+test("under 60 concurrent calls, one approval succeeds, one poll binds the approval to the session, and five wrong codes lock the request", async () => {
   const pool = new Pool({ connectionString: readStack().supabase.dbUrl, max: 20 });
   const outside = runnerOf(pool);
   const client = outside as Database;

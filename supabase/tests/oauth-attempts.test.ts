@@ -103,7 +103,7 @@ describe("an OAuth attempt and its flow at the identity backend", () => {
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });
   });
 
-  test("inspecting an OAuth attempt finds no result with another provider's code", async ({ db }) => {
+  test("inspecting an OAuth attempt with another provider's code finds no flow", async ({ db }) => {
     const { id, email } = await createMember(db);
     const google = await visit(db, { userId: id, identity: { userId: id, email } });
     const github = await visit(db, {
@@ -215,7 +215,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("refusing a sign-in removes an identity linked meanwhile by a direct call to Supabase Auth, and emails about both changes", async ({
+  test("refusing a sign-in removes an identity that was linked directly at Supabase Auth, and sends emails about the link and the removal", async ({
     db,
   }) => {
     const { id } = await createMember(db);
@@ -354,7 +354,7 @@ describe("an identity that is added to an account", () => {
     { its: "own verified address", email: "own", verified: true, waits: false },
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
-  ])("whether an added identity must be confirmed, for $its: $waits", async ({ email, verified, waits }, { db }) => {
+  ])("an added identity ($its) must be confirmed: $waits", async ({ email, verified, waits }, { db }) => {
     const user = await createMember(db);
     const address = email === "own" ? user.email : email;
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(waits);

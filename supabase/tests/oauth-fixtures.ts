@@ -24,7 +24,10 @@ export async function createIdentity(db: Database, given: NewIdentity): Promise<
   return row.id;
 }
 
-/** A browser's visit to a provider, up to its return to us: our attempt, and the identity backend's flow. */
+/**
+ * The result of a browser's visit to a provider. `stateHash` identifies our attempt. `code` and `challenge` identify
+ * the identity backend's flow.
+ */
 export interface Visit {
   stateHash: string;
   code: string;
@@ -36,7 +39,7 @@ export interface VisitOptions {
   provider?: string;
   /** The account that began the attempt. Absent for a sign-in. */
   boundTo?: string;
-  /** The user of the backend's flow: the account that it found, created or linked an identity to. */
+  /** The account that the backend's flow found, created or linked to the identity. */
   userId: string;
   /** The account that the backend linked to. */
   linkedTo?: string;
@@ -81,7 +84,7 @@ export async function inspect(db: Database, { stateHash, code, challenge }: Visi
 }
 
 /**
- * Completes a visit.
+ * Completes a visit's OAuth attempt with a verdict.
  * @returns whether this call completed it
  */
 export async function settle(

@@ -63,7 +63,7 @@ function redeem(db: Database, { codeHash, clientId }: { codeHash: Buffer; client
 
 describe("an authorization code", () => {
   test.for(mfaStates)(
-    "an account in the MFA state '$mfa' gets an authorization code: $satisfied",
+    "an account in the MFA state '$mfa' gets an authorization code (expected: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
       const { answer } = await issue(db, await createActor(db, { mfa }));
       if (satisfied) expect(answer).toEqual({ scopes: ["email", "offline_access", "openid"] });

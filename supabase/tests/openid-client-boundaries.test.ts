@@ -262,7 +262,7 @@ describe("changing an OpenID client in the console", () => {
     });
   });
 
-  test("editing an app from a server of release 0.1.0 keeps the app's logout URL", async ({ db }) => {
+  test("keeps an app's logout URL when a server of release 0.1.0 edits the app", async ({ db }) => {
     const { ask } = await begins(db);
     const app = await registerApp(db);
     const logout_url = "https://notes.example/logout";
@@ -278,7 +278,7 @@ describe("changing an OpenID client in the console", () => {
 });
 
 describe("calling the functions for other kinds of apps with an OpenID client", () => {
-  test("the functions that release 0.1.0 calls don't find an OpenID client", async ({ db }) => {
+  test("the functions that servers of release 0.1.0 call don't find an OpenID client", async ({ db }) => {
     const client = await registerClient(db);
     expect(await call(db, "list_apps", { term: client.name })).toEqual([]);
     expect(await call(db, "read_app", { app_name: client.name })).toBeNull();

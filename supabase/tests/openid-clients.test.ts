@@ -89,7 +89,7 @@ describe("an OpenID client", () => {
     [{ logoutUrl: "http://charts.example/out" }, "invalid"],
     [{ redirectUris: Array.from({ length: 21 }, (_, index) => `https://charts.example/${index}`) }, "invalid"],
     [{ actor: crypto.randomUUID() }, "forbidden"],
-  ] as const)("an OpenID client is refused with %j: %s", async ([change, refused], { db }) => {
+  ] as const)("registering an OpenID client with %j returns the refusal %s", async ([change, refused], { db }) => {
     expect((await add(db, change)).answer).toEqual({ refused });
   });
 
@@ -117,7 +117,7 @@ describe("an OpenID client", () => {
     expect(listed?.name).toBe(name);
   });
 
-  test("the functions for other apps can't register an OpenID client", async ({ db }) => {
+  test("register_app rejects an app of kind openid", async ({ db }) => {
     const app = {
       app_name: newName(),
       display_name: "x",

@@ -14,9 +14,9 @@ export function openPool(
 const kept = new Map<string, Database>();
 
 /**
- * Returns a pool like {@link openPool} that the test files of a process share: a new connection's first statements cost
- * as much as dozens of later ones, since it reads the catalogue and compiles triggers. `close` keeps the connections
- * open.
+ * Returns a pool like {@link openPool} that the test files of a process share. A new connection's first statements cost
+ * as much as dozens of later statements, because Postgres reads the catalogue and compiles triggers. `close` keeps the
+ * connections open.
  */
 export function keptPool(): { db: Database; close: () => Promise<void> } {
   const connectionString = readStack().supabase.dbUrl;

@@ -3,10 +3,10 @@ import { fixturePrices } from "../../scripts/local-stack/services/provider/fixtu
 import type { GatewayTenant } from "./ai-gateway-tenant.ts";
 
 /**
- * Creates a chat model with the given providers at {@link fixturePrices}, for the tenant only.
- * @param options.upstream the providers' name for it
- * @param options.providers one per route, in order
- * @returns its name
+ * Creates a chat model that only the tenant may use. Each provider gets a route at {@link fixturePrices}.
+ * @param options.upstream the providers' name for the model
+ * @param options.providers the provider of each route, in order
+ * @returns the model's name
  */
 export async function createPricedModel(
   { db, workspaceId }: GatewayTenant,

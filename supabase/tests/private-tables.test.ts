@@ -38,7 +38,7 @@ describe("private schemas", () => {
     }
   });
 
-  test("the service role can read private and ai", async ({ db }) => {
+  test("the service role can read the tables of the schemas private and ai", async ({ db }) => {
     for (const { name } of await closedTables(db))
       await db.asRole("service_role", () => db.query(`select from ${name} limit 1`));
   });

@@ -85,7 +85,7 @@ describe("profiles", () => {
     ["\u3164\u2800", false],
     ["نگین\u200cالسادات", true],
     ["👩‍💻", true],
-  ] as const)("whether a profile accepts the name %j: %s", async ([name, allowed], { db }) => {
+  ] as const)("a profile is given the name %j (accepted: %s)", async ([name, allowed], { db }) => {
     const claims = await createActor(db, {});
     const change = () => db.asUser(claims, () => db.query("update public.profiles set display_name = $1", [name]));
     if (allowed) await change();

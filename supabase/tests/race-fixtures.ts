@@ -21,7 +21,7 @@ export async function openLine(role: LineRole): Promise<{ db: Database; client: 
   return { db, client, pid };
 }
 
-/** Waits until `work` waits for a lock of the connection `blocker`, or is done. */
+/** Waits until the connection `blocker` blocks another connection, or until `work` is done. */
 export async function untilItWaits(
   db: Database,
   { work, blocker }: { work: Promise<unknown>; blocker: number },

@@ -74,7 +74,7 @@ describe("record_security_event", () => {
     ["another address", { ip: "203.0.113.8" }, true],
     ["a newer version of the same browser", { userAgent: chrome.replaceAll("150.0", "151.2") }, false],
     ["another kind of event", { kind: "mfa_approved", userAgent: firefox }, false],
-  ] as const)("after a sign-in, %s counts as a new location: %s", async ([, change, expected], { db }) => {
+  ] as const)("after a sign-in, whether %s causes a new-location email: %s", async ([, change, expected], { db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     expect(await recipientsOf(db, await record(db, { userId, ...change }))).toHaveLength(Number(expected));
@@ -102,7 +102,7 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { ...visit, method: "recovery" }))).toEqual([]);
   });
 
-  test("a location is known only if its network and browser were used together", async ({ db }) => {
+  test("a location is new if its network and browser were used before, but never together", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     await record(db, { userId, ip: "198.51.100.1", userAgent: firefox });

@@ -432,7 +432,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("of many concurrent wrong recovery codes, five are checked, and a right code after them is refused", async () => {
+  test("five of many concurrent wrong recovery codes are checked, and then even the right code is refused", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

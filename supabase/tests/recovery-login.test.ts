@@ -86,7 +86,9 @@ describe("signing in with a password under a recovery override", () => {
     expect((await eventsOf(db, email)).at(-1)).toBe("reject login_oneself");
   });
 
-  test("an account without a password can't sign in with a password under a recovery override", async ({ db }) => {
+  test("a recovery override doesn't let an account without a password sign in with an empty password", async ({
+    db,
+  }) => {
     const { email, userId } = await setting(db);
     for (const none of ["", null]) {
       await db.query("update auth.users set encrypted_password = $2 where id = $1", [userId, none]);

@@ -135,7 +135,7 @@ describe("a recovery override", () => {
     }
   });
 
-  test("the console shows everything about a recovery override and its email address except link and code", async ({
+  test("the console shows an email address's account, recovery overrides and attempts, but no recovery link or code", async ({
     db,
   }) => {
     const { actor, userId, email } = await needHelp(db);

@@ -115,7 +115,7 @@ test("the MFA rule has the same result in SQL and TypeScript for 2,000 random fa
 });
 
 describe("the MFA rule in a row-level security policy", () => {
-  test.for(cases)("the MFA rule in SQL, applied to stored rows: $name", async (vector, { db }) => {
+  test.for(cases)("a row-level security policy applies the MFA rule: $name", async (vector, { db }) => {
     const shift = (await currentSecond(db)) - vectorSecond;
     const user = await createUser(db, { appMetadata: appMetadataOf(shifted(vector, shift)) });
     const factorId = vector.hasVerifiedFactor ? await enrollFactor(db, { userId: user.id }) : undefined;

@@ -11,7 +11,7 @@ type Vector = Omit<MfaFacts, "appMetadata" | "currentSecond"> & {
 const vectors = file.vectors as Vector[];
 const appMetadataOf = (vector: Vector) => ("policy" in vector ? { platform_required_mfa: vector.policy } : {});
 
-describe("the MFA rule in TypeScript, with the test vectors for SQL", () => {
+describe("the TypeScript MFA rule with the test vectors of the SQL rule", () => {
   test.each(vectors)("the TypeScript MFA rule matches the test vector: $name", (vector) => {
     const appMetadata = appMetadataOf(vector);
     expect(requiredMfaState(appMetadata)).toBe(vector.state);

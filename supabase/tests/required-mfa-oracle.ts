@@ -10,7 +10,7 @@ export interface RequiredMfaPolicy {
   required: boolean;
   /** Whole seconds since 1970. Proofs are accepted from the following second. */
   boundary: number;
-  /** Like `boundary`, but for the sign-in itself. Null if any sign-in is accepted. */
+  /** Like `boundary`, but for the sign-in instead of the second factor. Null accepts a sign-in at any time. */
   primaryBoundary: number | null;
   recovery: "none" | "in_progress";
   /** Increases with every change. A change must name the current generation, which is 0 before the first change. */
@@ -34,7 +34,7 @@ export interface MfaFacts {
 
 /** The methods of an amr entry that prove a second factor. */
 const secondFactorMethods: ReadonlySet<unknown> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);
-/** The methods of an amr entry that sign a person in. */
+/** The amr methods that sign a person in. */
 const primaryMethods: ReadonlySet<unknown> = new Set([
   "password",
   "oauth",

@@ -241,7 +241,9 @@ describe("every table", () => {
     return found;
   }
 
-  test("every table of private and ai denies every command to an owner at AAL2", async ({ db }) => {
+  test("every table in the schemas private and ai denies every command to a workspace owner at AAL2", async ({
+    db,
+  }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const claims = await createActor(db, { workspaceId, role: "owner", mfa: "required, at AAL2" });
     const tables = await tablesOf(db, ["private", "ai"]);

@@ -18,13 +18,13 @@ export type StrictUpstream = {
   turnMembers: readonly string[];
   /** Members that the model adds to a tool turn and requires back. */
   turn?: Members;
-  /** Members that the model adds to each tool call and requires back. */
+  /** Members that the model adds to each tool call. Later requests must send them back. */
   toolCall?: Members;
   /** The usage that the upstream reports for 20 input and 3 output tokens. If absent, the upstream reports no usage. */
   usage?: Members;
   /** Where streams report the usage: in a chunk of its own, if requested, or in the last chunk that has choices. */
   usageIn?: "own chunk" | "last chunk";
-  /** The text of its answer, even if the text exceeds the limit. */
+  /** The text of the upstream's answer, which ignores the request's token limit. */
   text: string;
 };
 
@@ -78,7 +78,7 @@ function sayingMessage({ text }: StrictUpstream): Message {
   return { role: "assistant", content: text };
 }
 
-/** @returns the status and reason if the request is refused, or nothing */
+/** @returns the status, and the reason if the request is refused */
 function refusal(upstream: StrictUpstream, { method, url, headers }: IncomingMessage, text: string): [number, string?] {
   if (method !== "POST" || url !== upstream.path) return [404, `no ${method} ${url}`];
   const keys = ["authorization", "api-key", "x-goog-api-key"].filter((name) => headers[name] !== undefined);

@@ -209,7 +209,9 @@ const harmless: Case[] = [
   ],
 ];
 
-/** Not tested with the operators' query, which reads each string separately and would miss the WHERE. */
+/**
+ * Not tested with the operators' query. That query checks each string literal separately and would not see the WHERE.
+ */
 const joined: Case = [
   "a WHERE in another string",
   plpgsql("begin execute 'delete from ai.plans' || format(' where %I = %L', 'id', ''); end"),

@@ -5,11 +5,12 @@ type Node = Record<string, unknown>;
 type Definition = { name: string; language: string; definition: string; body: string };
 
 /**
- * Finds every UPDATE and DELETE without WHERE in the functions of public, private and ai: in statements, in CTEs, and in
- * the texts that a function holds or builds. Hosted Supabase loads the extension safeupdate into each session of the
- * Data API. It refuses such a statement when it is analyzed, in functions too; any WHERE satisfies it, even `where true`.
- * INSERT … ON CONFLICT DO UPDATE and MERGE are other commands, which it accepts.
- * @returns sorted lines of `<function>: <what>`; also for an EXECUTE whose text cannot be read before the call, and a DO block
+ * Finds every UPDATE and DELETE without WHERE in the functions of public, private and ai: in statements, in CTEs, and
+ * in the texts that a function holds or builds. Hosted Supabase loads the extension safeupdate into each session of the
+ * Data API. The extension refuses these statements, even inside functions. It accepts any WHERE, even `where true`, and
+ * also accepts INSERT … ON CONFLICT DO UPDATE and MERGE.
+ * @returns sorted lines of `<function>: <what>`. Also lists each DO block, and each EXECUTE whose text cannot be read
+ * before the call
  * @throws Error for a function in a language other than SQL and PL/pgSQL
  */
 export async function findUnfilteredChanges(db: Database): Promise<string[]> {
@@ -26,8 +27,8 @@ export async function findUnfilteredChanges(db: Database): Promise<string[]> {
   const names = rowTypes.map(({ pattern }) => pattern).join("|");
   const rowType = new RegExp(`(?<![\\w.])(?:${names})(?![\\w.[])`, "gi");
   const lines = functions.flatMap(({ name, language, definition, body }) => {
-    // pg_get_functiondef shows a BEGIN ATOMIC body as SQL statements. It shows any other SQL body as a string, so that
-    // body is parsed separately.
+    // pg_get_functiondef shows a BEGIN ATOMIC body as SQL statements, but any other SQL body as a string. The string is
+    // parsed separately.
     const found = language === "plpgsql" ? readPlpgsql(withKnownTypes(definition, rowType)) : readSql(definition);
     if (language === "sql" && body !== "") found.push(...readSql(body));
     if (language !== "sql" && language !== "plpgsql") throw new Error(`${name} is in ${language}, which is not read`);
@@ -105,9 +106,9 @@ function parsed(text: string): unknown {
 }
 
 /**
- * Returns the text of a string constant, or of constants combined by `||`, format, concat or a cast. An identifier
- * replaces each value that is known only at the call.
- * @param unknown receives those values
+ * Returns the text of a string constant, or of constants combined by `||`, format, concat or a cast. Each value that is
+ * known only at the call is replaced by the identifier `x`.
+ * @param unknown receives the replaced values
  */
 function textOf(node: unknown, unknown: unknown[]): string | undefined {
   const { A_Const: constant, TypeCast: cast, A_Expr: operation, FuncCall: call } = node as Record<string, Node>;

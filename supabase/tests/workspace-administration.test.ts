@@ -245,7 +245,7 @@ describe("ownership of a workspace", () => {
     },
   );
 
-  test("ownership can't be given, taken or offered through direct table writes without a recent proof of identity", async ({
+  test("an owner without a recent proof of identity can't give, take or offer ownership by writing to the tables directly", async ({
     db,
   }) => {
     const { id, owner } = await createWorkspace(db);

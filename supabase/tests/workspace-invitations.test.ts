@@ -81,7 +81,7 @@ describe("workspace invitations", () => {
     "update public.workspace_invitations set accepted_at = now()",
     "insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by) select null, null, null, null, null",
     "insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, expires_at) select null, null, null, null, null",
-  ])("invitations can't be changed by an owner's %s", async (sql, { db }) => {
+  ])("a workspace owner has no permission to run: %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     expect((await failureOf(() => db.asUser(owner, () => db.query(sql)))).code).toBe("42501");
   });
@@ -102,7 +102,7 @@ describe("workspace invitations", () => {
     expect(await count(db, id)).toBe(2);
   });
 
-  test("a new invitation replaces a pending one for the same email address if that one is at least three minutes old", async ({
+  test("a pending invitation that is at least three minutes old is replaced by a new invitation to the same email address", async ({
     db,
   }) => {
     const { id, owner } = await createWorkspace(db);
@@ -154,7 +154,7 @@ describe("workspace invitations", () => {
 });
 
 describe("an inviter", () => {
-  /** Creates three workspaces of an inviter, and a function that invites into each in turn. */
+  /** Creates an inviter with three workspaces. `invite` invites into each workspace in turn. */
   async function spread(db: Database) {
     const { id: first, owner } = await createWorkspace(db);
     const rows = await db.query<{ id: string }>(

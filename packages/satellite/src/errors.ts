@@ -46,7 +46,7 @@ export class SignInRequiredError extends SatelliteError {
   }
 }
 
-/** A request that changes state did not come from this app's own pages, so its session is not used. */
+/** Thrown for a request that changes state but did not come from this app's own pages. Its session is not used. */
 export class CrossOriginError extends SatelliteError {
   override name = "CrossOriginError";
 

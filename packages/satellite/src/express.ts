@@ -95,7 +95,7 @@ function toRequest(req: ExpressRequest, origin: string): Request {
   return new Request(url, { method, headers, ...(body ? { body, duplex: "half" } : {}) } as RequestInit);
 }
 
-/** Returns the body as a stream that reads nothing until it is used, so that the app's body parsers find all of it. */
+/** Returns the body as a stream that reads nothing until it is used. So the app's body parsers find the whole body. */
 function bodyOf(req: ExpressRequest): ReadableStream<Uint8Array> {
   let chunks: AsyncIterator<Uint8Array> | undefined;
   const source: UnderlyingDefaultSource<Uint8Array> = {

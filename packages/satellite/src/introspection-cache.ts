@@ -59,8 +59,8 @@ export function createIntrospectionCache(
     drop: (token) => void entries.delete(token),
     dropLogin({ sid, sub }) {
       for (const [token, { known }] of entries) {
-        // An answer that is still pending may predate the logout, so it is dropped too. If the logout or the session
-        // has no `sid`, `sub` decides.
+        // Also drops pending answers, because the platform may have given them before the logout. Compares `sub` if the
+        // logout or the session has no `sid`.
         const isOfLogin = !known?.active || (sid && known.sid ? known.sid === sid : !sub || known.sub === sub);
         if (isOfLogin) entries.delete(token);
       }

@@ -62,7 +62,10 @@ export function createLogoutTokenVerifier({ appName, platformUrl, platformApiUrl
   };
 }
 
-/** Returns whether the keys could not be loaded, as opposed to an invalid key or token. */
+/**
+ * Returns whether the error means that the keys could not be loaded. Other errors mean that a key or the token is
+ * invalid.
+ */
 function isOutage(error: errors.JOSEError): boolean {
   return error instanceof errors.JWKSTimeout || error.code === "ERR_JOSE_GENERIC";
 }

@@ -22,7 +22,7 @@ export interface NextSatellite {
 
 /** Creates the satellite for Next's app router. @throws SatelliteConfigError when the server starts */
 export function createSatellite(options?: SatelliteOptions): NextSatellite {
-  // Next evaluates modules while it builds, where the environment is not the server's.
+  // During a build, Next evaluates this module without the server's environment.
   if (process.env.NEXT_PHASE !== "phase-production-build") core();
 
   /**

@@ -56,7 +56,7 @@ function openSatellite(options: Partial<Parameters<typeof createSatellite>[0]> =
 const ask = (path: string, { cookie = "platform_app_session=a", ...init }: RequestInit & { cookie?: string } = {}) =>
   new Request(`${origin}${path}`, { ...init, headers: { cookie, ...(init.headers as Record<string, string>) } });
 
-describe("a request's user", () => {
+describe("getting the user of a request", () => {
   test("fetches a request's user from the platform once per 60 seconds, and again after a sign-out", async () => {
     const satellite = openSatellite();
     expect(await satellite.getUser(ask("/"))).toEqual({ id: "ada", name: "Ada <3", email: null });

@@ -24,7 +24,7 @@ export interface SessionContext {
 
 export interface RequestSession {
   cookies: SessionCookies;
-  /** The `Set-Cookie` values that no sink has received yet. */
+  /** The `Set-Cookie` values to add to the response. Empty if a sink receives the values instead. */
   pending: string[];
   /** Returns null for a request that changes state and comes from another origin. */
   user(): Promise<SatelliteUser | null>;

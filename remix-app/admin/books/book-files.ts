@@ -29,7 +29,7 @@ export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [
   { name: "own_imported_less_metered_usd", value: ({ differenceUsd }) => differenceUsd },
 ];
 
-/** CSV columns of a provider's month by day. */
+/** CSV columns of a provider's costs in one month, by day. */
 export const dayColumns: readonly CsvColumn<DayFigures>[] = [
   { name: "day", value: ({ day }) => day },
   { name: "account_id", value: ({ accountId }) => accountId },

@@ -110,7 +110,10 @@ function moreOrLess(amount: string): string {
   return amount.startsWith("-") ? "less" : "more";
 }
 
-/** Names the workspace most likely to be missing runs: one without runs on days that the provider charged. */
+/**
+ * Names the workspace most likely to be missing runs. This workspace has no runs on days when the provider charged more
+ * than was metered.
+ */
 function suspectOf({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;

@@ -305,7 +305,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
     expect(words).not.toContain("$130.00");
   });
 
-  test("if a day is billed above its metered cost and no workspace imports its own costs, names the workspace without runs that day", async () => {
+  test("if no workspace imports its own costs, names the workspace that has no runs on the day billed above the metered cost", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],
@@ -326,7 +326,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
   });
 });
 
-describe("a change to the books", () => {
+describe("refused, concurrent and repeated changes to the books", () => {
   const provider = `guard-${mark}`;
 
   test("refuses a change to the books without a reason or without the typed name", async () => {

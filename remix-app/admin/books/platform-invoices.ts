@@ -25,7 +25,9 @@ export async function listPlatformInvoices(
   return { totals, ...pageOf(records, { limit: options.limit, cursorOf: cursorOfInvoice }) };
 }
 
-/** Returns a page of the platform's invoices that have days in a month, each with its share of that month. */
+/**
+ * Returns a page of the platform's invoices that cover at least a day of the month, each with its share of that month.
+ */
 export async function listPlatformShares(
   context: AppLoadContext,
   { month, ...options }: ListOptions & { month: string },

@@ -33,7 +33,7 @@ const workspaceFigures = z.object({
   runs: count,
   estimatedRuns: count,
   closedRuns: count,
-  /** From the workspace's own records. The platform's records do not include them. */
+  /** Comes from the workspace's own records, which the platform's records do not include. */
   importedUsd: amountText,
   invoicedUsd: amountText,
   /** The workspace's own imports minus its metered cost; null without imports. */
@@ -56,7 +56,7 @@ const explained = z.object({
 });
 
 /**
- * Returns a provider's month with the workspaces behind its figures, its days, and the likely causes of a difference.
+ * Returns a provider's figures for a month: in total, by workspace and by day, with the likely causes of a difference.
  * @throws Response 404 if the platform's month does not list the provider, 503 UNAVAILABLE
  */
 export async function explainPlatformMonth(

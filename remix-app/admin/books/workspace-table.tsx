@@ -4,7 +4,9 @@ import { columnDecimals, formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import type { WorkspaceFigures } from "./platform-month.ts";
 
-/** Lists each workspace's metered cost of a provider in a month, highest first, next to the workspace's own imports. */
+/**
+ * Compares each workspace's metered cost with the cost that the workspace imported itself, for one provider and month.
+ */
 export function BookWorkspaceTable({ workspaces }: { workspaces: readonly WorkspaceFigures[] }) {
   const decimals = columnDecimals(
     workspaces.flatMap(({ meteredUsd, importedUsd, differenceUsd }) => [meteredUsd, importedUsd, differenceUsd]),

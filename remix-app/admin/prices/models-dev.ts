@@ -25,7 +25,10 @@ const known = new Set([...classes.map(([name]) => name), "reasoning", "context_o
 
 const amounts = z.record(z.string(), z.unknown());
 const cost = z.looseObject({
-  /** Repeats the prices of the model's only tier, which begins at 200k or above. `tiers` has the exact size. */
+  /**
+   * Repeats the prices of the model's only tier, which begins at 200k tokens or more. `tiers` has the exact token
+   * count.
+   */
   context_over_200k: amounts.optional(),
   tiers: z
     .array(

@@ -49,15 +49,15 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 /** Matches what the service tier column accepts. */
 export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
 /**
- * Returns whether a tier may begin above this number of tokens. Our tier begins at the next token, which must still fit
- * the column.
+ * Returns whether a price tier can apply above this number of tokens. The tier's minimum is one token more, which must
+ * fit the integer column.
  */
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
 
 /** A price file that cannot be read. The message is for the admin. */
 export class UnreadablePrices extends Error {}
 
-/** Decimals of a price column. */
+/** The maximum number of decimals that a price column stores. */
 const mostDecimals = 6;
 const mostWholeDigits = 12;
 /** Maximum length of a number, to bound parsing time. */

@@ -90,7 +90,7 @@ describe("the LiteLLM reader", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _get_token_base_cost: each tier falls back to the base rates.
-  test("uses the default price for amounts that a tier leaves out, and says so", () => {
+  test("fills prices missing from a tier with LiteLLM's default prices, and adds a note", () => {
     const model =
       entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
       "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);
@@ -180,8 +180,8 @@ describe("the models.dev reader", () => {
     expect(entry(`{"input": ${text}, "output": 1}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
-  // models.dev's generate.ts writes context_over_200k as a legacy copy of the only tier. That tier may start at any
-  // size from 200k.
+  // If a model has only one tier, models.dev's generate.ts copies the tier into the legacy field context_over_200k,
+  // even if the tier starts above 200k.
   test("takes a tier's threshold from the tiers list, or uses 200k if the list is missing", () => {
     const tier = `"input": 10, "output": 45`;
     const base = `"input": 5, "output": 30`;
@@ -245,7 +245,7 @@ test.each([
   expect(read(text, "gpt-x")?.models).toMatchObject([{ tiers: [], unpriced: ["stated twice in the file"] }]);
 });
 
-test("reads a model's prices even if another model is stated twice", () => {
+test("reads a model's prices even if the file lists another model twice", () => {
   const text = `{"gpt-x": {"litellm_provider": "openai"}, "gpt-x": {}, "gpt-y": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}}`;
   expect(read(text, "gpt-y")?.models).toMatchObject([
     { tiers: [{ offers: { inputUsd: { usd: "1" } } }], unpriced: [] },

@@ -95,7 +95,7 @@ describe("a price comparison", () => {
     expect(alone && compare(alone, "inputUsd")).toBe("no usable price");
   });
 
-  test("doesn't show a current price that has ended, and doesn't replace a scheduled price", () => {
+  test("a price proposal shows no current price once the last price has ended, and reports whether a later price is scheduled", () => {
     const soon = new Date(Date.now() + 60_000).toISOString();
     const of = (rest: Partial<Known>) =>
       propose([route([price(rest)])], [liteLlm(model([stated({ inputUsd: "5" })]))]).differences[0];
@@ -120,7 +120,7 @@ describe("a tier above a number of tokens", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("a tier of a price source matches our price if ours begins at the same number of tokens or one token above it", () => {
+  test("our price matches a tier of a price source if our price begins at the tier's threshold or at the next token", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],
@@ -200,7 +200,7 @@ test("an empty price is compared as the fallback price that settlement would cha
   expect(currentUsd(null, "inputUsd")).toBeNull();
 });
 
-test("if an amount is left empty, names the price that applies instead", () => {
+test("names the price that applies in place of an amount left empty", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2" };
   expect(fallbackText(current, "inputUsd")).toBeNull();
   expect(fallbackText(current, "cachedInputUsd")).toBe("input price applies");

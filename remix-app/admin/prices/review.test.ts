@@ -79,7 +79,7 @@ test("creates a new price from the amounts chosen in the review", () => {
   });
 });
 
-test("reads a review of prices as the page sent it, and rejects any other text", () => {
+test("accepts the prices in the review form's hidden field, and returns null if the field is invalid", () => {
   const shown: Shown = { sources: ["LiteLLM"], prices: [price()] };
   expect(readShown(JSON.stringify(shown))).toEqual(shown);
   const many = (count: number) => JSON.stringify({ ...shown, prices: Array(count).fill(price()) });

@@ -19,7 +19,7 @@ export const mostReviewed = 200;
 /** What an admin types to confirm. */
 export const confirmation = "apply prices";
 
-/** What the review page shows; its form sends it back. */
+/** The sources and prices that the review page shows. The page's form sends them back in a hidden field. */
 export const shownSchema = z.object({
   sources: z.array(z.enum(["models.dev", "LiteLLM"])).max(2),
   prices: z.array(proposedPriceSchema).max(mostReviewed),
@@ -44,7 +44,7 @@ type ChosenPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" | 
 
 /** Names the field that takes all prices of a row from a source. */
 export const takeField = (row: number) => `take${row}`;
-/** Names the field that takes one class from a source. */
+/** Names the field that takes a single price of a row from a source. */
 export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
   `pick${row}_${name}_${source}`;
 

@@ -3,9 +3,8 @@ import type { SourceName } from "./price-source.ts";
 type Names = Readonly<Record<SourceName, readonly string[]>>;
 
 /**
- * Names that the price sources use for the company behind each provider kind. Keys are kinds (docs/providers.md). The
- * names are models.dev's provider folders and LiteLLM's `litellm_provider` values. A kind for servers of any company
- * has no entry.
+ * Maps each provider kind (docs/providers.md) to the price sources' names for its company. The names are models.dev's
+ * provider folders and LiteLLM's `litellm_provider` values. Kinds that do not belong to one company have no entry.
  */
 const companies: Readonly<Record<string, Names>> = {
   openai: { "models.dev": ["openai"], LiteLLM: ["openai"] },
@@ -23,8 +22,8 @@ const companies: Readonly<Record<string, Names>> = {
 };
 
 /**
- * Returns the names by which the price sources list a provider. Finds the provider by its kind or by one of its listed
- * names. Returns any other name in lower case, for both sources.
+ * Returns the names that the price sources use for a provider, which is given by its kind or by one of these names. If
+ * the provider is unknown, returns the given name in lower case for each source.
  */
 export function sourceNames(name: string): Names {
   const lowerCase = name.toLowerCase();

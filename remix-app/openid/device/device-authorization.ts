@@ -70,8 +70,8 @@ export async function findDeviceAuthorization(
 }
 
 /**
- * Describes the scopes. Describes `offline_access` differently than for a browser's login, because a device's login
- * doesn't end with a sign-out here.
+ * Describes the scopes. Describes `offline_access` differently than for a browser's login, because signing out of this
+ * product does not end a device's login.
  */
 function rightsOf(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");

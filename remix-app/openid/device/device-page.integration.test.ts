@@ -249,7 +249,7 @@ describe("guessing user codes", () => {
       const browser = await enter(guesser);
       for (let nth = 1; nth <= 10; nth += 1) {
         expect((await browser.get(pageOf(newUserCode()))).status).toBe(404);
-        // An attempt with the right code does not count.
+        // An attempt with the right code does not count toward the limit.
         if (nth === 9) expect((await browser.get(pageOf(userCode))).status).toBe(200);
       }
       const refused = await browser.get(pageOf(userCode));

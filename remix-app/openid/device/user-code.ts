@@ -11,7 +11,7 @@ export function newUserCode(): string {
   return Array.from({ length: codeLength }, () => letters[randomInt(letters.length)]).join("");
 }
 
-/** Parses a user code in any case, with any spaces and hyphens; null if the text is not one. */
+/** Parses a user code, ignoring case, spaces and hyphens. Returns null if the text is not a user code. */
 export function readUserCode(typed: string): string | null {
   if (typed.length > maxTypedLength) return null;
   const code = typed.toUpperCase().replaceAll(/[\s\p{Pd}]/gu, "");

@@ -13,8 +13,8 @@ export interface AssertionOptions {
 
 /**
  * Lets the browser answer a challenge with one of the person's passkeys. Uses the conversions of
- * @simplewebauthn/browser but not its `startAuthentication`, which begins autofill after a delay and may then abort the
- * ceremony that replaced it.
+ * @simplewebauthn/browser but not its `startAuthentication`, which begins autofill after a delay and may then abort a
+ * ceremony that began during the delay.
  * @throws DOMException of navigator.credentials.get: NotAllowedError, AbortError, SecurityError …
  */
 export async function getAssertion(

@@ -7,7 +7,7 @@ import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { focusFile } from "../../studio/costs/focus-export.ts";
 import { readFileMonth } from "../../studio/costs/month.ts";
 
-/** Downloads a FOCUS file with the platform's costs and shares of invoices for one month. */
+/** Downloads one month of the platform's costs and invoice shares as a FOCUS file. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const { month } = readFileMonth(request, context);

@@ -18,7 +18,7 @@ export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
 
 export const meta = pageTitle("Import costs · Books · Console");
 
-/** Allows one checkbox per service. */
+/** Leaves room for a form with one checkbox per service. */
 const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -3,7 +3,7 @@ import { decideDeviceAuthorization, requireDeviceAuthorization } from "../../ope
 import { requirePhone } from "../../session/user.ts";
 
 /**
- * `POST /api/v1/auth/device-authorizations/{userCode}/deny`: denies the request. The activity log doesn't record it.
+ * `POST /api/v1/auth/device-authorizations/{userCode}/deny`: denies the request, without an entry in the activity log.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user } = await requirePhone(context, request);

@@ -13,7 +13,7 @@ import { ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { LeavePage } from "../../ui/leave-page.tsx";
 
-// OpenID Connect Core 1.0 section 3.1.2.1: clients may send people here with a form of their own.
+// Clients may submit an authorization request as a form from their own pages (OpenID Connect Core 1.0 section 3.1.2.1).
 export const handle: RouteHandle = { takesForeignForms: true };
 export const meta = pageTitle("Sign in to an app");
 

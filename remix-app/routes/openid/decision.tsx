@@ -9,7 +9,7 @@ import { type Departure, LeavePage } from "../../ui/leave-page.tsx";
 export const handle: RouteHandle = { methods: ["POST"] };
 export const meta = pageTitle("Sign in to an app");
 
-/** Records the decision made on the authorization page. Its URL has the same query as the page's. */
+/** Records the decision made on the authorization page. The request has the same query as that page. */
 export async function action({ request, context }: ActionFunctionArgs): Promise<Departure> {
   const { search } = new URL(request.url);
   const ask = () => redirect(`/oauth/authorize${search}`, 303);

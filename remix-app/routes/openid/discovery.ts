@@ -4,7 +4,7 @@ import { cacheable, providerMetadata } from "../../openid/discovery.ts";
 
 export const handle: RouteHandle = { authorization: "client" };
 
-/** `GET /.well-known/openid-configuration`, and the same for OAuth clients (RFC 8414). */
+/** `GET /.well-known/openid-configuration` and `GET /.well-known/oauth-authorization-server` (RFC 8414). */
 export function loader({ context: { env } }: LoaderFunctionArgs) {
   return Response.json(providerMetadata(env.BASE_URL), { headers: cacheable });
 }

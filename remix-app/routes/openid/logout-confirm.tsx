@@ -10,7 +10,7 @@ import { LeavePage, SignedOutPage } from "../../ui/leave-page.tsx";
 export const handle: RouteHandle = { methods: ["POST"] };
 export const meta = pageTitle("Sign out");
 
-/** Signs out once the person has confirmed. Its URL has the same query as the sign-out page's. */
+/** Signs the person out after they confirm. The route takes the same query as the sign-out page. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const ask = () => redirect(`/oauth/logout${new URL(request.url).search}`, 303);
   const asked = await openLogout(context, request);

@@ -6,10 +6,13 @@ import { problem } from "../../http/problem.ts";
 import { requireFreshUser, requireUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 
-/** A step-up returns to this URL by GET, so this redirects to the card. Only the button's POST downloads the data. */
+/**
+ * After a step-up, the browser returns here by GET and is redirected to the settings page. Only the button's POST
+ * downloads the data.
+ */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireUser(context, request);
-  throw redirect("/settings/security#danger-zone");
+  throw redirect("/settings/security#your-data");
 }
 
 /** Downloads all data that we hold about the signed-in account. */

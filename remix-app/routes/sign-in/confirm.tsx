@@ -85,7 +85,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const parsed = linkSchema.safeParse(Object.fromEntries(searchParams));
   const page = { mailboxUrl: context.env.MAILBOX_URL ?? null };
-  // Also reached after the form is submitted, because the form posts without the query.
+  // After a submit, the query is missing, because the form posts to a URL without it.
   if (!parsed.success) {
     const dead = view("dead", { type: searchParams.get("type") });
     return data({ ...page, ...dead }, { status: searchParams.size > 0 ? 400 : 200 });
@@ -160,7 +160,7 @@ async function confirmAddress(context: AppLoadContext, link: MailedLink) {
 
 export default function ConfirmPage() {
   const { mailboxUrl, ...opened } = useLoaderData<typeof loader>();
-  // The form posts without the query, so afterwards only the action knows the link.
+  // After a submit, only the action knows the link, because the form posts to a URL without the query.
   const { state, type, link, account, change, otherAccount, message } = useActionData<typeof action>() ?? opened;
   if (!link || state === "dead") return <DeadLink type={type} />;
   if (change && state !== "ask") {

@@ -4,8 +4,8 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import { signOutAll } from "../../session/sign-out.ts";
 
 /**
- * Signs this browser out of all its accounts: ends their sessions and removes all their cookies. The next sign-in
- * continues to `returnUrl` if the form contains one of our paths.
+ * Signs this browser out of all its accounts: ends their sessions and removes all their cookies. If the form's
+ * `returnUrl` is one of our paths, the next sign-in continues there.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);

@@ -14,7 +14,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
   await finishSignIn(context, answer);
   const destination = redirectTarget(returnUrl, { context, fallback: "/" });
-  // A browser with the maximum number of accounts is redirected elsewhere. The script gets that URL as JSON, too.
+  // If the browser has the maximum number of accounts, completeSignIn throws a redirect to another page. The script
+  // receives the URL of that page as JSON.
   const next = await completeSignIn(context, { method: "passkey", destination }).catch((answer: unknown) => {
     if (answer instanceof Response && answer.headers.has("Location")) return answer;
     throw answer;

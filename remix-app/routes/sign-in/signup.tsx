@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
         })
       : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
   const own = await keepsPassword(context, { created: created.user, email, password });
-  // An error that depends on whether the account exists leaves the attempt counted, as a success does.
+  // If the error reveals whether the account exists, the attempt counts like a successful one.
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();

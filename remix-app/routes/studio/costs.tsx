@@ -39,7 +39,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { provider, accountId } = filter;
   const [page, compared] = await Promise.all([
     listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor: pageAt("cursor") }, filter }),
-    // Costs are compared only without an account filter, because runs may not name an account.
+    // Costs of a single account can't be compared, because some runs don't name their account.
     accountId === undefined
       ? compareCosts(context, {
           reader,

@@ -6,7 +6,7 @@ import { listCostRecords, listInvoiceShares } from "../../studio/costs/provider-
 import type { MemberReader } from "../../studio/studio-reader.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads a month's costs and its shares of invoices as a FOCUS file. */
+/** Downloads a month's imported costs, and the shares of invoices that belong to the month, as a FOCUS file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const reader: MemberReader = member;

@@ -15,7 +15,7 @@ const accessOfMember = z.object({
   requestedAt: exactUtcText,
   answeredAt: exactUtcText.nullable(),
 });
-/** A member who requests to connect coding agents, or was approved. */
+/** A member whose request to connect coding agents is open or approved. */
 export type AgentAccess = z.infer<typeof accessOfMember>;
 
 const notAllowed = z.object({ outcome: z.literal("not_allowed") });
@@ -41,8 +41,9 @@ export async function listAgentAccess(context: AppLoadContext, member: StudioMem
 }
 
 /**
- * Answers a request, or withdraws an approval, which ends the keys of that member's agents.
- * @returns whether this answer counted; somebody else may have answered before
+ * Approves or declines a member's request to connect coding agents, or withdraws an approval. Withdrawing an approval
+ * ends the keys of the member's agents.
+ * @returns whether this answer took effect; another manager may have answered first
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function answerAgentAccess(

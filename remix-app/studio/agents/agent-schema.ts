@@ -31,7 +31,7 @@ const agentConnection = z.object({
   keyExpiresAt: exactUtcText.nullable(),
 });
 
-/** The agents that a login has connected in a workspace, and the state of the member's approval request. */
+/** The agent connections of a login in a workspace, and whether the member may create more. */
 export const agentList = z.object({
   access: z.enum(["approved", "open", "declined", "withdrawn", "none"]),
   connections: z.array(agentConnection),

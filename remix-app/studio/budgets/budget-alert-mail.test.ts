@@ -83,7 +83,7 @@ test("the alert for a label’s budget names the label and says which requests t
   expect(text).toContain("Requests by keys with this label are refused with 402 budget_exceeded until");
 });
 
-test("the alert for a label’s budget without a matching key says that the budget only warns", () => {
+test("if no key carries the label of a budget, the budget’s alert says that requests aren’t refused", () => {
   const { text } = mail({ scope: "label", subject: "customer:7", threshold: 100, enforced: false });
   expect(text).toContain("Requests aren’t refused: no key carries this label, so its budget only warns.");
 });

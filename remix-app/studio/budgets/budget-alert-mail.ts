@@ -30,8 +30,8 @@ export interface BudgetAlert {
 }
 
 /**
- * Returns the email for a budget alert. It names the budget, the amount used, the consequence and the page to change
- * it.
+ * Returns the email for a budget alert. The email states the budget, the amount used and the consequence, and links to
+ * the budgets page.
  */
 export function budgetAlertMail(
   alert: BudgetAlert,

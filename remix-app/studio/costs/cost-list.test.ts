@@ -61,7 +61,7 @@ test("a converted cost shows what the provider billed, the rate and who entered 
   expect(render({ import: { ...file, by: "operator", name: null } })).toContain("<bdi>the operator</bdi>");
 });
 
-test("the CSV file of costs has each record's original amounts, and only the exchange rates of their currencies", () => {
+test("the CSV file of costs has each record's original amounts, and the exchange rates of only the record's currencies", () => {
   const original = [
     { currency: "EUR", amount: "10.5" },
     { currency: "USD", amount: "-1" },

@@ -115,8 +115,8 @@ function focusColumns(month: string): CsvColumn<FocusCharge>[] {
 }
 
 /**
- * Writes the costs and invoices that count in a month as a FOCUS file. BilledCost adds up to the invoiced amount and
- * EffectiveCost to the imported amount, as on the reconciliation page.
+ * Writes a month's costs and invoices as a FOCUS file, without replaced records. BilledCost adds up to the invoiced
+ * amount and EffectiveCost to the imported amount, as on the reconciliation page.
  * @param options.costs the month's costs, page by page
  * @param options.invoices the invoices that have days in the month, page by page
  */

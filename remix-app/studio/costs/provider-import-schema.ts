@@ -8,7 +8,7 @@ export const importedFile = z.object({
   id: z.uuid(),
   file: z.string(),
   format: z.string(),
-  /** The time zone of the provider's days, which are stored at midnight UTC. */
+  /** The time zone of the provider's billing days. Each day is stored as midnight UTC. */
   timeZone: z.string(),
   /** Exchange rates as entered for the import: USD per unit of each currency other than USD. */
   rates: z.record(z.string(), z.string()),
@@ -41,8 +41,8 @@ const costRecord = z.object({
   /** The externalRunId of the daily total that replaces this record, or null if the record counts. */
   replacedBy: z.string().nullable(),
   /**
-   * The number and amount of the records that this daily total replaces. It replaces the day's runs. If it names no
-   * service, it also replaces the day's totals per service.
+   * The number and amount of the records that this daily total replaces: the day's runs and, if the total names no
+   * service, also the day's totals per service.
    */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
@@ -96,7 +96,10 @@ export type InvoiceShare = z.output<typeof invoiceShare>;
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
   totals: z.object({
-    /** The total of the invoices that count. If a month is requested, the total of the parts that fall in the month. */
+    /**
+     * The total of all invoices that have not been replaced. If a month is requested, includes only the parts that fall
+     * in the month.
+     */
     amountUsd: amountText,
     records: count,
     replacedRecords: count,
@@ -104,7 +107,7 @@ export const listedInvoices = z.object({
   records: z.array(invoiceRecord),
 });
 
-/** The invoices' shares of a month, without totals, for CSV files. */
+/** Invoices for a CSV file, each with the part that falls in the month. Has no totals. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
 export const reconciledMonth = z.object({
@@ -117,7 +120,7 @@ export const reconciledMonth = z.object({
   importedDifferenceUsd: amountText.nullable(),
   invoicedDifferenceUsd: amountText,
   runs: count,
-  /** The number of records that count in totals. */
+  /** The number of imported records included in `importedUsd`. */
   importedRecords: count,
   invoices: count,
   accounts: z.array(
@@ -139,7 +142,7 @@ export const reconciledMonth = z.object({
 export type ReconciledMonth = z.output<typeof reconciledMonth>;
 
 const spelledTwice = { provider: z.string(), spellings: z.array(z.string()), accountId: z.string().nullable() };
-/** Records that differ only in the spelling of their provider's name. One of them counts. */
+/** Records that differ only in the spelling of their provider's name. Only one of the records counts in totals. */
 export const clash = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("cost"), ...spelledTwice, externalRunId: z.string() }),
   z.object({ kind: z.literal("invoice"), ...spelledTwice, reference: z.string() }),

@@ -48,7 +48,7 @@ async function importAll(records: object[]): Promise<void> {
 describe("a workspace's view of its imports", () => {
   const range = "?from=2026-01-01&to=2026-03-01";
 
-  test("an imported daily cost of an account replaces that day's runs in totals, including the day's first and last run, and the runs remain stored", async () => {
+  test("an account's imported daily cost replaces all of that day's runs in the totals, and the runs remain stored", async () => {
     await importAll([
       costOf({ externalRunId: "before", occurredAt: "2026-01-30T23:59:59.999999Z", amountUsd: 0.1 }),
       costOf({ externalRunId: "first", occurredAt: "2026-01-31T00:00:00Z", amountUsd: 10 }),
@@ -81,7 +81,7 @@ describe("a workspace's view of its imports", () => {
       granularity: "run",
       revision: 1,
     });
-    // The runs of an imported day do not count even in a range that begins within that day.
+    // An imported day replaces the runs of that day, even in a range that covers only part of the day.
     const parts = await Promise.all(
       ["?from=2026-01-01&to=2026-01-31T12:00:00Z", "?from=2026-01-31T12:00:00Z&to=2026-03-01"].map((part) =>
         read(`/provider-costs${part}`),

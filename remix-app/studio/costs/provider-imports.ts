@@ -13,7 +13,7 @@ import {
   type ReconciledMonth,
 } from "./provider-import-schema.ts";
 
-/** A member's filter on imports. An account of null selects records without an account. */
+/** Selects imports by provider and account. A null accountId selects records without an account. */
 export interface ImportFilter {
   provider?: string;
   accountId?: string | null;

@@ -84,7 +84,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   const { db, workspaceId } = tenant;
   const id = `${model.name}-${randomUUID()}`;
   modelIds.set(model.name, id);
-  // Enabled only after its prices are inserted, because the doctor may check the stack in between.
+  // Enables the model only after inserting its prices, because the doctor may check the stack in between.
   await db.query(
     "insert into ai.models (id, kind, display_name, owned_by, enabled) values ($1, 'chat', $1, 'test', false)",
     [id],
@@ -111,7 +111,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   await db.query("update ai.models set enabled = true where id = $1", [id]);
 }
 
-/** Makes every call on the bills and some that fail, then moves them to the days of the month. */
+/** Makes every call that the bills list and one call that fails, then spreads the runs over the days of the month. */
 async function callForAMonth(): Promise<void> {
   const client = gateway.clientOf(tenant.key);
   const calls = bills.flatMap(({ lines }) => lines.flatMap((line) => Array<BillLine>(line.calls).fill(line)));
@@ -227,7 +227,7 @@ describe("a month of three providers", () => {
     expect(await reconcile()).toEqual(before);
   });
 
-  test("a month of three providers differs from its bills by a cent if a line of one bill is a cent off", async () => {
+  test("reconciliation shows a one-cent difference for each provider whose bill has a line imported a cent off", async () => {
     const corrections = ["0.28", "0.038", "0.093"];
     const differences = ["0.01", "0.01", "-0.01"];
     for (const [n, bill] of bills.entries()) {

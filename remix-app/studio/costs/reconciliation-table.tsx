@@ -22,7 +22,7 @@ export function ReconciliationTable({
   empty,
 }: {
   cells: readonly ReconciledCell[];
-  /** @param only the account if the line has a single account, otherwise null */
+  /** @param only the account of a line that has a single account, otherwise null */
   linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
   /** The page about a provider's month, if there is one. */
   providerTo?: (cell: ReconciledCell) => string;

@@ -30,7 +30,7 @@ describe("the state of a month", () => {
     }
   });
 
-  test("an amount of a month is missing if no records exist, not if its records add up to zero", () => {
+  test("a month's costs or invoice count as missing if no records exist, but not if the records add up to zero", () => {
     expect(stateOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toBe("invoice_missing");
     expect(stateOf({ importedRecords: 0, importedUsd: "0", invoicedDifferenceUsd: "10" })).toBe("costs_missing");
     expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
@@ -76,7 +76,7 @@ describe("the state of a month", () => {
       [{ of: "one", id: "acct-1" }, "invoice_differs", null, false],
     ]);
     expect(cells[2]).toMatchObject({ invoicedDifferencePercent: "-20", importedDifferencePercent: null });
-    // Records without any account belong to the provider's own line.
+    // If no record names an account, only the provider's line is shown.
     const alone = [{ accountId: null, ...amounts, importedUsd: "5" }];
     expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
   });
@@ -106,7 +106,7 @@ describe("the state of a month", () => {
         { today: "2026-03-01" },
       ).map(({ state }) => state);
     const together = ["billed_together", "billed_together", "billed_together"];
-    // An invoice without an account covers all accounts. An invoice for one account is taken to cover the others only
+    // An invoice without an account covers all accounts. An invoice for one account counts for the other accounts only
     // if the month's totals match.
     const short = { invoicedDifferenceUsd: "-2" };
     expect(statesOf(null)).toEqual(["agrees", ...together]);

@@ -18,7 +18,7 @@ export interface ReconciledCell {
   /** YYYY-MM, in UTC. */
   month: string;
   provider: string;
-  /** `all` for the provider's line. A null `id` stands for records without an account. */
+  /** `all` stands for all of the provider's accounts together. A null `id` stands for records without an account. */
   account: { of: "all" } | { of: "one"; id: string | null };
   meteredUsd: string | null;
   importedUsd: string;
@@ -30,7 +30,10 @@ export interface ReconciledCell {
   importedRecords: number;
   invoices: number;
   state: CellState;
-  /** Whether this line only repeats the provider's line. */
+  /**
+   * Whether an account's line has the same state as the provider's line. If so, the page shows the next step only on
+   * the provider's line.
+   */
   repeats: boolean;
 }
 
@@ -110,7 +113,7 @@ export function cellsOf(record: ReconciledMonth, { today }: { today: string }): 
     : [whole];
 }
 
-/** Returns whether a cell lacks costs or an invoice only because they are on other accounts' lines. */
+/** Returns whether a cell's costs or invoice are missing only because they are recorded on another account's line. */
 function isBilledTogether(
   { state, account }: Pick<ReconciledCell, "state" | "account">,
   { whole, accounts }: { whole: CellState; accounts: ReconciledMonth["accounts"] },

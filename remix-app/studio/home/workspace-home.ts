@@ -24,7 +24,7 @@ export interface WorkspaceHome {
   budgets: Budget[];
   /** Null for members who cannot manage keys. */
   setup: KeySetup | null;
-  /** Whether steps remain before the first request. */
+  /** Whether setup steps remain, such as creating a key or making the first request. */
   beginning: boolean;
 }
 

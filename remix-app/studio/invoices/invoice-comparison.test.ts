@@ -14,7 +14,7 @@ const comparison = {
   otherInvoices: 1,
 };
 
-test("the review of an invoice warns if another invoice already counts, unless the reviewed document is a credit note", () => {
+test("the review of an invoice warns about other invoices for the same period, but the review of a credit note does not", () => {
   expect(OtherInvoicesNotice({ kind: "invoice", comparison })).not.toBeNull();
   expect(OtherInvoicesNotice({ kind: "credit_note", comparison })).toBeNull();
   expect(OtherInvoicesNotice({ kind: "invoice", comparison: { ...comparison, otherInvoices: 0 } })).toBeNull();

@@ -65,7 +65,7 @@ export function InvoiceComparison({
 
 /**
  * Warns that other invoices exist for the period, and that this invoice may have to replace one of them. Shows nothing
- * for a credit note, because it reduces an invoice and both count.
+ * for a credit note, because a credit note counts in addition to the invoice that it reduces.
  */
 export function OtherInvoicesNotice({
   kind,

@@ -68,7 +68,7 @@ export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "period
   return periodEnd ? `Start of the month to ${dayText(periodEnd)}` : "Month of issue";
 }
 
-/** Returns the path of the form for a correction or credit note, with the invoice's unchanged values filled in. */
+/** Returns the path of the form for a correction or credit note, prefilled from the invoice. */
 export function followUpPath(
   base: string,
   { invoice, as }: { invoice: InvoiceRecord; as: "correction" | "credit_note" },

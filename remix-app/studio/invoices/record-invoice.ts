@@ -15,7 +15,7 @@ export const recordedInvoice = z.union([
   z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
   z.object({
     refused: z.literal("invoice_conflict"),
-    /** The stored invoice, and the fields that differ. */
+    /** The id of the stored invoice. `differs` lists the fields in which the new invoice differs from it. */
     id: z.uuid(),
     differs: z.array(z.enum(["kind", "replaces", "amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
     /** Set if another invoice already replaces the same invoice. */
@@ -143,8 +143,8 @@ async function record(context: AppLoadContext, entry: Entering & { reviewedAt: s
       if ("param" in answer && (answer.param === "replaces" || answer.param === "kind")) {
         return { at: "form", typed, errors: { [answer.param]: answer.message } };
       }
-      // The app was unlinked in the meantime, or the review's time was not issued by us. The next review shows the
-      // error.
+      // For example, the app was unlinked after the review, or the form's review time did not come from us. Reviews the
+      // invoice again, which shows any remaining error.
       return review(context, entry);
   }
 }

@@ -8,7 +8,7 @@ const asked = { requester: "ann@x.example", workspaceName: "Night shift", note: 
 const answered = { workspaceId: "w-1", workspaceName: "Night shift", declineReason: null };
 
 describe("the email about a request for approval", () => {
-  test("an approval email names the workspace, the requester and the queue, and the note if there is one", () => {
+  test("an approval email names the workspace, links to the approval queue, and states the purpose if there is one", () => {
     const { text } = approvalRequestMail({ ...asked, note: "Nightly\n\nsummaries" }, site);
     expect(text).toContain("Workspace: Night shift");
     expect(text).toContain("Purpose: Nightly summaries");

@@ -48,7 +48,7 @@ test("every field of the key form is read", () => {
 test.each([
   [100, "key"],
   [101, "errors"],
-])("with %d selected models the key form returns: %s", (count, outcome) => {
+])("a key can select at most 100 models: with %d selected models, the key form returns %s", (count, outcome) => {
   const ids = Array.from({ length: count }, (_, n) => `m${n}`);
   const marks = Object.fromEntries(ids.map((id) => [modelField("allow", id), id]));
   expect(Object.keys(read({ name: "K", models: "selected", ...marks }))).toEqual([outcome]);

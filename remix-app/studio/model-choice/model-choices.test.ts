@@ -86,7 +86,7 @@ test.each([
   ["Enter in the search field", { modelTerm: "x" }, true],
   ["Enter in another field", {}, false],
   ["the save button with a search term typed", { intent: "save", modelTerm: "x" }, false],
-])("the model picker shows other models only after a search or a page change: %s sends %j", (_, changes, shows) => {
+])("only a search or a page change makes the model picker show other models: %s submits %j", (_, changes, shows) => {
   expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
 });
 

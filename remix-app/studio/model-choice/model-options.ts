@@ -51,8 +51,8 @@ export interface ModelRow {
 }
 
 /**
- * Returns the catalogue's models and the listed models that have left the catalogue. Models granted by the plan or
- * named in the list come first.
+ * Returns a row for each model in the catalogue and for each model in `named` that has left the catalogue. Models that
+ * the plan grants or that are in `named` come first.
  */
 export function modelRows({ models }: Pick<ModelOptions, "models">, named: readonly string[]): ModelRow[] {
   const known = new Set(models.map(({ id }) => id));

@@ -153,7 +153,7 @@ function Mark({
   field: string;
   id: string;
   marked: boolean;
-  /** Whether the checkbox applies only to “Only selected models”. The other mode hides such a checkbox. */
+  /** Whether the checkbox belongs to “Only selected models”. The checkbox is hidden while the other mode is chosen. */
   selects?: boolean;
   children: ReactNode;
 }) {

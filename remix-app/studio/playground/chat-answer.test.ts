@@ -18,7 +18,7 @@ async function dataOf(chunks: Uint8Array[]): Promise<string[]> {
   return found;
 }
 
-describe("stream events", () => {
+describe("reading stream events", () => {
   test("the same stream events are read, however the bytes are split into chunks", async () => {
     const text =
       'data: {"a":"日本 😀"}\n\n: comment\r\nevent: x\r\ndata: one\r\ndata:two\r\n\r\n\n\ndata: [DONE]\n\ndata: cut';

@@ -94,7 +94,7 @@ describe("the chat form", () => {
     });
   });
 
-  test("the chat form is shown as code before anything is typed, and after it was sent", () => {
+  test("the playground's request code contains a greeting before anything is typed, and the last question after an answer", () => {
     const empty = formOf({ model: "m", prompt: "", temperature: "x" });
     expect(draftChat(empty, [])).toEqual({ model: "m", messages: [{ role: "user", content: "Hello" }] });
     const answered: ChatMessage[] = [

@@ -40,8 +40,8 @@ export function readChatForm(
 }
 
 /**
- * Returns the request in the form's current state, to be shown as code. Omits unreadable fields. If nothing is typed,
- * uses the last question again, or a greeting.
+ * Returns the request that the form describes, to be shown as code. Omits fields that cannot be read. If nothing is
+ * typed, repeats the conversation's last question, or uses a greeting.
  */
 export function draftChat(form: FormData, conversation: readonly ChatMessage[]): ChatBody {
   const { model, ...rest } = readSettings(form, {});

@@ -50,8 +50,8 @@ export type PolicyFormResult = { fields: PolicyFields } & (
 
 /**
  * Reads the policy's form.
- * @returns the typed values, with either the policy to save or one message per field; with neither if the form was sent
- * only to show other models
+ * @returns the typed values, with either the `rules` to save or one message per field in `errors`. If the form was sent
+ * only to show other models, `rules` is null and `errors` is empty.
  */
 export function readPolicyForm(form: FormData): PolicyFormResult {
   const text = (name: string) => String(form.get(name) ?? "").trim();

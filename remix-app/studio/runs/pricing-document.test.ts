@@ -12,7 +12,7 @@ const document = readFileSync("docs/pricing.md", "utf8");
 const prices = z.object({ input: z.string(), output: z.string() }).catchall(z.string());
 const usage = z.record(z.string(), z.number());
 
-test("the worked example in docs/pricing.md matches the price of such a run", () => {
+test("the worked example in docs/pricing.md matches the computed price", () => {
   const [priceList, counts] = [...document.matchAll(/```json\n(.*)\n```/g)].map(([, json = ""]) => JSON.parse(json));
   const run = pricedRun({
     routes: [

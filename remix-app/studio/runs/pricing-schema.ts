@@ -97,11 +97,11 @@ export const pricingLine = z.object({
   /** The call's number in a run with several calls. */
   call: count.nullable(),
   item: z.enum([...priceItems, "stated_cost", "not_itemised", "rounding"]),
-  /** The number of tokens, or of requests with a fee. Null for amounts without a count. */
+  /** The number of tokens, or of requests that cost a fee. Null for amounts without a count. */
   count: count.nullable(),
   /** The item whose price applies, if this item has no price of its own. */
   pricedAs: z.enum(priceItems).nullable(),
-  /** The price per million tokens, or per request for requests with a fee. */
+  /** The price per million tokens, or the fee per request. */
   unitPriceUsd: amount.nullable(),
   amountUsd: amount.nullable(),
 });

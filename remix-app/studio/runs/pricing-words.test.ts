@@ -67,7 +67,7 @@ test("a cost that was not billed has no credits formula, because the formula wou
   expect(creditsFormula({ ...pricing, billedCredits: "0", markup: "0" })).toContain("= 0 credits");
 });
 
-test("the unit price of an item names the other item whose price applies, if the item has no price of its own", () => {
+test("the unit price of an item without its own price names the item whose price applies", () => {
   const line = {
     call: null,
     count: 1,

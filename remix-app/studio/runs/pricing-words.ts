@@ -18,8 +18,8 @@ export const itemWords = {
 } as const satisfies Record<PricingLine["item"], string>;
 
 /**
- * Formats a unit price, such as "$2.50 per million". Names the item whose price applies if this item has none of its
- * own.
+ * Formats a line's unit price, such as "$2.50 per million". If the line's item has no price of its own, adds the name
+ * of the item whose price applies.
  */
 export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
   if (unitPriceUsd === null) return "–";
@@ -46,7 +46,7 @@ const noteWords = {
 
 const exemptByKey = "No credits were charged, because this run used an app’s API key.";
 
-/** Explains how a run was priced. Gives one reason at most why nothing was billed. */
+/** Explains how a run was priced, with at most one reason why nothing was billed. */
 export function pricingNoteWords(
   { notes, unmeteredCredits }: Pick<RunPricing, "notes" | "unmeteredCredits">,
   { credentialSource }: Pick<RunSummary, "credentialSource">,
@@ -85,8 +85,8 @@ export function priceListWords({
  */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
-  // If the sweep settled an exempt run without a cost, `unmeteredCredits` is the reservation. No cost explains this
-  // amount, so the formula shows the billed credits.
+  // If the sweep settled an exempt run without a cost, `unmeteredCredits` is the reservation, which no cost explains.
+  // The formula then shows the billed credits.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   if (Number(credits) === 0 && Number(costUsd) * Number(markup) > 0) return null;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;

@@ -116,7 +116,7 @@ describe("the pricing lines of a run", () => {
     expect(notes).toEqual([]);
   });
 
-  test("on a route without prices, a run's pricing lines still add up to its cost, for one call or two", () => {
+  test("on a route without prices, the pricing lines of a run with one or two calls still add up to the run's cost", () => {
     const call = { route: 1, usage: { input_tokens: 10 } };
     for (const calls of [[call], [call, call]]) {
       const run = pricedRun({ routes: [demo], calls });

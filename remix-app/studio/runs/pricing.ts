@@ -74,8 +74,8 @@ function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
 }
 
 /**
- * Returns a call's price in each tier. The sum of several calls can reach a tier in which none of the calls was
- * charged.
+ * Returns a call's price in each tier. The usage may be the sum of several calls, and the sum can reach a higher tier
+ * than the calls were charged in.
  */
 function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
   const route = routeOf(routes, call);

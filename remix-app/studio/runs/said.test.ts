@@ -74,7 +74,7 @@ describe("a run's content", () => {
     expect(briefly(answered({ data: [{ embedding: [0.1] }] }))).toEqual([["answer", "1 embedding"]]);
   });
 
-  test("a run's tool calls and their results are read call by call", () => {
+  test("a run's content lists each tool call followed by its result", () => {
     const tools = JSON.stringify([{ name: "calculator", arguments: '{"expression":"6*7"}', result: "42" }]);
     expect(briefly(readSaid({ ...nothing, tools }).tools)).toEqual([
       ["call of calculator", '{\n  "expression": "6*7"\n}'],

@@ -2,7 +2,7 @@ import { z } from "zod";
 
 /** A message or other text from a run's content, as plain text. */
 export interface Said {
-  /** The author, or the kind of text. */
+  /** The text's author, such as `user`, or the kind of text, such as `instructions`. */
   who: string;
   text: string;
   /** Whether the text is data rather than prose, and shown in a monospaced font. */

@@ -104,7 +104,7 @@ async function ofFile(by: OverviewDimension): Promise<{ figures: Figures; names:
 async function ofApi(by: OverviewDimension): Promise<Figures> {
   const from = new Date(Date.now() - 6 * 86_400_000).toISOString().slice(0, 10);
   const { text } = await browser.get(`/api/v1${at(`/usage?from=${from}&groupBy=${by}&limit=100`)}`);
-  // Keeps numbers as the text in the JSON.
+  // Replaces each number with its source text, so that no digit is lost.
   const exact = (_: string, value: unknown, { source }: { source?: string } = {}) =>
     typeof value === "number" ? source : value;
   const { rows } = JSON.parse(text, exact) as { rows: Record<string, string | null>[] };

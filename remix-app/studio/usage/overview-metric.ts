@@ -70,7 +70,7 @@ function shortAmount(value: number): string {
 }
 
 /**
- * Returns the number of decimals for the marks of an axis in dollars: two, or more if the axis ends below one dollar.
+ * Returns how many decimals the labels of a dollar axis need: at least two, and more if the axis ends below one dollar.
  */
 function centsOf(top: number): number {
   return Math.max(2, 2 - Math.floor(Math.log10(top)));

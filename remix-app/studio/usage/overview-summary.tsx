@@ -92,7 +92,7 @@ export function OverviewChart({
   if (series && metric !== "latency")
     return <ModelChart overview={{ ...overview, series }} range={range} metric={metric} />;
   const { label, value, text, mark, whole } = metricViews[metric];
-  // The key of a row of days is the number of days from the range's start to the row's first day.
+  // When grouped by day, a row's key is the number of days from the range's start to the row's first day.
   const previousDay = ({ key }: { key: string }) =>
     by === "day" ? dayText(dayAfter(range.previous.from, Number(key))) : "previous range";
   const drawn = rows.map((row) => ({

@@ -257,7 +257,7 @@ describe("the overview of a workspace with requests", () => {
     });
   });
 
-  test("usage by label has pages of 50 rows within 100 KB, and the file has all rows", async () => {
+  test("the usage page by label shows 50 rows in less than 100 KB, and its CSV file has all rows", async () => {
     await db.query(
       `insert into ai.runs (
          id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, entity_id, routes,

@@ -5,7 +5,7 @@ import { amountText } from "../../ui/format-amount.ts";
 import { type WindowQuery, windowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 
-/** The dimensions that usage can be grouped by. A key includes the keys that it replaced by rotation. */
+/** The dimensions that usage can be grouped by. A key and the keys that it replaced by rotation count as one key. */
 export const usageDimensions = [
   "day",
   "model",
@@ -84,8 +84,8 @@ export const usagePage = z.object({
 });
 
 /**
- * Returns a workspace's usage in a range, grouped by dimensions, with totals of the whole range. Shows credits deducted
- * without a run separately from credits billed for runs. Defaults to the last 30 days.
+ * Returns a workspace's usage in a range, grouped by dimensions, with the totals of the whole range. The totals list
+ * credits deducted without a run separately. The range defaults to the last 30 days.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function readUsage(
@@ -160,8 +160,9 @@ export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
 export type CreditTotals = z.infer<typeof listedCredits>["totals"];
 
 /**
- * Returns balances, a page of a range's ledger, and the usage in the range. In a free workspace, the balance is the
- * member's own, and the ledger has this workspace's runs and the deductions without a run.
+ * Returns balances, a page of a range's ledger, and the usage in the range. If the workspace's plan charges members,
+ * the balance is the member's own. The ledger then lists this workspace's runs and the deductions that belong to no
+ * run.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function readCredits(

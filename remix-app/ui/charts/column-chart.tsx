@@ -15,7 +15,7 @@ export interface ColumnChartProps {
   columns: readonly ChartColumn[];
   /** Formats the label of an axis mark; `top` is the highest mark. */
   formatMark: (value: number, top: number) => string;
-  /** Whether values are counts, which are whole. */
+  /** Whether the values are counts, so that all axis marks are whole numbers. */
   whole?: boolean;
 }
 

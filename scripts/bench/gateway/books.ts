@@ -6,10 +6,12 @@ import { benchPlan } from "./tenants.ts";
 const settleTimeoutMs = 60_000;
 const pollMs = 50;
 
-/** The database's records of the bench's runs, and the number of workspaces whose records disagree in any digit. */
+/**
+ * The number of runs that the database recorded for the bench, and the numbers of wrong runs and unbalanced workspaces.
+ */
 export type Books = {
   runs: number;
-  /** The number of runs that are still running, failed, or have token counts that differ from the provider's. */
+  /** The number of runs that are still running, that failed, or whose token counts differ from the provider's. */
   wrong: number;
   /**
    * The number of workspaces whose ledger, balance, runs and usage report disagree, or that still have credits

@@ -70,8 +70,8 @@ export function gatewayRows(measured: GatewayMeasurements): Row[] {
 }
 
 /**
- * Returns a table of the figures behind the ratios. Each target has a line with the median, lowest and highest figure
- * of the rounds.
+ * Returns a table of the figures from which the ratios are calculated. Each target has a column. Each cell shows the
+ * median, lowest and highest figure of the rounds.
  */
 export function targetTable(measured: GatewayMeasurements, { perSecond }: { perSecond: number }): string {
   const { latency, firstToken, rate, tail, gatewayCpu, postgresCpu } = figuresOf(measured);
@@ -101,8 +101,8 @@ function ratios(ours: readonly number[], theirs: readonly number[]): number[] {
 }
 
 /**
- * Subtracts the upstream's own figure from a target's figure in the same round. A round in which the upstream was
- * slower than the target doesn't count.
+ * Returns how much time a target adds to the upstream's own time in each round. Returns NaN for a round in which the
+ * target was not slower than the upstream.
  */
 function addedTo(bare: readonly number[], figures: readonly number[]): number[] {
   return figures.map((figure, round) => {

@@ -15,7 +15,7 @@ const closedLoop = z.object({
       .nullable()
       .transform((ms) => ms ?? Number.POSITIVE_INFINITY),
   ),
-  /** Requests answered within the measured time; `failed` covers the same time. */
+  /** Requests answered within the measured time. `failed` counts the failures within the same time. */
   answered: z.number(),
   failed: z.number(),
   /**

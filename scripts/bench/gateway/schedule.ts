@@ -1,4 +1,4 @@
-/** The due time of each request at a fixed rate, regardless of earlier requests. */
+/** Plan of requests at a fixed rate. A request's due time does not depend on earlier requests. */
 export type Schedule = {
   count: number;
   /** Returns a request's due time in milliseconds after the start. */

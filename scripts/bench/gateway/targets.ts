@@ -29,7 +29,7 @@ export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   return { name: "gatehouse", pid: functions.pid, call };
 }
 
-/** Returns a target without tenants, for which every call carries the same key. */
+/** Returns a target other than our functions. These targets have no tenants, so every call carries the same key. */
 export function otherTarget(
   name: Exclude<TargetName, "gatehouse">,
   { url, pid, upstream }: { url: string; pid: number; upstream: string },

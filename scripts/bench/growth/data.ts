@@ -34,9 +34,9 @@ export async function grow(
 }
 
 /**
- * Adds the rows missing for a size, in batches. One workspace gets nine of ten runs. Of the other runs, each account
- * gets one.
- * @throws the signal's reason once it has aborted
+ * Adds the missing rows for a size, in batches. Each account gets one run in its personal workspace. All other runs
+ * belong to the tenant's workspace.
+ * @throws the signal's reason once the signal has aborted
  */
 export async function fill(
   client: pg.Client,
@@ -96,7 +96,7 @@ async function createPastPartitions(client: pg.Client): Promise<void> {
     reset timezone`);
 }
 
-/** Returns the tenant that is measured, and creates it in an empty database. */
+/** Returns the measured tenant. Creates the tenant if the database is empty. */
 export async function growthTenant(client: pg.Client): Promise<GrowthTenant> {
   const { rows } = await client.query<GrowthTenant>(readTenant);
   if (rows[0]) return rows[0];

@@ -6,7 +6,7 @@ test.each([
   ["constant", 15.1, "missed"],
   ["logarithmic", 30, "met"],
   ["logarithmic", 30.1, "missed"],
-] as const)("an operation with a %s bound that slows from 10 ms to %s ms is judged as %s", (bound, ms, verdict) => {
+] as const)("with a %s growth bound, a slowdown from 10 ms to %s ms is judged as %s", (bound, ms, verdict) => {
   expect(judgeGrowth({ bound, tookMs: [10, ms] })).toEqual({ ratio: ms / 10, verdict });
 });
 

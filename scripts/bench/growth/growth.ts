@@ -11,7 +11,7 @@ import type { PageTimes } from "./pages.ts";
 const smallest: Size = { runs: 20_000, accounts: 2_000 };
 const expiredRows = 100;
 
-/** An operation's time in ms at each size, and the size in bytes if the operation is a page. */
+/** An operation's times in ms, one for each database size. A page also has its response's bytes at each size. */
 export type GrowthRow = { what: string; bound: Bound; tookMs: number[]; bytes: number[] };
 export type GrowthMeasurements = { factors: readonly number[]; rows: GrowthRow[] };
 

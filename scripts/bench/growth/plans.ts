@@ -34,7 +34,7 @@ const planNode: z.ZodType<PlanNode> = z.object({
 });
 const explained = z.object({ "Query Text": z.string(), Plan: planNode });
 
-/** The cost of a statement's sixth execution on a connection, and the plans of its seventh. */
+/** The duration of a statement's sixth execution on a connection, and the plans of its seventh. */
 type StatementPlans = { what: string; ms: number; plans: z.infer<typeof explained>[] };
 
 /**

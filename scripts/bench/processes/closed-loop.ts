@@ -11,7 +11,7 @@ const config = z
 const { call, connections, warmUpMs, durationMs } = config;
 /** How many credentials one connection alternates between. */
 const mostEach = 100;
-/** A prime, so that each connection goes through the credentials in its own order. */
+/** The step from one credential to the next. The step is prime, so that the connections reach every credential. */
 const stride = 7_919;
 
 const latenciesMs: number[] = [];

@@ -33,7 +33,7 @@ describe("a benchmark verdict", () => {
   });
 });
 
-test("the benchmark report shows the spread of a figure, the comparison sign of a goal, and the unit of each", () => {
+test("the benchmark report shows the spread of figures and the comparison signs of goals, with units", () => {
   expect(figureText(row({}))).toBe("2.0 (1.0–3.0) ms");
   expect(figureText(row({ samples: [4] }))).toBe("4.0 ms");
   expect(figureText(row({ samples: [] }))).toBe("—");

@@ -38,8 +38,8 @@ function createSession(name, settings = {}) {
   return {
     read: () => readFileSync(file, "utf8"),
     /**
-     * Lets Codex edit the file in its sandbox and, if the file is unchanged, without the sandbox. On a kernel without
-     * sandbox support, Codex runs no command in its sandbox.
+     * Lets Codex edit the file in its sandbox. If the file did not change, tries again without the sandbox, because
+     * Codex cannot run commands in its sandbox on a kernel without sandbox support.
      */
     async edit(prompt, changed) {
       for (const access of [sandboxed, bypassed]) {

@@ -201,7 +201,7 @@ export const consoleStates = statesOf("Console", [
     "/admin/models/price?model=demo-chat&provider=demo&tier=0",
     async (scene) => {
       const { page } = scene;
-      // Picks a random minute, since two prices cannot start in the same one.
+      // Picks a random minute, because two prices cannot start in the same minute.
       const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
       await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
       await confirm(scene, { text: "demo-chat", button: "Add price" });

@@ -46,7 +46,8 @@ const requested = (declineReason: string | null) => async (scene: Scene) => {
 };
 
 /**
- * Returns the keys page of a guest's workspace with a connected agent and a member's request to connect another one.
+ * Returns a page of a guest's workspace in which one agent is connected and a member has requested access for a second
+ * agent.
  */
 const withAgents =
   (page: string) =>

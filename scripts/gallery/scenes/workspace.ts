@@ -28,7 +28,10 @@ async function approved(scene: Scene): Promise<string> {
   return `/workspaces/${workspace}`;
 }
 
-/** Returns the Overview of a workspace in which a guest has a role without permissions. */
+/**
+ * Adds the scene's guest to a workspace with a role that has no permissions. @returns the path of the workspace's
+ * Overview
+ */
 async function withoutStudio(scene: Scene): Promise<string> {
   const { empty, query } = scene.world;
   const [role] = await query<{ id: string }>(

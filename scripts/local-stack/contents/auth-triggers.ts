@@ -18,8 +18,8 @@ export function parseAuthTrigger(object: string): { name: string; table: string 
 }
 
 /**
- * A line about the triggers. `warn` means that one of ours is disabled or missing, and `unseen` that the database does
- * not list any.
+ * A line about the triggers. `warn`: one of our triggers is disabled or missing. `unseen`: the database does not list
+ * its triggers yet.
  */
 type Line = { level: "ok" | "warn" | "unseen"; says: string };
 

@@ -19,7 +19,7 @@ test.each([150_000, 159_999, 169_999])("refuses Postgres with server_version_num
 });
 
 test.each([170_000, 179_999])(
-  "definitions of database objects are compared if Postgres has server_version_num %d",
+  "on Postgres 17 (server_version_num %d), compares the definitions of database objects",
   (postgres) => {
     expect(found(postgres, changed)).toEqual([
       ["fail", "changed by hand: function private.f()"],

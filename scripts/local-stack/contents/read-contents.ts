@@ -11,7 +11,7 @@ const contents = z.object({
   postgres: z.int(),
   /** The versions recorded as applied, oldest first. */
   migrations: z.array(z.string()),
-  /** Undefined if the database cannot describe its objects, as before 0.1.0. */
+  /** Undefined if the database cannot describe its objects, for example before release 0.1.0. */
   objects: z.record(z.string(), z.string()).optional(),
   /** Undefined if the database cannot describe its triggers on `auth`, as in 0.1.0. */
   auth: authTriggers.optional(),

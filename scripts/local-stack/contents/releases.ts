@@ -7,7 +7,7 @@ const manifest = z.strictObject({
   releases: z.array(
     z.strictObject({
       version: z.string().regex(/^\d+\.\d+\.\d+$/),
-      /** Null until the first commit after the release. */
+      /** Null until `npm run release -- --commit` records the release's commit. */
       commit: z
         .string()
         .regex(/^[0-9a-f]{40}$/)
@@ -53,8 +53,8 @@ export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<str
       else expected[name] = value;
     }
   }
-  // Leaves out the parts of objects that do not exist because their migration was not applied. An applied migration may
-  // have changed those parts.
+  // If the migration that creates an object was not applied, leaves out the object's parts, such as columns and grants.
+  // Another migration, which was applied, may have changed those parts.
   const isOfOthers = partsOf([...others].filter((name) => !(name in expected)));
   return Object.fromEntries(Object.entries(expected).filter(([name]) => !isOfOthers(name)));
 }

@@ -100,7 +100,7 @@ describe("a repeated OAuth callback", () => {
     expect(await sessionsOf(user.id)).toHaveLength(1);
   });
 
-  test("a repeated OAuth callback issues no second code in the PKCE flow, and the first code signs in only the first account", async () => {
+  test("a second OAuth callback with the same state issues no PKCE code, and the first code signs in only the first callback's account", async () => {
     const verifier = newVerifier();
     const { state } = await begin({ redirect_to: app, ...challengeOf(verifier) });
     const person = newPerson();

@@ -65,7 +65,7 @@ describeVariant("with a bot challenge", settings, (url) => {
     expectOk(await signUp("good"));
   });
 
-  test("refuses a bot challenge token that the verifier rejects with 400 captcha_failed and the verifier's error codes", async () => {
+  test("returns 400 captcha_failed with the verifier's error codes for a bot challenge token that the verifier rejects", async () => {
     const answer = await signUp("bad");
     expectRefusal(answer, 400, "captcha_failed");
     expect(answer.body.message).toContain("(invalid-input-response, bad-luck)");

@@ -56,7 +56,7 @@ describe("the supabase-js client", () => {
     expect(error).toMatchObject({ code: "weak_password", status: 422, reasons: ["length"] });
   });
 
-  test("the supabase-js client reports a session that was ended elsewhere as missing, and clears local state", async () => {
+  test("the supabase-js client reports a missing session after a sign-out elsewhere, and clears its local state", async () => {
     const [one, two] = [client().auth, client().auth];
     const { email } = await newAccount();
     await one.signInWithPassword({ email, password });

@@ -16,7 +16,7 @@ describe("error bodies by API version", () => {
   );
 
   test.each([null, "2023-12-31", "yesterday", "20240101", "2024-02-30"])(
-    "an error with API version %s has the older shape, and echoes no version",
+    "a request with API version %s gets errors in the older shape, without a version header",
     async (version) => {
       const answer = await wrongSignIn({ version });
       expect(answer.body).toEqual({ code: 400, error_code: "invalid_credentials", msg: expect.any(String) });
@@ -34,7 +34,7 @@ describe("error bodies by API version", () => {
     expect((await wrongSignIn({ version: null })).headers.get("x-sb-error-code")).toBe("invalid_credentials");
   });
 
-  test("a weak password's error lists the reasons in both shapes, but has x-sb-error-code only in the older shape", async () => {
+  test("a weak_password error always lists its reasons, but has x-sb-error-code only without an API version", async () => {
     const body = { email: newEmail(), password: "short" };
     const newer = await call("POST /signup", { body });
     expect(newer.body).toMatchObject({ code: "weak_password", weak_password: { reasons: ["length"] } });

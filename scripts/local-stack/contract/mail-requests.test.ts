@@ -155,7 +155,7 @@ describe("POST /resend", () => {
     expectRefusal(await resend({ type: "signup", email }), 429, "over_email_send_rate_limit");
   });
 
-  test("POST /resend returns {} without an email if nothing is pending or the email is unknown", async () => {
+  test("POST /resend returns {} and sends no email if nothing is pending or the address is unknown", async () => {
     const { email } = await newAccount();
     expect(expectOk(await resend({ type: "signup", email }))).toEqual({});
     expect(expectOk(await resend({ type: "email_change", email }))).toEqual({});

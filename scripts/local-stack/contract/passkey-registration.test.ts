@@ -92,7 +92,7 @@ describe("POST /passkeys/registration/verify", () => {
     expectRefusal(again, 400, "webauthn_challenge_not_found");
   });
 
-  test("passkey registration returns webauthn_challenge_not_found for a challenge that is unknown, another user's, or for a sign-in", async () => {
+  test("passkey registration refuses an unknown challenge, another user's challenge and a sign-in challenge with 400 webauthn_challenge_not_found", async () => {
     const [mine, other] = [await newSession(), await newSession()];
     const foreign = await creationOptions(other.accessToken);
     const credential = new Authenticator().create(foreign.options);

@@ -6,7 +6,7 @@ const site = "http://localhost:3000";
 const app = "https://app.example.test";
 const { begin } = oauthFlow();
 
-/** Returns where a flow redirects to after the provider refused it. */
+/** Returns the URL to which the identity backend redirects after the provider refused the sign-in. */
 async function refusedTarget(redirect_to: string, description = "No"): Promise<string> {
   const { state } = await begin({ redirect_to });
   const query = new URLSearchParams({ state, error: "denied", error_description: description });
@@ -55,7 +55,7 @@ describe("redirect_to", () => {
   });
 });
 
-describe("an error in the redirect", () => {
+describe("escaping an error in a redirect", () => {
   test("an error in a redirect is escaped twice in the fragment and once in the query", async () => {
     const [target = "", fragment] = (await refusedTarget(site, "ä: b/c?d=e&f*~")).split("#");
     const encoded = "%C3%A4%3A+b%2Fc%3Fd%3De%26f%2A~";

@@ -75,7 +75,7 @@ describe("source of the redirect target", () => {
     expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
   });
 
-  test("uses the site URL as the redirect target if the request has no allowed one", async () => {
+  test("redirects to the site URL if the request names no allowed redirect target", async () => {
     expect(await landing("", { Referer: "https://evil.test/" })).toBe(site);
     expect(await landing("")).toBe(site);
   });

@@ -36,7 +36,7 @@ describe("POST /token?grant_type=refresh_token", () => {
 });
 
 describe("a reused refresh token", () => {
-  test("a reused refresh token returns the live token at any time if the live token directly replaced it", async () => {
+  test("reusing the live refresh token's direct parent returns the live token, even a day later", async () => {
     const { id, refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     await age(id, 86_400);
@@ -45,7 +45,7 @@ describe("a reused refresh token", () => {
     expect(await tokenOf(child)).not.toBe(child);
   });
 
-  test("within the reuse interval, reusing a refresh token older than the live token's parent returns another working token", async () => {
+  test("within the reuse interval, reusing a refresh token that is two generations old returns another working token", async () => {
     const { refreshToken } = await newSession();
     const child = await tokenOf(refreshToken);
     const grandchild = await tokenOf(child);
@@ -54,7 +54,7 @@ describe("a reused refresh token", () => {
     await tokenOf(other);
   });
 
-  test("after a late reuse has revoked all of a session's tokens, the newest token can refresh once within the reuse interval", async () => {
+  test("late reuse of a refresh token revokes all of a session's tokens, but the newest token can still refresh within the reuse interval", async () => {
     const { id, refreshToken } = await newSession();
     const grandchild = await tokenOf(await tokenOf(refreshToken));
     await age(id);

@@ -54,7 +54,7 @@ describe("POST /signup with a new email", () => {
     expect(user.user_metadata).toMatchObject({ sub: user.id, email, email_verified: false });
   });
 
-  test("sign-up leaves top-level nulls in data out of user_metadata", async () => {
+  test("sign-up drops the top-level nulls in data from user_metadata, but keeps nested nulls", async () => {
     const user = expectOk(await signUp({ email: newEmail(), password, data: { name: null, nested: { a: null } } }));
     for (const { user_metadata } of [user, expectOk(await admin(`GET /admin/users/${user.id}`))]) {
       expect(user_metadata).toMatchObject({ sub: user.id, nested: { a: null } });

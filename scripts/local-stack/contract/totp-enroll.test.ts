@@ -77,7 +77,7 @@ describe("POST /factors", () => {
     expectOk(await call("POST /factors", { bearer: accessToken, body }));
   });
 
-  test("refuses a factor of another type with 400 validation_failed", async () => {
+  test("POST /factors refuses a missing or unsupported factor type with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await call("POST /factors", { bearer: accessToken, body: {} }), 400, "validation_failed");
     const body = { factor_type: "sms" };

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { newAccount, newSession } from "./support/accounts.ts";
 import { admin, call, expectRefusal } from "./support/http.ts";
 
-/** Unknown methods and paths, below paths that require a user's token. */
+/** Routes that do not exist but still require a user's token. */
 const ofUsers = [
   "POST /reauthenticate",
   "DELETE /user",
@@ -60,7 +60,7 @@ describe("an unknown method or path below a path that requires a token", () => {
   });
 });
 
-describe("OPTIONS", () => {
+describe("CORS preflight requests", () => {
   test("a preflight OPTIONS request gets 204 for any path", async () => {
     const headers = { Origin: "https://app.example.test", "Access-Control-Request-Method": "PUT" };
     const answer = await call("OPTIONS /user", { headers });

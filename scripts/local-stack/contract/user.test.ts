@@ -50,7 +50,7 @@ describe("PUT /user with data", () => {
     expectRefusal(await update(accessToken, { app_metadata: { plan: "team" } }), 403, "not_admin");
   });
 
-  test("PUT /user requires a bearer token: 401", async () => {
+  test("PUT /user without a bearer token gets 401 no_authorization", async () => {
     expectRefusal(await call("PUT /user", { body: {} }), 401, "no_authorization");
   });
 });
@@ -92,7 +92,7 @@ describe("PUT /user with a password", () => {
     expectRefusal(await update(accessToken, { password: secret }), 422, "weak_password");
   });
 
-  test("a password change refuses 73 bytes with 400 validation_failed", async () => {
+  test("changing to a password of 73 bytes is refused with 400 validation_failed", async () => {
     const { accessToken } = await newSession();
     expectRefusal(await update(accessToken, { password: "x".repeat(73) }), 400, "validation_failed");
   });
@@ -131,7 +131,7 @@ describe("PUT /user with an email", () => {
     await nextMail(account.email);
   });
 
-  test("a second email change within the pause between two emails returns 429", async () => {
+  test("a second email change returns 429 if it follows too soon after the first", async () => {
     const { accessToken } = await newSession();
     expectOk(await update(accessToken, { email: newEmail() }));
     expectRefusal(await update(accessToken, { email: newEmail() }), 429, "over_email_send_rate_limit");

@@ -139,7 +139,7 @@ describe("after the runner is killed", () => {
   });
 });
 
-describe("stopping the runner", () => {
+describe("stopping the local stack's runner", () => {
   test("on SIGTERM, the runner ends all processes, exits with code 0 and deletes stack.json", async () => {
     const pids = stack.services.map(({ pid }) => pid);
     runner.child.kill("SIGTERM");

@@ -36,7 +36,7 @@ async function steal(held: HeldPort): Promise<void> {
   await once(thief, "listening");
 }
 
-/** Starts these services. Each time the stack has chosen ports, takes the port of the next name in `stolen`. */
+/** Starts these services. Each time the stack has chosen its ports, steals the port of the next service in `stolen`. */
 async function startRobbed(services: readonly PortName[], stolen: readonly PortName[]) {
   const terminal = new PassThrough();
   const without = Object.keys(defaultPorts).filter((name) => !services.includes(name as PortName));
@@ -104,7 +104,7 @@ test.each<PortName>(["turnstile", "functions"])(
   },
 );
 
-test("sign-in works at the final addresses if Postgres, the identity server and the gateway all lose their ports", async () => {
+test("if other processes take the ports of Postgres, the identity server and the gateway, sign-in works on the new ports", async () => {
   const names = ["postgres", "identity", "gateway"] as const;
   const { description, ports } = await startRobbed(names, names);
   const { supabase, users } = description;

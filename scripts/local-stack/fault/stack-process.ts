@@ -84,8 +84,8 @@ export async function eventually<T>(
 }
 
 /**
- * Returns the processes of the stack on `dataDir`, which have its path or one of its ports in their command line or
- * environment. Without /proc, returns the processes of `pids` that are alive.
+ * Returns the live processes of a stack: those in `pids`, and those with `dataDir` in their command line or
+ * environment. Without /proc, returns only the live processes in `pids`.
  */
 export function processesOf(dataDir: string, pids: readonly number[]): number[] {
   if (!existsSync("/proc/self")) return pids.filter(isAlive);

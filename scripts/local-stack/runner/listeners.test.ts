@@ -70,7 +70,7 @@ test("a process group counts as listening only if it listens on every given port
   expect(groupListens(group, [port, free.port])).toBe(believed);
 });
 
-test("if no listener on a port is found, the port has no owner and any process group counts as listening on it", async () => {
+test("if no listener on a port is found, portOwner returns undefined and groupListens returns true for any process group", async () => {
   const { group } = await listenElsewhere(listening);
   const held = await holdFreePort();
   await held.handOver();

@@ -43,7 +43,7 @@ export function startOf(pid: number): string | undefined {
   return spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim() || undefined;
 }
 
-/** Returns the parent process of the shell `pid`, if the shell runs a single command and /proc shows the shell. */
+/** Returns the parent process of `pid`, if /proc shows that `pid` is a shell started with `-c`. */
 export function startedShellOf(pid: number): number | undefined {
   try {
     const isShell = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "-c";

@@ -32,7 +32,7 @@ const service = (name: string, dependsOn: string[] = []): Service => ({
   stopLimitMs: 1,
 });
 
-test("the runner starts steps after their dependencies, and other steps concurrently", async () => {
+test("the runner starts a step after its dependencies, and runs independent steps concurrently", async () => {
   const begun: string[] = [];
   const open = new Set<string>();
   let most = 0;

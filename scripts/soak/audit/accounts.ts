@@ -1,6 +1,6 @@
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** The result of opening an account that was never signed out. */
+/** What happened when a browser tried to switch to an account that was never signed out. */
 export type AccountFact = {
   actor: string;
   accountId: string;

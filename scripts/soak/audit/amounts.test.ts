@@ -10,7 +10,7 @@ test("an audit check fails if it has seen fewer facts than its minimum", () => {
   expect(judged(0)).toBe(false);
 });
 
-test("an audit check requires more facts from a longer run, unless the number of facts doesn't grow with time", () => {
+test("an audit check scales its minimum to the length of the run, but only for facts that grow with time", () => {
   expect(judged(120, { trafficMs: 2 * leastOfMs })).toBe(true);
   expect(judged(119, { trafficMs: 2 * leastOfMs })).toBe(false);
   expect(judged(60, { trafficMs: 2 * leastOfMs, grows: false })).toBe(true);

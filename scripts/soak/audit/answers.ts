@@ -9,8 +9,8 @@ const named = ({ target, what, status, code, requestId, startedAt, actor }: Answ
 const failed = ({ status, left }: Answered) => (status === null ? !left : status >= 500);
 
 /**
- * How many 503s with an error code one slow fault excuses. Six runs with 16 slow faults needed none; a machine that is
- * busy with other work may need a few.
+ * The maximum number of 503 responses with an error code that one slow fault can excuse. Six runs with 16 slow faults
+ * needed none. A machine that is busy with other work may need a few.
  */
 export const mostOfSlowness = 5;
 

@@ -90,7 +90,7 @@ describe("Lost charges", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("reports a lost charge if a run was swept although the functions were never killed", () => {
+  test("reports a lost charge if the sweep closed a run and no kill of the functions explains it", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
   test("reports a lost charge if a swept run began after the functions were killed", () => {
@@ -120,8 +120,8 @@ describe("Runs left open without a provider call", () => {
   test("reports a run left open without a provider call, unless the functions were killed while the run was being opened", () => {
     expect(failing({ runs: [run, orphan] })).toEqual(["no lost charge"]);
     expect(failing({ runs: [run, orphan], spans: [kill] })).toEqual([]);
-    // The functions could have requested this run before they were killed, because they did not answer again until
-    // 1,800.
+    // The functions were killed at 1,500 and answered again at 1,800. Postgres can create a run in between if the
+    // functions requested it before they were killed.
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_800 }], spans: [kill] })).toEqual([]);
     expect(failing({ runs: [run, { ...orphan, createdAt: 1_801 }], spans: [kill] })).toEqual(["no lost charge"]);
   });
@@ -133,7 +133,7 @@ describe("Runs left open without a provider call", () => {
   });
 });
 
-test("a swept run is not a lost charge if the functions were killed during it", () => {
+test("a run that the sweeper closed is not a lost charge if the functions were killed during the run", () => {
   expect(failing({ runs: [{ ...run, ...swept }], spans: [kill] })).toEqual([]);
 });
 
@@ -156,7 +156,7 @@ describe("Double charges", () => {
       failing({ runs: [run, second], calls: [call, { ...call, call: 2, requestId: "request-2" }], asks: [twice] }),
     ).toEqual(["no double charge"]);
   });
-  test("reports a double charge if an idempotency key was charged twice, even if the provider worked only once", () => {
+  test("reports a double charge if an idempotency key was charged twice for one provider call", () => {
     const free = { ...second, usageSource: "estimated_partial" } as const;
     expect(failing({ runs: [run, free], asks: [twice] })).toEqual(["no double charge"]);
   });

@@ -197,7 +197,8 @@ function judgeTold({ runs, asks, spans }: ChargeFacts): Verdict {
 }
 
 /**
- * Checks that the ledger charged each run once with what the run bills, and that no estimate exceeds its reservation.
+ * Checks that the ledger charged each run its billed credits without extra entries, and that no estimated cost exceeds
+ * the run's reservation.
  */
 function judgeLedger({ runs }: ChargeFacts): Verdict {
   const failures: string[] = [];

@@ -5,7 +5,7 @@ import { type Verdict, verdict } from "./verdict.ts";
 /** A line of a service's log: `2026-01-01T00:00:00.000Z text`. */
 export type LogLine = { service: string; at: number; text: string };
 
-/** Words that show a defect, even during an outage. */
+/** Words in a log that indicate a bug, even during an outage. */
 const defects =
   /\b(TypeError|ReferenceError|RangeError|SyntaxError|AssertionError|uncaught\w*|unhandled\w*|panicked|PANIC|deadlock detected|heap out of memory)\b/i;
 /** Node's message for a failed connection. */

@@ -5,7 +5,7 @@ import { judgeProcesses } from "./processes.ts";
 const pids = (service: string, ...seen: [at: number, pid: number][]) => seen.map(([at, pid]) => ({ service, at, pid }));
 const span: Span = { kind: "web SIGTERM", part: "web", from: 10_000, until: 12_000, killed: false };
 
-test("a process passes if it keeps running, or if a fault aimed at it replaced it", () => {
+test("a process passes the audit if it keeps running, or is restarted around the time of a fault aimed at it", () => {
   expect(judgeProcesses(pids("web", [0, 1], [20_000, 1]), []).ok).toBe(true);
   expect(judgeProcesses(pids("web", [9_000, 1], [13_000, 2]), [span]).ok).toBe(true);
 });

@@ -3,7 +3,7 @@ import { recoveryMs } from "../faults/spans.ts";
 import type { ProcessId } from "../samples.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** Checks that a service was restarted only by a fault that had ended it. */
+/** Checks that each restart of a service followed a fault that had killed its process. */
 export function judgeProcesses(pids: readonly ProcessId[], spans: readonly Span[]): Verdict {
   const failures: string[] = [];
   let restarts = 0;

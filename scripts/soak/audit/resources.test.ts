@@ -54,7 +54,7 @@ describe("Connections", () => {
   const judged = (peak: number, { atRest = rest, samples = [] as Sample[] } = {}) =>
     judgeConnections({ connections: [{ ...rest, connections: peak }], samples, atRest: [atRest] }).ok;
 
-  test("reports more connections than a role's pools allow", () => {
+  test("the audit fails if a role has more connections than its pools allow", () => {
     expect(judged(mostConnections.gateway ?? 0)).toBe(true);
     expect(judged((mostConnections.gateway ?? 0) + 1)).toBe(false);
   });

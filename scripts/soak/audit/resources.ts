@@ -16,7 +16,8 @@ const shortestMs = 4 * 60_000;
 /** How much a process may grow while it is watched after its warm-up. */
 export const mostGrowthMb = 25;
 /**
- * How much higher the peak of the last third may be than the earlier peak. A heap's peaks vary even if it doesn't grow.
+ * How much higher the peak may be in the last third of a process's lifetime than before. A heap's peaks vary even if
+ * the heap doesn't grow.
  */
 const mostPeakMb = 10;
 /** How many connections a role may hold: the sum of its pools. */
@@ -44,8 +45,9 @@ export function judgeMemory(samples: readonly Sample[]): Verdict {
 const signed = (mb: number) => `${mb >= 0 ? "+" : ""}${mb.toFixed(0)} MB`;
 
 /**
- * Returns the growth of one process after its warm-up, by linear regression; undefined if that time is too short.
- * Growth counts only if the peak rises, too. A heap that just wasn't collected at the end has not grown.
+ * Returns the memory growth of one process after its warm-up, by linear regression, or undefined if the samples after
+ * the warm-up cover too little time. Counts growth only if the peak rises too, because memory that rises at the end may
+ * only be waiting for garbage collection.
  */
 export function growthOf(samples: readonly Sample[]): number | undefined {
   const [first, last] = [samples[0]?.at ?? 0, samples.at(-1)?.at ?? 0];

@@ -23,13 +23,10 @@ describe("Several servers", () => {
     [{ admitted: 9, refused: 21 }, false],
     [{ admitted: 11, refused: 19 }, false],
     [{ refused: 19, failed: 1 }, false],
-  ])(
-    "for 10 admitted and 20 refused calls, overridden with %j, the audit of a rate limit of 10 passes: %s",
-    (change, isOk) => {
-      const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
-      expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
-    },
-  );
+  ])("the audit of a rate limit of 10 (10 admitted calls, 20 refused; changes: %j) passes: %s", (change, isOk) => {
+    const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
+    expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
+  });
 
   test("a sweep fails the audit if it takes no lock or waits for another sweep", () => {
     const sweep = { name: "ai.sweep_runs", isGuarded: true, secondError: null };

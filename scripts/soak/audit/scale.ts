@@ -2,7 +2,7 @@ import { partOf, type Span } from "../faults/spans.ts";
 import type { MovedSwitch, RefreshRace } from "../traffic/commuter.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** The outcome of more concurrent calls than a limit allows, spread over the processes. */
+/** The outcome of a probe that sends more concurrent calls than a limit allows, alternating between processes. */
 export type LimitFact = { what: string; limit: number; admitted: number; refused: number; failed: number };
 /** The outcome of starting a sweep (a cleanup) while another server was running the same one. */
 export type SweeperFact = { name: string; isGuarded: boolean; secondError: string | null };

@@ -38,7 +38,7 @@ describe("the audit of imports", () => {
   };
   const judged = (change: object) => judgeImports({ ...reported, ...kept, ...change }).ok;
 
-  test("imports pass only if each is stored once, in its newest state", () => {
+  test("the audit accepts imports only if each cost and invoice is stored once, with the amount expected from the reports", () => {
     expect(judged({})).toBe(true);
     expect(judged({ keptCosts: [{ id: "c", amountUsd: "1.5" }] })).toBe(false);
     expect(judged({ keptCosts: [] })).toBe(false);
@@ -49,7 +49,7 @@ describe("the audit of imports", () => {
   });
 });
 
-describe("Logs", () => {
+describe("the soak's log check", () => {
   const span: Span = { kind: "postgres SIGKILL", part: "postgres", from: 9_000, until: 12_000, killed: true };
   const judged = (text: string, at = 0, service = "web") => judgeLogs([{ service, at, text }], [span]).ok;
 
@@ -77,7 +77,7 @@ describe("Logs", () => {
     }
   });
 
-  test("logs may always report requests and warnings", () => {
+  test("the soak's log check always accepts requests and warnings", () => {
     expect(judged('status=503 method=GET path="/" ms=1.0')).toBe(true);
     expect(judged("warning request=1 a switch was not finished: unavailable")).toBe(true);
     expect(judged("FATAL:  the database system is starting up", 0, "postgres")).toBe(true);

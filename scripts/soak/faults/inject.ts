@@ -13,7 +13,7 @@ const slowNetwork = { fromMs: 15, toMs: 80 };
 
 type Deps = { stack: SoakStack; spans: Span[]; ended: AbortSignal; say: (line: string) => void };
 
-/** Injects each planned fault at its time, and records the period in which its part was down or slow. */
+/** Injects each planned fault at its time, and records how long the affected part of the stack was down or slow. */
 export async function injectFaults(
   planned: readonly PlannedFault[],
   { startedAt, ...deps }: Deps & { startedAt: number },

@@ -90,7 +90,7 @@ export function planFaults({
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
     if (round.length === 0)
       round = random.shuffled(isMiddle ? others : [...restarts, ...others, ...(scale ? scaledRestarts : [])]);
-    // Keeps restarts of a service apart, since the stack gives up on one that dies too often.
+    // Spreads out restarts of the same service, because the stack gives up on a service that dies too often.
     const at = Math.max(
       0,
       round.findLastIndex((kind) => serviceOf(kind) !== serviceOf(planned.at(-1)?.kind)),

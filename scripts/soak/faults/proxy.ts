@@ -17,7 +17,10 @@ export async function createDelayingProxy(random: () => number = Math.random): P
   let range: { fromMs: number; toMs: number } | null = null;
   const open = new Set<Socket>();
 
-  /** Forwards chunks in order, even if later chunks have a shorter delay, and then the end of the stream. */
+  /**
+   * Forwards chunks in their order of arrival, even if a later chunk has a shorter delay. Then forwards the end of the
+   * stream.
+   */
   function pass(from: Socket, to: Socket): void {
     const waiting: { chunk: Buffer | null; dueAt: number }[] = [];
     let timer: NodeJS.Timeout | undefined;

@@ -30,9 +30,9 @@ function signal(pids: readonly number[], name: NodeJS.Signals): void {
 }
 
 /**
- * Simulates a disk that stalls: every Postgres process except the first (backends, WAL writer, checkpointer) is stopped
- * for 180 ms of every 300 ms, so that commits wait while holding their locks. Doesn't need root, but needs Linux's
- * /proc. The processes always resume.
+ * Simulates a disk that stalls. Stops Postgres's child processes (backends, WAL writer, checkpointer) for 180 ms of
+ * every 300 ms, so that commits wait while holding their locks. Always resumes the processes. Needs Linux's /proc, but
+ * not root.
  */
 export async function stallPostgres(
   pid: number,

@@ -33,7 +33,10 @@ const needs: Record<Target, readonly Part[]> = {
   ai: ["gateway", "functions", "pgbouncer", "postgres"],
 };
 
-/** Returns the spans that excuse a failed call: a part it needs was down during the call, or had just recovered. */
+/**
+ * Returns the spans that excuse a failed call. Such a span affects a part that the call needs, and overlaps the call or
+ * ended shortly before the call.
+ */
 export function spansOver(
   call: { target: Target; startedAt: number; endedAt: number; status: number | null },
   spans: readonly Span[],

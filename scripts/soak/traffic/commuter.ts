@@ -26,7 +26,7 @@ export interface Commuter extends Actor {
 
 const sessionPath = "/api/v1/auth/session";
 const switchPath = "/api/v1/auth/accounts/switch";
-/** How long the first server may work on a switch before its client disconnects. */
+/** Shortest and longest time until the browser abandons an account switch on the first server. */
 const leaveAfterMs = [1, 60] as const;
 /** Time between two account switches, long enough for the session to come close to its expiry and be refreshed. */
 const quietMs = 25_000;

@@ -26,9 +26,9 @@ export interface Household extends Actor {
   standings: ReadonlyMap<string, Standing>;
   sessionIds: ReadonlyMap<string, string>;
   ended: readonly EndedSession[];
-  /** Asks the server about doubtful accounts. @returns false if it does not answer now */
+  /** Asks the server whether doubtful accounts are signed in. @returns false if the server does not answer now */
   reconcile(): Promise<boolean>;
-  /** The account that the browser acts as; null if there is none or it is uncertain. */
+  /** The account that the browser acts as. Null if the browser acts as none, or if the account is uncertain. */
   active(): string | null;
 }
 
@@ -183,7 +183,8 @@ export function createHousehold(
   }
 
   /**
-   * Waits for all concurrent actions, as in tabs that share a browser's cookies, and then throws if one of them failed.
+   * Waits for all actions to end, then throws if one of them failed. The actions run concurrently, like those of tabs
+   * that share a browser's cookies.
    */
   async function together(deeds: readonly Promise<unknown>[]): Promise<void> {
     const done = await Promise.allSettled(deeds);

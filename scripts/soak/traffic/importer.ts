@@ -30,7 +30,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
   const { partner, stack } = world;
   const costs: ReportedCost[] = [];
   const invoices: ReportedInvoice[] = [];
-  /** Observations still to be sent. They belong to several costs, and some are sent more than once. */
+  /** Observations still to be sent, in random order. Some are sent twice. */
   let waiting: Observation[] = [];
 
   /** @returns the status and text of the first answer that isn't caused by an outage */

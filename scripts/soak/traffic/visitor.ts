@@ -6,7 +6,7 @@ import type { Random } from "../random.ts";
 import type { Actor, Stage } from "./actor.ts";
 import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
 
-/** An app session that is confirmed to have ended, by its app or by a sign-out on the web. */
+/** An app session that has certainly ended: its app revoked the session, or its user signed out on the web. */
 export type EndedAppSession = { token: string; how: string };
 
 export interface Visitor extends Actor {
@@ -82,8 +82,9 @@ export function createVisitor(
   }
 
   /**
-   * Redeems and queries an app session, as an app's server does, and may refresh or revoke it.
-   * @returns the token of a session that is still active, which the caller ends by signing out
+   * Redeems a cross-app token for an app session and introspects the session, as an app's server does. May also refresh
+   * or revoke the session.
+   * @returns the session's token if the session is still active, for the caller to check after signing out
    */
   async function spendAppSession(web: ReturnType<typeof openWeb>): Promise<string | null> {
     const handed = await mint(web, world.satellite.name);

@@ -29,7 +29,7 @@ async function changingAddress() {
   return { person, half };
 }
 
-/** Prepares an account that signed up with a provider, and the session of its phone. */
+/** Signs up a person with a provider instead of a password. Returns the person and the session. */
 async function withoutPassword() {
   const email = newAddress();
   const { challenge, verifier } = newChallenge();

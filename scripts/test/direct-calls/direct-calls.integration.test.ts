@@ -27,7 +27,7 @@ async function idOf(person: Subject): Promise<string | undefined> {
   return account?.id;
 }
 
-/** Returns an account's events, and the number of addresses that each is emailed to. */
+/** Returns an account's events, each with the number of emails about it, and the account's unconfirmed additions. */
 async function recordOf(person: Subject) {
   const id = await idOf(person);
   const events = await query<{ id: string; kind: string; mails: number }>(
@@ -48,13 +48,13 @@ test("the tested Supabase Auth server has the listed version", async () => {
   expect(version, message).toBe(isSupabaseAuth ? supabaseAuthVersion : `${supabaseAuthVersion}-gatehouse`);
 });
 
-test("every route that changes accounts has a tested direct call, and every direct call has such a route", () => {
+test("the direct calls cover exactly the routes that change accounts", () => {
   const tested = (calls: DirectCall[]) => [...new Set(calls.map(({ route }) => route))];
   expect(tested(directCalls).sort()).toEqual(routesOf((kind) => kind === "changes").sort());
   expect(routesOf((kind) => kind === "admin")).toEqual(expect.arrayContaining(tested(adminCalls)));
 });
 
-test("the document of direct calls matches the tested calls", async () => {
+test("docs/direct-calls.md matches the tested calls", async () => {
   const document = renderMatrix({
     version: supabaseAuthVersion,
     routes: supabaseAuthRoutes,

@@ -53,7 +53,7 @@ async function linkDirectly(): Promise<Session> {
   return session;
 }
 
-/** Signs in with the attacker's provider account. @returns the account that this opens */
+/** Signs in with the attacker's provider account. @returns the id of the account that is now signed in */
 async function opensAccount(): Promise<string> {
   const { challenge, verifier } = newChallenge();
   const back = landed(await visit(await beginOAuth(challenge), { email: attackerEmail }));

@@ -56,7 +56,7 @@ function open(fails: (calls: readonly number[]) => Error | undefined = () => und
     await turn();
     return answers;
   }
-  /** Starts a batch that runs late, and then a second batch. */
+  /** Starts a slow batch, and then a second batch that runs at the same time. */
   async function occupy(): Promise<Promise<number>[]> {
     const late = await askTogether([1]);
     await sleep(lateMs);
@@ -69,7 +69,7 @@ const statuses = async (answers: Promise<number>[]) =>
   (await Promise.allSettled(answers)).map(({ status }) => status === "fulfilled");
 const numbers = (count: number) => Array.from({ length: count }, (_, place) => 10 + place);
 
-describe("Batches", () => {
+describe("combining calls into batches", () => {
   test("a batch contains the calls of one event loop turn and returns each call its own answer", async () => {
     const { askTogether, asked, go } = open();
     const answers = await askTogether([3, 1, 2]);

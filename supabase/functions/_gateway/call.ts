@@ -12,6 +12,6 @@ export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" |
   open: OpenRun;
   usageLimits: UsageLimits;
   inputEstimate: CallCounts;
-  /** When the whole call must have ended, as a time of the gateway's clock. */
+  /** The time by which the whole call must have ended, on the gateway's clock. */
   deadline: number;
 };

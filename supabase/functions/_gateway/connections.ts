@@ -15,7 +15,7 @@ const answerTimeoutMs = 12_000;
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 /**
  * protocol_violation, which a pooler sends when it has lost the server, and crash_shutdown (PostgreSQL, Appendix A).
- * Both count only with severity FATAL.
+ * Each of these codes means a lost server only if the error's severity is FATAL.
  */
 const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "57P02"]);
 

@@ -120,7 +120,10 @@ export type RunRequest = Caller & {
   providers: string[];
   input_bytes: number;
   images?: number;
-  /** Maximum number of requests with a separate fee. The run is refused if a route has no price for the fee. */
+  /**
+   * Maximum number of requests that the provider bills separately, such as web searches. The run is refused if a route
+   * has no price for them.
+   */
   fee_requests?: number;
   audio?: boolean;
   /** Length of the audio in the input in seconds, rounded up. `input_bytes` includes neither audio nor images. */

@@ -7,7 +7,7 @@ const local = {
 };
 const hosted = { ...local, SUPABASE_URL: "https://project.supabase.co" };
 
-describe("Environment", () => {
+describe("the gateway's environment", () => {
   test("reads the providers, the total time limit and the database from the environment", () => {
     const { providers, totalLimitMs } = readEnvironment({
       ...local,
@@ -41,7 +41,7 @@ describe("the project's API keys", () => {
     return { secretKeys, publishableKey };
   };
 
-  test("reads API keys from the dictionaries, entry `default` first, then from the older variables", () => {
+  test("reads API keys from the JSON dictionaries, `default` first, and then from the older variables", () => {
     expect(
       keysOf({
         ...older,

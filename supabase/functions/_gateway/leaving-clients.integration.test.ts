@@ -259,77 +259,72 @@ const plainHosts = [
   { deno: "deno-hosted", loop: "hosted", onLeave: "cancel" },
 ] as const;
 
-describe.for(plainHosts)(
-  "functions on $deno with the response loop $loop and the setting $onLeave for abandoned calls",
-  (options) => {
-    let host: Host;
-    beforeAll(async () => {
-      host = await startHost({ ...options, args: ["eval", "--quiet", plainHost] });
-    });
-    afterAll(() => stop(host));
+describe.for(plainHosts)("functions on $deno (response loop: $loop, abandoned calls: $onLeave)", (options) => {
+  let host: Host;
+  beforeAll(async () => {
+    host = await startHost({ ...options, args: ["eval", "--quiet", plainHost] });
+  });
+  afterAll(() => stop(host));
 
-    test("functions settle every run and keep serving when clients disconnect, without an unhandled rejection", () =>
-      callAndLeave(host));
+  test("functions settle every run and keep serving when clients disconnect, without an unhandled rejection", () =>
+    callAndLeave(host));
 
-    test("functions complete five streams while a sixth client disconnects, and record all six", async () => {
-      const requestIds = Array.from({ length: 6 }, () => `it-${randomUUID()}`);
-      const abandonedBefore = abandoned;
-      const texts = await Promise.all(
-        requestIds.map((requestId, at) => streamTo(host, { requestId, leaves: at === 0 })),
-      );
-      for (const text of texts.slice(1)) {
-        expect(text.match(/word /g)).toHaveLength(pieces);
-        expect(text).toContain("data: [DONE]");
-      }
-      const [left, ...whole] = await Promise.all(requestIds.map(paying.accountOf));
-      const usage_source = options.onLeave === "cancel" ? "estimated_partial" : "provider";
-      expect(left?.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source });
-      expect(left?.charged).toBe(left?.run.billed_credits);
-      expect(Number(left?.charged)).toBeGreaterThan(0);
-      expect(abandoned - abandonedBefore).toBe(options.onLeave === "cancel" ? 1 : 0);
-      for (const { run, charged } of whole) {
-        expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3, output_tokens: 2 });
-        expect(charged).toBe(run.billed_credits);
-      }
-      const { granted, balance, ledger, runs, reserved } = await paying.books();
-      expect(ledger).toBe(balance);
-      expect(Number(granted) - Number(runs)).toBeCloseTo(Number(balance), 6);
-      expect(Number(reserved)).toBe(0);
-      expect(host.child.exitCode).toBeNull();
-      expect(host.output()).not.toMatch(/uncaught|unhandled/i);
-    });
-
-    // Hosted Supabase detects a disconnect only on a write, and a non-streamed call writes only once.
-    if (options.loop === "hosted") {
-      test("a non-streamed call is charged in full when its client disconnects", async () => {
-        const requestId = `it-${randomUUID()}`;
-        const call = fetch(`http://127.0.0.1:${host.port}/chat/completions`, {
-          method: "POST",
-          headers: {
-            authorization: `Bearer ${paying.key}`,
-            "x-request-id": requestId,
-            "content-type": "application/json",
-          },
-          body: JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "whole" }] }),
-          signal: AbortSignal.timeout(150),
-        });
-        await expect(call).rejects.toThrow();
-        const { run, charged } = await paying.accountOf(requestId);
-        expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3, output_tokens: 2 });
-        expect(charged).toBe(run.billed_credits);
-        expect(host.output()).not.toMatch(/uncaught|unhandled/i);
-      });
+  test("functions complete five streams while a sixth client disconnects, and record all six", async () => {
+    const requestIds = Array.from({ length: 6 }, () => `it-${randomUUID()}`);
+    const abandonedBefore = abandoned;
+    const texts = await Promise.all(requestIds.map((requestId, at) => streamTo(host, { requestId, leaves: at === 0 })));
+    for (const text of texts.slice(1)) {
+      expect(text.match(/word /g)).toHaveLength(pieces);
+      expect(text).toContain("data: [DONE]");
     }
+    const [left, ...whole] = await Promise.all(requestIds.map(paying.accountOf));
+    const usage_source = options.onLeave === "cancel" ? "estimated_partial" : "provider";
+    expect(left?.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source });
+    expect(left?.charged).toBe(left?.run.billed_credits);
+    expect(Number(left?.charged)).toBeGreaterThan(0);
+    expect(abandoned - abandonedBefore).toBe(options.onLeave === "cancel" ? 1 : 0);
+    for (const { run, charged } of whole) {
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3, output_tokens: 2 });
+      expect(charged).toBe(run.billed_credits);
+    }
+    const { granted, balance, ledger, runs, reserved } = await paying.books();
+    expect(ledger).toBe(balance);
+    expect(Number(granted) - Number(runs)).toBeCloseTo(Number(balance), 6);
+    expect(Number(reserved)).toBe(0);
+    expect(host.child.exitCode).toBeNull();
+    expect(host.output()).not.toMatch(/uncaught|unhandled/i);
+  });
 
-    test("functions report errors in background work and keep serving", async () => {
-      for (let count = 0; count < 2; count += 1) {
-        expect(await (await fetch(`http://127.0.0.1:${host.port}/failing`)).text()).toBe("answered");
-      }
-      await expect.poll(host.output).toMatch(/"error":"RangeError"/);
+  // Hosted Supabase detects a disconnect only on a write, and a non-streamed call writes only once.
+  if (options.loop === "hosted") {
+    test("a non-streamed call is charged in full when its client disconnects", async () => {
+      const requestId = `it-${randomUUID()}`;
+      const call = fetch(`http://127.0.0.1:${host.port}/chat/completions`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${paying.key}`,
+          "x-request-id": requestId,
+          "content-type": "application/json",
+        },
+        body: JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "whole" }] }),
+        signal: AbortSignal.timeout(150),
+      });
+      await expect(call).rejects.toThrow();
+      const { run, charged } = await paying.accountOf(requestId);
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3, output_tokens: 2 });
+      expect(charged).toBe(run.billed_credits);
       expect(host.output()).not.toMatch(/uncaught|unhandled/i);
     });
-  },
-);
+  }
+
+  test("functions report errors in background work and keep serving", async () => {
+    for (let count = 0; count < 2; count += 1) {
+      expect(await (await fetch(`http://127.0.0.1:${host.port}/failing`)).text()).toBe("answered");
+    }
+    await expect.poll(host.output).toMatch(/"error":"RangeError"/);
+    expect(host.output()).not.toMatch(/uncaught|unhandled/i);
+  });
+});
 
 test("the local stack's functions settle every run and keep serving when clients disconnect", async () => {
   const host = await startHost({ args: denoArguments(root), onLeave: "cancel" });

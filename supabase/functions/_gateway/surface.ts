@@ -21,7 +21,10 @@ export type Asked = {
   images: number;
   /** Maximum number of requests with a separate fee, such as web searches. Absent if there are none. */
   feeRequests?: number;
-  /** How often the model may read the input because of tools that run at the provider. Absent if only once. */
+  /**
+   * Maximum number of times that the model reads the input. Tools that run at the provider add reads. Absent means
+   * once.
+   */
   inputReads?: number;
   audio: boolean;
   /** Seconds of audio in the input. Absent if there is none. */
@@ -32,7 +35,7 @@ export type Asked = {
   outputLimit: number;
   /** Whether `outputLimit` is our default because the client stated none. */
   outputLimitAssumed?: boolean;
-  /** The fields to name in a refusal for size. */
+  /** The fields that a refusal names if the call is too large. */
   sizeFields: SizeFields;
   choices: number;
   voice?: string;

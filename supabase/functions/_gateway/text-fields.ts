@@ -3,8 +3,8 @@ import { stringifyWithSource } from "./http/source-json.ts";
 import { isObject } from "./structured/canonical.ts";
 
 /**
- * Output limits in tokens. `whole` is for a non-streamed response whose request states no limit. Most models can write
- * about that much within its time limit.
+ * Output limits in tokens. `whole` applies to a non-streamed response whose request states no limit. Most models can
+ * write about that many tokens before the response times out.
  */
 export const outputLimits = { default: 2_048, whole: 8_192, max: 32_768 } as const;
 const maxSchemaCharacters = 100_000;
@@ -28,8 +28,8 @@ const storedFileCure = "A stored file may be another tenant's: send its content.
 export const storedFile = z.never({ error: storedFileCure }).optional();
 
 /**
- * A file contained in the request. A file stored at the provider may belong to another tenant, and a file at a URL may
- * have any size.
+ * A file whose content is in the request. Files stored at the provider are refused, because they may belong to another
+ * tenant. Files at a URL are refused, because they may have any size.
  */
 export const fileData = z.looseObject({
   file_id: storedFile,
@@ -59,8 +59,9 @@ const media = [
 ];
 
 /**
- * A zod `superRefine` check that refuses media in a content part of another type. The gateway would not count such
- * media, but vLLM reads them. With a `uuid`, it even reads media that another tenant sent.
+ * A zod `superRefine` check that refuses media in a content part of the wrong type, such as an `image_url` in a text
+ * part. The gateway would not count such media, but vLLM reads them. For a `uuid`, vLLM even reads media that another
+ * tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;
@@ -103,8 +104,8 @@ const isTemplateSwitch = (name: string, value: unknown) =>
     (typeof value === "string" && /^[\w.-]{0,64}$/.test(value)));
 
 /**
- * Removes everything except template switches from `chat_template_kwargs`.
- * @returns the other members, and the names that were left out
+ * Removes all arguments except template switches from `chat_template_kwargs`.
+ * @returns `others` without these arguments, and the names of the removed arguments
  */
 export function leaveOutTemplates(others: Record<string, unknown>): {
   others: Record<string, unknown>;

@@ -7,7 +7,7 @@ export type TimeLimit = {
   end: () => void;
 };
 
-/** The maximum delay with which a limit expires, in milliseconds. */
+/** How late a limit may expire, in milliseconds. */
 const precisionMs = 25;
 
 type Limit = { fallsAt: number; fall: () => void; watched?: InBag<Limit> };
@@ -15,9 +15,9 @@ const watched = createBag<Limit>();
 let looking = false;
 
 /**
- * Starts a time limit. Calls `fall` once if the limit expires before it is ended, never early but up to 25 ms late. All
- * limits of an isolate share one timer, because a call has several limits that rarely expire, and a timer for each
- * takes as long as reading the call's body.
+ * Starts a time limit. If the limit expires, calls `fall` a single time, never early but up to 25 ms late. All limits
+ * of an isolate share one timer. A call has several limits that rarely expire, and a timer for each limit would take as
+ * long as reading the call's body.
  */
 export function startTimeLimit(limitMs: number, fall: () => void): TimeLimit {
   const limit: Limit = { fallsAt: Number.POSITIVE_INFINITY, fall };

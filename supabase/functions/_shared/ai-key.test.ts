@@ -17,7 +17,7 @@ describe("a new key", () => {
     expect(new Set(texts).size).toBe(200);
   });
 
-  test("derives a key from the given bytes, beginning with the part by which the key is looked up", async () => {
+  test("derives a key from the given bytes, first its lookup part and then its secret", async () => {
     const source = () => {
       let calls = 0;
       return (length: number) => new Uint8Array(length).fill(++calls);

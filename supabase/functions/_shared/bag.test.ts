@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createBag } from "./bag.ts";
 
-test("a bag contains an item once for each time that it was added, until it is removed", () => {
+test("a bag holds one entry for each time that an item was added, until that entry is removed", () => {
   const bag = createBag<string>();
   const [first, second, third] = [bag.add("a"), bag.add("b"), bag.add("a")];
   expect(bag.items().sort()).toEqual(["a", "a", "b"]);

@@ -9,7 +9,7 @@ const maxOpenEntries = 128;
 /** Members that are always sent complete. Some providers repeat them in every chunk. */
 const sentWhole: ReadonlySet<string> = new Set(["id", "type", "role", "format", "signature", "thought_signature"]);
 
-/** Merges the next delta of a streamed message into it, including members that OpenAI doesn't define. */
+/** Merges the next delta of a streamed message into `message`, including members that OpenAI doesn't define. */
 export function mergeDelta(message: Members, delta: Members): void {
   for (const [name, value] of Object.entries(delta)) {
     if (name === "__proto__" || value === null || value === undefined) continue;
@@ -65,8 +65,8 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
 }
 
 /**
- * Returns whether an entry of a list continues a known entry. The gateway has already given each tool call an index of
- * its own.
+ * Returns whether an entry of a list continues a known entry. The index of a tool call is reliable here, because the
+ * gateway gives each call its own.
  */
 function continues(known: Members, entry: Members): boolean {
   if (entry.id && known.id && entry.id !== known.id) return false;

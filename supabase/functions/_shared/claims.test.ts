@@ -13,7 +13,7 @@ let supabaseUrl: string;
 let keys: { kid: string; pair: Awaited<ReturnType<typeof keyPair>> }[];
 /** A response that replaces the key set, or null. */
 let keysFault: { status: number; body: string } | null;
-/** The status with which the identity backend answers for the user. */
+/** The response status of the identity backend's `/user` endpoint. */
 let userStatus: number;
 let users: number;
 let verify: ClaimsVerifier;
@@ -126,7 +126,7 @@ describe("a token signed by a new key while the key set is unavailable", () => {
     ["not JSON", { status: 200, body: "<html>" }],
     ["no keys", { status: 200, body: "{}" }],
   ])(
-    "if the key set is unavailable, asks the identity backend about a token signed by a new key: %s",
+    "asks the identity backend about a token signed by a new key while the key set is unavailable (%s)",
     async (_, fault) => {
       keysFault = fault;
       const token = await tokenOf();

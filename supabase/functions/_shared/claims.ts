@@ -20,8 +20,8 @@ const jwksRetryAfterMs = 5_000;
 export const maxRemembered = 1_000;
 
 /**
- * The header with which our web server proves to the Data API and the gateway that the browser sent the cookie of the
- * session's mobile approval. Only the database verifies the proof.
+ * The header in which our web server proves that the browser sent the cookie of the session's mobile approval. The Data
+ * API and the gateway pass the proof to the database, which alone verifies it.
  */
 export const approvalProofHeader = "x-mfa-approval";
 

@@ -45,7 +45,7 @@ describe("cost and credits", () => {
   });
 });
 
-describe("the tariff", () => {
+describe("the cost of usage under a tariff", () => {
   const tier = { min_input_tokens: 0, input: "2", cached_input: "0.2", cache_write: "2.5", output: "8" };
   const cost = (tariff: Tariff, counts: TokenCounts, served?: string) =>
     formatDecimal(usageCostUsd(tariff, counts, served));

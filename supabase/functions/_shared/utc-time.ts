@@ -7,7 +7,7 @@ export const utcTime = z.iso
   .datetime({ error: "Enter a UTC time, such as 2026-01-31T12:00:00Z." })
   .regex(exact, { error: "Enter a UTC time with Z, to the microsecond at most." });
 
-/** Matches other RFC 3339 times that the database can read, with real offsets and at most nine decimals. */
+/** Matches the RFC 3339 times that the database can read: those with a real offset and at most nine decimals. */
 const readable = /^(?!0000)\d{4}-[^.]*(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):\d{2})$/;
 
 /** A time with any offset, in a format that the database can read. */

@@ -58,7 +58,7 @@ async function expectBooksAgree(): Promise<void> {
   expect(balance).toBe(ledger);
 }
 
-describe("a crash", () => {
+describe("crashes while a call is streamed", () => {
   test("if the functions crash, a running stream breaks off, and the web server's sweep closes the stream's run only once", async () => {
     const requestId = newId();
     const key = { "idempotency-key": newId() };

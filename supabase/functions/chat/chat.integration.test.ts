@@ -71,7 +71,7 @@ describe("a non-streamed chat", () => {
     },
   );
 
-  test("charges a non-streamed chat without usage an estimate within its reservation, never zero", async () => {
+  test("if a provider states no usage for a non-streamed chat, charges more than zero and at most the reservation", async () => {
     const requestId = newId();
     await tenant.client.chat.completions.create(chatOf("demo-no-usage"), { headers: { "x-request-id": requestId } });
     const { run, charged } = await tenant.accountOf(requestId);
@@ -82,7 +82,7 @@ describe("a non-streamed chat", () => {
 
   test("a non-streamed chat falls back to the next route and lists the failed attempt among its steps", async () => {
     const requestId = newId();
-    // Uses a separate gateway, because other tests may have made the first route cool down in the shared one.
+    // Uses its own gateway. In the shared gateway, other tests may have put the first route into a cooldown.
     const gateway = await openGateway();
     const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
     const answer = await client.chat.completions.create(chatOf("demo-fallback"));
@@ -252,8 +252,8 @@ describe("a streamed chat", () => {
   });
 });
 
-describe("the ledger", () => {
-  test("the balance and the ledger after all tests above agree to the last digit", async () => {
+describe("the credit ledger after all chat tests", () => {
+  test("after all tests in this file, the balance matches the ledger and the charged runs exactly", async () => {
     const running = "select count(*)::int as n from ai.runs where workspace_id = $1 and status = 'running'";
     await expect.poll(async () => (await tenant.db.query(running, [tenant.workspaceId]))[0]?.n).toBe(0);
     const { granted, balance, ledger, runs, reserved } = await tenant.books();

@@ -199,7 +199,7 @@ describe("a repeated call", () => {
     }
   });
 
-  test("50 concurrent calls with one idempotency key cause one provider call and one charge; each gets 409 or the answer", async () => {
+  test("50 concurrent calls with one idempotency key cause one provider call and one charge, and every call gets 409 or the answer", async () => {
     const call = { body: chat("[[first=150]] together"), key: newId() };
     const answers = await Promise.all(Array.from({ length: 50 }, () => post(keeping, call)));
     const called = await Promise.all(answers.map(({ requestId }) => providerCalls(keeping, requestId)));
@@ -214,7 +214,7 @@ describe("a repeated call", () => {
     expect(await keeping.db.query(runs, [keeping.workspaceId, call.key])).toEqual([{ n: 1 }]);
   });
 
-  test("a repeated call gets 409 if the client left the first call before its answer and that call was cancelled at the provider", async () => {
+  test("a call with the same idempotency key gets 409 if the first call was cancelled at the provider because its client left", async () => {
     const [key, requestId] = [newId(), newId()];
     const headers = { "idempotency-key": key, "x-request-id": requestId };
     const leaving = new AbortController();

@@ -218,7 +218,7 @@ test("takes equally long to refuse any well-formed credential", async () => {
   await Promise.all([spare.close(), dead.close()]);
 });
 
-describe("tenants", () => {
+describe("tenant isolation", () => {
   test("tenants with the same request id, idempotency key and body each get their own run", async () => {
     const other = await createGatewayTenant();
     const headers = { "x-request-id": randomUUID(), "idempotency-key": "the-same" };

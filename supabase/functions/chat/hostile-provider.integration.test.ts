@@ -197,14 +197,14 @@ describe("a provider that misbehaves", () => {
         `${event({ ...word, usage })}data: [DONE]\n\n`,
         (response) => response.end(),
       ],
-    ])("if a whole answer was requested, charges the usage stated by a stream %s", async ([, events, finish]) => {
+    ])("if a non-streamed call is answered by a stream %s, charges the stated usage", async ([, events, finish]) => {
       answer = (_, response) => void finish(begin(response, events));
       const { error, account } = await ask();
       expect(error?.status).toBe(502);
       expect(account.run).toMatchObject({ status: "failed", ...charged });
     });
 
-    test("if the client leaves a stream sent instead of a whole answer, charges the counts that the stream stated, not an estimate", async () => {
+    test("if the provider streams the answer to a non-streamed call and the client disconnects, charges the streamed usage, not an estimate", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
@@ -302,7 +302,7 @@ describe("a provider that misbehaves", () => {
       ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])(
-      "if the provider sends a whole answer instead of a stream, the call gets 502, and an answer %s",
+      "a streamed call gets 502 if the provider sends a whole answer instead of a stream, and a whole answer %s",
       async ([, fields, counted, source]) => {
         answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
         const { error, account } = await ask({ stream: true });
@@ -325,7 +325,7 @@ describe("a provider that misbehaves", () => {
       ["that states no usage is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])(
-      "if the provider labels a whole answer as a stream, the call fails with provider_error: an answer %s",
+      "if the provider labels a whole answer as a stream, the call fails with provider_error, and an answer %s",
       async ([, asked, fields, counted, source]) => {
         const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
         answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
@@ -349,7 +349,7 @@ describe("a provider that misbehaves", () => {
       ["that is an error followed by the end of a stream", `${failure}\ndata: [DONE]\n\n`, {}, "unavailable"],
       ["that is only the end of a stream", "data: [DONE]\n\n", {}, "unavailable"],
     ])(
-      "charges a whole answer labelled as a stream only for the usage that it states: an answer %s",
+      "if the provider labels a whole answer as a stream, only the usage in the answer is charged: an answer %s",
       async ([, text, asked, source]) => {
         answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
         const { error, account } = await ask({ stream: true, ...asked });
@@ -364,7 +364,7 @@ describe("a provider that misbehaves", () => {
       ["an error event", 'data: {"error":{}}\n\n'],
       ["a comment", ": waiting\n\n"],
     ])(
-      "if the client left, charges nothing for an answer of only %s, even though the gateway reads the answer to its end",
+      "if the client disconnects, the gateway reads the answer to its end, but charges nothing for an answer that contains only %s",
       async ([, text]) => {
         answer = (_, response) => {
           response.writeHead(200, { "content-type": "text/event-stream" }).write(": waiting\n\n");
@@ -405,22 +405,17 @@ describe("a provider that misbehaves", () => {
       { platform: { tools: ["calculator"] } },
     ],
     ["that states no usage is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])(
-    "if the provider streams although a whole answer was requested, the call gets 502, and a stream %s",
-    async (row) => {
-      const [, fields, counted, source, asked] = row;
-      const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(
-        event,
-      );
-      answer = (_, response) =>
-        response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
-      const { error, account } = await ask(asked);
-      expect(error).toMatchObject({ status: 502, code: "provider_error" });
-      expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
-      expect(Number(account.charged) > 0).toBe(source === "provider");
-      expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
-    },
-  );
+  ])("a call without streaming gets 502 if the provider streams anyway, and a provider stream %s", async (row) => {
+    const [, fields, counted, source, asked] = row;
+    const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
+    answer = (_, response) =>
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(`${events.join("")}data: [DONE]\n\n`);
+    const { error, account } = await ask(asked);
+    expect(error).toMatchObject({ status: 502, code: "provider_error" });
+    expect(account.run).toMatchObject({ status: "failed", usage_source: source, ...counted });
+    expect(Number(account.charged) > 0).toBe(source === "provider");
+    expect(account.steps).toMatchObject([{ type: "model", status: "failed" }]);
+  });
 
   const end = `${event({ choices: [], usage })}data: [DONE]\n\n`;
   const begun = event({ choices: [{ index: 0, delta: { role: "assistant", content: "x" } }] });
@@ -512,7 +507,7 @@ describe("a provider that misbehaves", () => {
     );
 
     test.for([false, true])(
-      "charges the usage of a streamed response whose last event is deeply nested, with tools %s",
+      "charges the usage of a streamed response whose last event is deeply nested (call with tools: %s)",
       async (withTools) => {
         const completed = { id: "r", object: "response", created_at: 1, status: "completed", usage: responseUsage };
         answer = (_, response) =>

@@ -5,8 +5,8 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 import { createMember } from "../../tests/gateway-callers.ts";
 
 /**
- * A call to a model that never answers, so that it holds its reservation until it is abandoned. The model's name is as
- * long as demo-chat, so both reserve the same amount.
+ * A call to a model that never answers. The call holds its reservation until the client abandons it. The names
+ * demo-hang and demo-chat have the same length, so calls to either model reserve the same amount.
  */
 const unanswered = { model: "demo-hang", messages: [{ role: "user" as const, content: "hello" }] };
 const answered = { ...unanswered, model: "demo-chat" };
@@ -22,7 +22,7 @@ async function heldByOne(tenant: GatewayTenant): Promise<string> {
 }
 
 /**
- * Makes concurrent calls, waits until all except `admitted` ones are refused, and then abandons the admitted calls.
+ * Makes concurrent calls and waits until all but `admitted` of them are refused. Then abandons the admitted calls.
  * @returns the refusals
  */
 async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number }): Promise<Set<string>> {
@@ -106,8 +106,8 @@ const told = (headers: Headers) =>
 const seconds = expect.stringMatching(/^([1-9]|[1-9][0-9]|1[01][0-9]|120)s$/);
 
 /**
- * Opens rate-limit windows that begin a minute ahead. They also apply to the current minute, so none resets during a
- * test.
+ * Opens rate-limit windows dated one minute ahead. Calls in the current minute already count in these windows, so the
+ * counts do not reset if a new minute begins during a test.
  */
 async function openWindows({ db, keyId, workspaceId }: GatewayTenant): Promise<void> {
   await db.query(

@@ -167,7 +167,7 @@ test("if a client leaves a stream that reports usage as it grows, charges the la
   expect(charged).toBe(run.billed_credits);
 });
 
-describe("a client that leaves a call for which the provider bills the whole answer", () => {
+describe("an abandoned call to a provider that bills the whole answer", () => {
   test.for([
     [true, "[[words=12 pace=100]]"],
     [true, "[[first=1500]]"],

@@ -195,16 +195,19 @@ describe("a stream without [DONE] or usage", () => {
     }
   });
 
-  test.for(ends)("a stream with two choices but no [DONE] needs both finish reasons if it %s", async ([, end]) => {
-    const both = begun + event({ choices: [{ index: 1, delta: { role: "assistant", content: "ho" } }] }) + finish();
-    answer = (response) => end(inEvents(response), both + finish("stop", 1));
-    const whole = await stream({ n: 2 });
-    expect([whole.error, whole.choices.length, whole.run.status]).toEqual([undefined, 2, "succeeded"]);
-    answer = (response) => end(inEvents(response), both);
-    const half = await stream({ n: 2 });
-    expect(half.error).toMatchObject({ code: "provider_error" });
-    expect(half.run.status).toBe("failed");
-  });
+  test.for(ends)(
+    "a stream with two choices that %s without [DONE] succeeds only if both choices have a finish reason",
+    async ([, end]) => {
+      const both = begun + event({ choices: [{ index: 1, delta: { role: "assistant", content: "ho" } }] }) + finish();
+      answer = (response) => end(inEvents(response), both + finish("stop", 1));
+      const whole = await stream({ n: 2 });
+      expect([whole.error, whole.choices.length, whole.run.status]).toEqual([undefined, 2, "succeeded"]);
+      answer = (response) => end(inEvents(response), both);
+      const half = await stream({ n: 2 });
+      expect(half.error).toMatchObject({ code: "provider_error" });
+      expect(half.run.status).toBe("failed");
+    },
+  );
 
   test("a chat stream to the client ends with [DONE] even if the provider's stream does not", async () => {
     answer = (response) => inEvents(response).end(begun + finish());
@@ -220,7 +223,7 @@ describe("a stream without [DONE] or usage", () => {
 });
 
 // https://github.com/ggml-org/llama.cpp/issues/20198, https://github.com/huggingface/text-generation-inference/issues/2136
-describe("tool arguments that are an object", () => {
+describe("tool arguments sent as an object instead of text", () => {
   const call = {
     index: 0,
     id: "a",
@@ -240,7 +243,7 @@ describe("tool arguments that are an object", () => {
   const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
 
   test.for([false, true])(
-    "turns tool arguments that are an object into text for the client, streamed: %s",
+    "tool arguments that the provider sends as an object reach the client as JSON text (stream: %s)",
     async (streams) => {
       answer = (response) => void (streams ? inEvents(response).end(events) : response.end(JSON.stringify(whole)));
       const { choices } = streams ? await stream({ tools }) : await ask({ tools });
@@ -308,7 +311,7 @@ describe("an answer in a content coding that was not requested", () => {
     expect(run.status).toBe("failed");
   });
 
-  test("passes on an encoded stream event by event", async () => {
+  test("passes on the events of a compressed stream as they arrive", async () => {
     const gzip = createGzip();
     answer = (response) => {
       gzip.pipe(response.writeHead(200, { "content-type": "text/event-stream", "content-encoding": "gzip" }));
@@ -337,7 +340,7 @@ describe("a streamed response without its last event", () => {
   test.for<[string, string, string | undefined]>([
     ["fails if it ends without [DONE]", "", "provider_error"],
     ["succeeds if it ends with [DONE]", done, undefined],
-  ])("a streamed response without its last event %s", async ([, last, code]) => {
+  ])("a Responses stream without response.completed %s", async ([, last, code]) => {
     answer = (response) => inEvents(response).end(text + last);
     const requestId = `it-${randomUUID()}`;
     const body = { model: "demo-chat", input: "x", stream: true } as const;

@@ -92,7 +92,7 @@ describe("the standard client", () => {
     expect(output_parsed).toEqual(choices[0]?.message.parsed);
   });
 
-  test("the standard client follows a stream through its helper's events, and aborts it", async () => {
+  test("the standard client receives a stream through event listeners, and can abort the stream", async () => {
     const requestId = newId();
     const stream = tenant.client.chat.completions.stream(chat("[[words=200 pace=20]]", "demo-paced"), {
       headers: { "x-request-id": requestId },
@@ -106,7 +106,7 @@ describe("the standard client", () => {
     expect((await tenant.accountOf(requestId)).truth).toMatchObject([{ aborted: true }]);
   });
 
-  test("the standard client creates embeddings and speech", async () => {
+  test("the OpenAI client creates embeddings and speech", async () => {
     const { data } = await tenant.client.embeddings.create({ model: "demo-embedding", input: ["one", "two"] });
     expect(data.map(({ embedding }) => embedding.length)).toEqual([expect.any(Number), data[0]?.embedding.length]);
     const speech = await tenant.client.audio.speech.create({ model: "demo-speech", voice: "alloy", input: "hello" });

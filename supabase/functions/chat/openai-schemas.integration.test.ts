@@ -55,7 +55,7 @@ async function eventsOf(response: Response): Promise<unknown[]> {
 
 describe("OpenAI's published schema", () => {
   test.for(Object.entries(chats))(
-    "chats match OpenAI's schema, whole, streamed and replayed: %s",
+    "whole, streamed and replayed chats match OpenAI's schema: %s",
     async ([, fields]) => {
       const body = { model: "demo-chat", messages: [{ role: "user", content: "hello" }], ...fields };
       expect(faultOf("chat", await (await ask("/chat/completions", body)).json())).toBeUndefined();
@@ -73,7 +73,7 @@ describe("OpenAI's published schema", () => {
   );
 
   test.for(Object.entries(responses))(
-    "responses match OpenAI's schema, whole, streamed and replayed: %s",
+    "whole, streamed and replayed Responses API answers match OpenAI's schema: %s",
     async ([, fields]) => {
       const body = { model: "demo-chat", input: "hello", ...fields };
       expect(faultOf("response", await (await ask("/responses", body)).json())).toBeUndefined();

@@ -32,8 +32,8 @@ afterAll(async () => {
 const messages = [{ role: "user" as const, content: "hello" }];
 
 /**
- * The endpoints, with their fields for an output limit. The provider of this test answers only chat completions, which
- * is enough to check how a response request is forwarded.
+ * The fields for an output limit, each with a call that sends the field. Requests to `/responses` fail, because the
+ * test's provider answers only chat completions, but the provider still records them.
  */
 const surfaces = [
   {
@@ -66,13 +66,13 @@ describe.for(surfaces)("a model's output limit of 1,500 tokens, with the field $
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 
-  test("lowers the default output limit to the model's, also in the provider's request", async () => {
+  test("a default output limit above the model's limit is lowered to the model's limit in the provider's request", async () => {
     await ask({}).catch(() => {});
     expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
   });
 });
 
-// Codex and the Agents SDKs state no limit, and fail if an answer reaches one.
+// Codex and the Agents SDKs set no output limit, and fail if an answer is cut off at a limit.
 test("without a stated limit, a streamed response has the model's output limit, a whole response 8,192 tokens, and a chat 2,048", async () => {
   const roomy = await createPricedModel(tenant, { providers: ["first"] });
   await tenant.db.query("update ai.models set output_limit = 9000 where id = $1", [roomy]);

@@ -133,7 +133,7 @@ afterAll(async () => {
   for (const { close } of servers.values()) close();
 });
 
-/** Sends a chat with hints that some providers refuse, as standard clients do. @returns the text, usage and run */
+/** Sends a chat with fields that standard clients send and some providers refuse. @returns the text, usage and run */
 async function ask(id: string, { stream, tools }: { stream: boolean; tools: boolean }) {
   const requestId = `it-${randomUUID()}`;
   const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });

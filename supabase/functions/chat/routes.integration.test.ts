@@ -90,7 +90,7 @@ describe.for([whole, streamed])("fallback to the next route: %j", (how) => {
     ]);
   });
 
-  test("falls back from a hanging route and records that it may have charged", async () => {
+  test("falls back from a hanging route and records that its provider may have charged", async () => {
     first.script = hang;
     const { outcome, run } = await ask(model, how);
     expect(outcome).toBe("hi");
@@ -160,15 +160,23 @@ describe.for([whole, streamed])("a provider error without another route to try: 
       { status: 502, code: "provider_error", after: "9" },
     ],
     ["nothing", answerError(401, { message: "secret" }), { status: 502, code: "provider_error" }],
-  ])("without another route, the error says what to do: %s", async ([, script, expected]) => {
-    first.script = script;
-    const { outcome, run } = await ask(alone, how);
-    const { status, code, message, headers } = outcome as InstanceType<typeof OpenAI.APIError>;
-    const after = headers?.get("retry-after") ?? undefined;
-    expect({ status, code, ...(after ? { after } : {}) }).toEqual(expected);
-    expect(message).not.toContain("secret");
-    expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code, usage_source: "unavailable" });
-  });
+  ])(
+    "without another route, the status and code of the error tell the client what to do: %s",
+    async ([, script, expected]) => {
+      first.script = script;
+      const { outcome, run } = await ask(alone, how);
+      const { status, code, message, headers } = outcome as InstanceType<typeof OpenAI.APIError>;
+      const after = headers?.get("retry-after") ?? undefined;
+      expect({ status, code, ...(after ? { after } : {}) }).toEqual(expected);
+      expect(message).not.toContain("secret");
+      expect(run).toMatchObject({
+        status: "failed",
+        http_status: status,
+        error_code: code,
+        usage_source: "unavailable",
+      });
+    },
+  );
 
   test("a stream whose first event is an error fails with an error status, not as an empty stream", async () => {
     first.script = (response) =>

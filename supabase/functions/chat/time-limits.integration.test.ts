@@ -68,7 +68,7 @@ describe("a non-streamed answer", () => {
   });
 });
 
-describe("a stream", () => {
+describe("the first-byte limit of a stream", () => {
   test("serves a stream that begins within the first-byte limit", async () => {
     expect(await ask(100, { stream: true })).toEqual([200, null, "0.24004"]);
   });

@@ -167,7 +167,7 @@ describe("a later step of a tool loop", () => {
     return { poor, ask };
   }
 
-  test("refuses a later step that exceeds the balance, and charges the steps before it", async () => {
+  test("a tool loop fails at the first step that exceeds the balance, and the earlier steps are charged", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     await expect(poor.client.chat.completions.create(ask, named(requestId))).rejects.toMatchObject({
@@ -184,7 +184,7 @@ describe("a later step of a tool loop", () => {
     await poor.close();
   });
 
-  test("a refused later step ends a stream with one error", async () => {
+  test("a streamed tool loop ends with one error if the balance does not cover the next step", async () => {
     const { poor, ask } = await poorTenant();
     const requestId = newId();
     const events = await poor.client.chat.completions.create({ ...ask, stream: true }, named(requestId));

@@ -165,7 +165,7 @@ describe("a stream is charged for its stated usage", () => {
         done,
       "0.0028",
     ],
-  ])("charges a stream that states its usage %s", async ([, events, usd]) => {
+  ])("charges a stream that reports its usage %s", async ([, events, usd]) => {
     answer = (_, response) => stream(response, events);
     for (const fields of [{}, { stream_options: { include_usage: true } }]) {
       const asked = await ask({ inputTokens: 1000, fields: { stream: true, ...fields } });

@@ -1,5 +1,6 @@
 import { createRouter } from "../_gateway/http/router.ts";
 import { serve } from "../_gateway/runtime.ts";
 
-// OpenAI serves this path but the gateway doesn't. Answers 404 in OpenAI's error format instead of the platform's.
+// The gateway does not serve this OpenAI path. The response is a 404 in OpenAI's error format instead of the
+// platform's.
 serve((gateway) => createRouter([], gateway));

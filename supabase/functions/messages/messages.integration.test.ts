@@ -60,7 +60,7 @@ async function streamed(requestId: string, params: Params): Promise<Anthropic.Me
 describe.for([
   ["whole", whole],
   ["streamed", streamed],
-] as const)("a Messages API call that is answered %s", ([how, ask]) => {
+] as const)("a Messages API call with a %s answer", ([how, ask]) => {
   test.for<[string, () => Partial<Params> & { content?: string }]>([
     ["of plain text", () => ({})],
     ["with thinking", () => ({ thinking: { type: "enabled", budget_tokens: 1_024 }, max_tokens: 2_000 })],
@@ -115,12 +115,15 @@ describe.for([
   test.for([
     ["a refusal", "demo-filtered", "hello", "refusal"],
     ["a paused turn", "demo-messages", "[[pause]] hello", "pause_turn"],
-  ] as const)("charges %s like a complete answer", async ([, provider, content, stop]) => {
-    const requestId = newId();
-    const model = await tenant.addModel(provider);
-    expect((await ask(requestId, body(content, { model }))).stop_reason).toBe(stop);
-    expectBilled(await tenant.accountOf(requestId));
-  });
+  ] as const)(
+    "a Messages API call that ends in %s is charged like any other call",
+    async ([, provider, content, stop]) => {
+      const requestId = newId();
+      const model = await tenant.addModel(provider);
+      expect((await ask(requestId, body(content, { model }))).stop_reason).toBe(stop);
+      expectBilled(await tenant.accountOf(requestId));
+    },
+  );
 });
 
 describe("a streamed Messages API call", () => {
@@ -202,7 +205,7 @@ describe("the credential of a Messages API call", () => {
       ...(path === "/messages" ? { body: JSON.stringify(body("hello")) } : {}),
     });
 
-  test("accepts a Messages API call's credential in either header, or the same credential in both", async () => {
+  test("a Messages API call may send its credential in either of two headers, or the same credential in both", async () => {
     const bearer = { authorization: `Bearer ${tenant.key}` };
     for (const headers of [bearer, { "x-api-key": tenant.key }, { ...bearer, "x-api-key": tenant.key }]) {
       expect((await send(headers)).status).toBe(200);
@@ -316,7 +319,7 @@ test("a repeated idempotency key replays the answer, whole and as a stream", asy
   expect(replayed).toEqual(first);
 });
 
-describe("the session id that a coding agent sends", () => {
+describe("session ids of coding agents", () => {
   const session = "5f0f9f4e-9d3c-4b0e-8a55-6a1f6f7c2f11";
 
   test.for<[string, Partial<Params>, Record<string, string>]>([

@@ -25,7 +25,7 @@ const kept = (reference: string) =>
   ]);
 
 describe("POST /v1/provider-invoices", () => {
-  test("stores an invoice for the workspace and app, readable by the owners, without a run or a charge", async () => {
+  test("stores an invoice with its app, records it in the audit log, and creates no run or charge", async () => {
     const before = await tenant.books();
     const invoice = invoiceOf({ accountId: "acct-1", periodStart: "2026-01-01", periodEnd: "2026-01-31" });
     const { status, body } = await post(invoice);

@@ -156,9 +156,9 @@ end
 $$;
 comment on function private.complete_attempt(uuid, text) is
   'Records the outcome of an attempt: succeeded, failed, or void if the attempt was not made. Refunds void attempts '
-  'and successful sign-ins. A successful sign-in also deletes the account''s failures from this address. Successful '
-  'attempts that cost an email or a hash stay counted. A failed attempt counts against the address. Returns false if '
-  'the outcome was already recorded or the attempt is too old.';
+  'and successful sign-ins. A successful sign-in also deletes the account''s failures from this address. Other '
+  'successful attempts stay counted. A failed attempt counts against the address. Returns false if the outcome was '
+  'already recorded or the attempt is too old.';
 
 create or replace function private.attempt_refusal(reason text, wait interval) returns jsonb
   language sql

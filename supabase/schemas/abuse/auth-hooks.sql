@@ -23,8 +23,8 @@ begin
   if account is null or valid is null then
     raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
   end if;
-  -- An attempt on our own routes was already counted when it began, so its password checks pass regardless of direct
-  -- attempts. Each check uses up one of the checks that the attempt allows.
+  -- An attempt on our own routes was already counted when it began, so the limits on direct attempts do not apply to
+  -- it. Each attempt allows a fixed number of password checks.
   update private.open_attempts o
   set password_checks = o.password_checks - 1
   where o.id = (

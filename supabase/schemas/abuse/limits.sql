@@ -20,7 +20,7 @@ as $$
     -- Enough for an office behind one address to sign in within minutes, including typing errors. Successes are
     -- refunded.
     ('password', 'address', 60, interval '10 minutes', 'refuse'),
-    -- Enough to try the passwords that a person may have chosen. Afterwards the bucket refills by 40 an hour.
+    -- Ten attempts let a person try every password that they may have chosen. The bucket then refills at 40 an hour.
     ('password', 'pair', 10, interval '15 minutes', 'refuse'),
     -- Attempts on one account from many addresses are an attack. The owner must still be able to sign in from anywhere.
     ('password', 'account', 20, interval '1 hour', 'challenge'),
@@ -70,12 +70,12 @@ as $$
     ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
     -- Visits to providers, counted when they begin and never refunded.
     ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
-    -- Changes by a signed-in person: each hashes a password or sends an email.
+    -- A signed-in person's changes of password or email address. Each hashes a password or sends an email.
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
     ('credential', 'pair', 20, interval '1 hour', 'refuse'),
 
-    -- Under a recovery override, these limits replace the password's limits per email. Guesses made before the override
-    -- do not count, and further guessing stays limited.
+    -- Under a recovery override, these limits replace the limits on passwords per email. Guesses made before the
+    -- override do not count, but later guesses stay limited.
     ('override_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('override_password', 'account', 100, interval '1 hour', 'refuse'),
 
@@ -86,7 +86,8 @@ as $$
 
     -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
-    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code is refunded.
+    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code does not use up an
+    -- attempt.
     ('user_code', 'address', 30, interval '10 minutes', 'refuse'),
     ('user_code', 'account', 10, interval '15 minutes', 'refuse'),
 
@@ -128,8 +129,8 @@ as $$
     and (l.scope not in ('address', 'pair') or network is not null)
 $$;
 comment on function private.attempt_buckets(text, text, cidr) is
-  'Returns the buckets from which an attempt takes. Omits the buckets per account or per address if the attempt has no'
-  ' account or no address.';
+  'Returns the rate limit buckets that count an attempt. Omits buckets that need an account or an address if the '
+  'attempt has none.';
 
 create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
   returns interval
@@ -141,7 +142,7 @@ as $$
 declare
   wait interval;
 begin
-  -- One statement: a concurrent caller waits for this row, and then sees what was taken.
+  -- Uses one statement, so that a concurrent caller waits for the row and then sees the updated full_at.
   insert into private.rate_limits as r (subject, action, scope, full_at)
   values (bucket, of_action, of_scope, now() + step)
   on conflict (subject) do update
@@ -241,8 +242,8 @@ as $$
   end
 $$;
 comment on function private.block_duration(integer) is
-  'Returns how long an address is blocked at a level. A block is long enough to make guessing pointless, and short '
-  'enough for the next user of the address.';
+  'Returns how long an IP address stays blocked at a block level. Blocks are long enough to make guessing pointless, '
+  'but short because the address may get another user.';
 
 create or replace function private.count_failure(of_action text, network cidr) returns void
   language plpgsql

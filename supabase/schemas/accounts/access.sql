@@ -20,8 +20,8 @@ as $$
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
-    -- In a session that began with a password reset or recovery, only confirmations by such sessions count. In another
-    -- session, an intruder who knew the password could have confirmed what they added themselves.
+    -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
+    -- who knew the password could have confirmed their own additions in any other session.
     cross join lateral (
       select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
         as confirmed_at
@@ -160,10 +160,10 @@ $$;
 comment on function private.account_access(uuid, uuid, integer) is
   'Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, '
   'provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, '
-  'isNew } }. Returns null if the account doesn''t exist. ways contains the most_sessions sessions that were refreshed'
-  ' last, including the calling session. otherSessions counts the remaining sessions, up to 1,001. kind is password, '
-  'identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner last '
-  'confirmed the list or, without a confirmation, after the account was created. In a session that began with a '
+  'isNew } }. Returns null if the account doesn''t exist. ways contains at most most_sessions sessions: the calling '
+  'session, then the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is '
+  'password, identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner '
+  'last confirmed the list or, without a confirmation, after the account was created. In a session that began with a '
   'password reset or recovery, only confirmations by such sessions count. device and address are null if no event '
   'records where the entry was added.';
 
@@ -188,8 +188,8 @@ as $$
   )
 $$;
 comment on function private.access_state(uuid, uuid) is
-  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is the same as in private.account_access: when the owner '
-  'last confirmed that list. unconfirmed contains the ids of the unconfirmed additions.';
+  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list that '
+  'private.account_access returns. unconfirmed contains the ids of the unconfirmed additions.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
   language sql
@@ -329,7 +329,7 @@ begin
     perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
   end if;
 
-  -- Confirms the list as of the time at which the owner saw it, so that later additions are still new next time.
+  -- Records the time at which the owner saw the list. Entries added after that time stay new.
   insert into private.access_confirmations as c (user_id, confirmed_at, confirmed_by_mail_at)
   select subject_id, l.seen_at, case when private.began_by_mail(subject_id, actor_session_id) then l.seen_at end
   from (select least((removals ->> 'listedAt')::timestamptz, now()) as seen_at) l
@@ -389,10 +389,10 @@ as $$
   ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
 comment on function private.may_review_authenticators(uuid, uuid) is
-  'Returns whether a session may keep or remove authenticators without proving one. True if no authenticator is '
-  'required, all of the account''s authenticators are unconfirmed additions, and the session began with a password '
-  'reset or recovery in the last ten minutes. Without this exception, an attacker who knew the password could lock the'
-  ' owner out by enrolling an authenticator.';
+  'Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account'
+  ' need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the '
+  'session began with a password reset or recovery in the last ten minutes. Otherwise, an attacker who knew the '
+  'password could lock the owner out by enrolling an authenticator.';
 
 create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -454,8 +454,8 @@ end
 $$;
 comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
   'Ends the sessions that the owner removed from the list of private.account_access, and the sessions that signed in '
-  'with a removed method. Returns [{ id, device, userAgent }] of the ended sessions. For definers; not granted to any '
-  'role.';
+  'with a removed method. Returns [{ id, device, userAgent }] of the ended sessions. Not granted to any role, so only '
+  'security definer functions can call it.';
 
 create or replace function private.session_used_method(target_id uuid, method text) returns boolean
   language sql

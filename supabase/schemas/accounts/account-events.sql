@@ -283,9 +283,9 @@ as $$
   set user_id = excluded.user_id, expires_at = excluded.expires_at
 $$;
 comment on function private.announce_addition(uuid, text) is
-  'Announces for one minute that an authenticator or passkey will be added to an account. target is the '
-  'authenticator''s id, or the passkey''s credential id in hexadecimal. Call this after step-up, before the backend '
-  'makes the addition.';
+  'Announces that an authenticator or passkey will be added to an account. The announcement is valid for one minute. '
+  'target is the authenticator''s id, or the passkey''s credential id in hexadecimal. Call this after step-up, before '
+  'the backend makes the addition.';
 
 create or replace function private.is_announced(subject_id uuid, target text) returns boolean
   language sql
@@ -419,7 +419,7 @@ begin
   if account.last_sign_in_at is null then
     return null;
   end if;
-  -- The backend applies the same rule when it links at a sign-in.
+  -- The backend applies the same rule when it links an identity to an existing account during a sign-in.
   is_own_address := new.identity_data -> 'email_verified' = 'true'::jsonb and (
     (account.email_confirmed_at is not null and account.email = new.email)
     or exists (
@@ -490,7 +490,8 @@ begin
     where i.user_id = new.id
       and i.email = lower(new.email)
       and (
-        -- If both mailboxes or an administrator confirmed the address, the email identity already has it.
+        -- The email identity already has an address that an administrator set, or that was confirmed from both the old
+        -- and the new mailbox.
         i.provider = 'email'
         or (i.identity_data -> 'email_verified' = 'true'::jsonb and not private.is_unconfirmed_identity(i.id))
       )
@@ -502,10 +503,9 @@ begin
 end
 $$;
 comment on function private.guard_email() is
-  'Rejects a change of an account''s email to an address that only unconfirmed identities have, because password-reset'
-  ' emails would no longer reach the owner. For the same reason, rejects removing the email if an unconfirmed identity'
-  ' has no address. Also rejects an address that no provider has verified, because another person may own the address '
-  'and confirm it later.';
+  'Rejects a new email for an account if the only identities with that address are unconfirmed or unverified, because '
+  'password-reset emails could then reach another person. Also rejects removing the email if an unconfirmed identity '
+  'has no address.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_removal() returns trigger
@@ -529,7 +529,7 @@ begin
     return old;
   end if;
   if tg_table_name = 'mfa_factors' then
-    -- A recovery removes all authenticators, and has its own event.
+    -- Skips authenticators that a recovery removes, because the recovery has its own event.
     if removed ->> 'status' = 'verified' and not exists (
       select from auth.users u
       where u.id = old.user_id and private.required_mfa_state(u.raw_app_meta_data) = 'recovery_in_progress'
@@ -545,7 +545,7 @@ begin
       details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
-    -- Records no unlinking when a refused sign-in is undone, because the events of its additions are deleted too.
+    -- Skips a new identity that a refused sign-in added, because the event of its addition is deleted too.
     and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
     perform private.add_account_event(
       old.user_id, 'identity_unlinked', old.id,
@@ -559,7 +559,8 @@ exception when others then
 end
 $$;
 comment on function private.record_removal() is
-  'Records the removal of an authenticator, a passkey or an identity from an account in use.';
+  'Records the removal of an authenticator, a passkey or an identity. Skips accounts that have neither a confirmed '
+  'email nor a sign-in.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_renamed() returns trigger

@@ -1,6 +1,6 @@
 -- Maintains the console's searchable copy of emails and names. auth.users can't have the necessary indexes.
 
--- Definer: the identity backend's role and signed-in users have no grant on the copy.
+-- Definer: the identity backend's role and signed-in users have no grant on private.account_search.
 create or replace function private.index_account() returns trigger
   language plpgsql
   volatile

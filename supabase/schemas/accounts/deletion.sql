@@ -11,11 +11,12 @@ as $$
 declare
   blockers jsonb;
 begin
-  -- The deletion itself takes this lock in private.serialize_account_deletions, before any row.
+  -- Takes this lock before any row lock, as private.serialize_account_deletions does for every deletion.
   perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
   -- Locks the account before its dependent rows, in the same order as changes to its sessions or app credentials.
   perform from auth.users u where u.id = subject_id for update;
-  -- Locks memberships and invitations before their workspaces, like leaving, changing a role and accepting.
+  -- Locks memberships and invitations before their workspaces, in the same order as leaving a workspace, changing a
+  -- role and accepting an invitation.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
   perform
   from public.workspace_invitations i

@@ -17,8 +17,8 @@ as $$
 $$;
 comment on function private.export_account(uuid, boolean) is
   'Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if '
-  'the account doesn''t exist. If with_parts is false, leaves every list empty that private.export_account_part can '
-  'return.';
+  'the account doesn''t exist. If with_parts is false, the lists that private.export_account_part can return are '
+  'empty.';
 
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
@@ -83,7 +83,7 @@ as $$
   where u.id = subject_id
 $$;
 comment on function private.export_account_proper(uuid, boolean) is
-  'Returns the credits with their ledger, and the members of private.export_account that do not grow with use.';
+  'Returns the fields of private.export_account whose size does not grow with use, and the credits with their ledger.';
 
 create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
   language sql

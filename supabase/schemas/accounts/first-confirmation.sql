@@ -12,8 +12,8 @@ begin
   if old.email_confirmed_at is null and new.email_confirmed_at is not null and private.may_be_unproven(new) then
     perform set_config('gatehouse.first_confirmation', new.id::text, true);
   end if;
-  -- Auth read the metadata before the confirmation. Later statements of the transaction may write it back, so the
-  -- trigger removes it from each of them.
+  -- Supabase Auth may write back metadata that it read before the confirmation. The trigger therefore removes this
+  -- metadata in every update of the account in this transaction.
   if current_setting('gatehouse.first_confirmation', true) = new.id::text then
     new.raw_user_meta_data := private.proven_metadata(new);
   end if;
@@ -21,7 +21,7 @@ begin
 end
 $$;
 comment on function private.clear_unproven_metadata() is
-  'Marks the first confirmation of an email, and removes metadata that the email''s owner did not write.';
+  'When an account''s email is first confirmed, removes metadata that the owner of the email did not write.';
 
 create or replace function private.may_be_unproven(account auth.users) returns boolean
   language sql
@@ -138,8 +138,8 @@ begin
   delete from private.mfa_recovery_codes c where c.user_id = new.id;
   delete from private.account_vault_entries v where v.user_id = new.id;
   perform private.cancel_email_change(new.id);
-  -- Keeps the password before the account's first sign-in, because it may be the owner's. After an earlier sign-in, the
-  -- password is another person's.
+  -- Removes the password if someone signed in before the confirmation, because the password may be another person's.
+  -- Otherwise, keeps the password, because the owner may have chosen it.
   if old.last_sign_in_at is not null then
     perform private.remove_password(new.id);
   end if;
@@ -171,7 +171,7 @@ as $$
 declare
   left_behind uuid[];
 begin
-  -- Keeps the personal workspace if the account has no other workspace and never used it.
+  -- Keeps the personal workspace if the account was never used and has no other workspace.
   if not exists (select from public.security_events e where e.user_id = subject_id)
     and not exists (select from ai.keys k where k.created_by = subject_id)
     and not exists (select from public.workspace_invitations i where i.invited_by = subject_id)

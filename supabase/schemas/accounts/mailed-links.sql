@@ -49,5 +49,5 @@ as $$
       > now() - interval '1 hour'
 $$;
 comment on function private.remove_unproven_password(text, text) is
-  'Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise the person who '
-  'signed up with the email could sign in as soon as the email''s owner confirms it.';
+  'Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise, once the '
+  'email''s owner confirms the account, the person who signed up with the email could sign in with that password.';

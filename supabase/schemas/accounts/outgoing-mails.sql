@@ -26,7 +26,7 @@ as $$
       ) waiting on waiting.id = due.id
       -- Checks the due time again, because a concurrent caller may have claimed the email.
       where due.next_attempt_at <= now()
-      -- Alternates between recipients, so that many emails to one don't delay the others.
+      -- Alternates between recipients, so that many emails to one recipient don't delay the others.
       order by waiting.turn, due.next_attempt_at
       limit max_mails
       for update of due skip locked

@@ -97,7 +97,7 @@ create or replace function private.truncate_address(address inet) returns inet
   immutable
   security invoker
 as $$
-  -- A home or a phone changes the last half of its IPv6 address freely.
+  -- A household or a phone can freely change the last 64 bits of its IPv6 address.
   select case when family(address) = 6 then network(set_masklen(address, 64))::inet else address end
 $$;
 comment on function private.truncate_address(inet) is

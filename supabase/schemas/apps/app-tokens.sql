@@ -219,7 +219,7 @@ end
 $$;
 comment on function private.gateway_refusal(private.apps, uuid, text[]) is
   'Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes '
-  'are those of the app''s token or bound key. For definers; not granted to any role.';
+  'are those of the app''s token or bound key. Called only by definer functions; not granted to any role.';
 
 create or replace function ai.find_app_token(token_hash bytea)
   returns table (

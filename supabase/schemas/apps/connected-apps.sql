@@ -43,7 +43,8 @@ as $$
     cross join lateral (
       select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
     ) as e
-    -- A token that the gateway refuses allows nothing. A person who left a workspace must not see its name.
+    -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
+    -- left it.
     left join public.workspaces w on w.id = t.workspace_id
       and private.app_can_act_in_workspace(a, w.id)
       and private.is_workspace_member(subject_id, w.id)

@@ -247,8 +247,8 @@ begin
   )
   order by u.id
   for no key update;
-  -- Revokes credentials before the credentials that are derived from them. So an update waits for a redemption in
-  -- progress, and a later update also revokes what the redemption created.
+  -- Revokes credentials before the credentials that are derived from them. If a redemption is in progress, an update
+  -- waits for it, and a later update also revokes the credential that the redemption created.
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;

@@ -10,8 +10,8 @@ create or replace function private.session_proof(claims jsonb)
 as $$
 declare
   facts record;
-  -- own_second: when the session proved its own second factor. by_approval: whether the bound mobile approval is later,
-  -- or the only proof.
+  -- own_second: the Unix time at which the session verified its own second factor. by_approval: whether the proof is
+  -- the bound mobile approval, because the session's own proof is older or missing.
   own_second bigint;
   by_approval boolean;
 begin
@@ -106,7 +106,8 @@ as $$
     (facts ->> 'generation')::bigint
   )::private.mfa_proof
 $$;
-comment on function private.handoff_proof(jsonb) is 'Converts a handoff''s signed facts to the form in which the handoff''s credentials store them.';
+comment on function private.handoff_proof(jsonb) is 'Converts the signed facts of a handoff (private.required_mfa_proof) to the proof that the handoff''s sessions and '
+  'tokens store.';
 
 create or replace function private.proof_status(proof private.mfa_proof) returns text
   language plpgsql
@@ -145,8 +146,8 @@ begin
     or (proof.factor_id is not null and not account.factor_verified) then
     return 'over';
   end if;
-  -- Passes the second factor as if it came from a bound approval. The rule checks when the sign-in happened, and
-  -- accepts any primary method.
+  -- Passes the time of the second factor as the time of a mobile approval. Passes the sign-in as a password sign-in,
+  -- because the rule accepts any primary method.
   if not private.satisfies_required_mfa(
     account.app_metadata,
     jsonb_build_object('amr', jsonb_build_array(

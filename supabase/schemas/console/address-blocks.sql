@@ -135,6 +135,6 @@ end
 $$;
 comment on function private.lift_address_block(jsonb) is
   'Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | '
-  'not_found | conflict | expired }. If the block was already lifted, returns { refused: conflict, last }, where last '
-  'names the last admin who changed the address and the time. Rate limits still apply, and a lifted block does not '
-  'lengthen the next one.';
+  'not_found | conflict | expired }. If the block was already lifted, returns { refused: conflict, last: { actorEmail,'
+  ' at } }, where last describes the latest change that an admin made to the address. Rate limits still apply, and a '
+  'lifted block does not lengthen the next one.';

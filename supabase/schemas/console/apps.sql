@@ -157,8 +157,8 @@ as $$
   where a.name = app_name and a.kind <> 'openid'
 $$;
 comment on function private.read_app(text, text[], integer) is
-  'Returns private.describe_app of an app with a page of its workspaces (private.linked_workspaces) and its version. '
-  'The version is the id of the app''s last line in the audit log.';
+  'Returns an app as private.describe_app does, with a page of its workspaces (private.linked_workspaces) and its '
+  'version. The version is the id of the app''s latest entry in the audit log.';
 
 create or replace function private.describe_app(app_id uuid) returns jsonb
   language sql

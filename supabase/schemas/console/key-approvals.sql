@@ -21,7 +21,7 @@ begin
       union all
       select m.workspace_id
       from public.workspace_members m
-      -- An array, so that the plan expects few accounts.
+      -- Uses an array, so that the query planner expects few accounts.
       where m.user_id = any (array(select private.find_accounts_exactly(term)))
     )
   end;

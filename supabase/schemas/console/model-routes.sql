@@ -90,5 +90,5 @@ comment on function private.change_model_route(jsonb) is
   'actor, model, version (private.model_version), place (the route''s current position, or null to add a route), '
   'route, reason, requestId, ip }. route is null to remove the route, otherwise { position, providerId, providerModel,'
   ' enabled, trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds '
-  '}. Does not change the provider''s prices. Returns {} or { refused: forbidden | not_found | route_taken | invalid |'
-  ' conflict (with last) }.';
+  '}. Does not change the provider''s prices. Returns {} or { refused: forbidden | not_found | route_taken | invalid '
+  '}, or { refused: conflict, last (private.last_admin_action) }.';

@@ -77,7 +77,7 @@ $$;
 comment on function private.list_route_prices() is
   'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. '
   'For each service tier and input size, prices has the current price, or else the next price, or else the last price.'
-  ' Each price is private.describe_price with latest (private.latest_price).';
+  ' Each price has the fields of private.describe_price, and latest from private.latest_price.';
 
 create or replace function private.add_model_price(change jsonb) returns jsonb
   language plpgsql

@@ -31,9 +31,9 @@ as $$
 $$;
 comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
   'Returns the metered cost of a book''s runs, in rows that the caller must sum. A workspace''s book covers the '
-  'workspace''s runs, and the platform''s book covers all runs. The platform''s costs are read by whole UTC days and '
-  'all count in the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,'
-  ' the billing account.';
+  'workspace''s runs, and the platform''s book covers all runs. The platform''s book is read by whole UTC days, and '
+  'all of its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs '
+  'name one, the billing account.';
 
 -- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
@@ -65,8 +65,8 @@ as $$
 $$;
 comment on function ai.booked_costs(uuid, timestamptz, timestamptz) is
   'Returns the imported and invoiced costs that count in a book. An imported cost is one row with its UTC day. An '
-  'invoice is spread over its days (ai.invoice_days) and is one row for each month, with the first day of the month. '
-  'Replaced invoices do not count.';
+  'invoice has one row for each month that it covers, with the first day of the month and the amount for the month''s '
+  'days (ai.invoice_days). Replaced invoices do not count.';
 
 create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (
@@ -135,6 +135,6 @@ as $$
   from (select * from clashes limit 100) c
 $$;
 comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
-  'Returns at most 100 records of a window that were stored under several spellings of one provider''s name: [{ kind: '
-  'cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Of a cost with several spellings, '
-  'the last observed record counts. Of an invoice with several spellings, the first recorded one counts.';
+  'Returns at most 100 records of a window that are stored in several copies, each with a different spelling of the '
+  'provider''s name: [{ kind: cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Only one'
+  ' copy counts: the last observed copy of a cost, or the first recorded copy of an invoice.';

@@ -1,5 +1,5 @@
 -- A book holds imported costs and invoices. Each workspace has a book. The platform also has one, with the nil UUID as
--- its book_id and app_id. The functions that decide which records count read these views, so they treat all books
+-- its book_id and app_id. All functions that choose the records to count use these views, so they treat all books
 -- alike.
 
 create or replace function ai.provider_name(name text) returns text
@@ -10,8 +10,8 @@ as $$
   select lower(name)
 $$;
 comment on function ai.provider_name(text) is
-  'Returns a provider''s name in the form in which names are stored and compared. Older rows still have the case in '
-  'which the name was sent. Sets no search_path, so Postgres can inline the function and use the indexes on '
+  'Returns a provider''s name in lower case, as names are stored and compared. Older rows still contain the name '
+  'exactly as it was sent. Sets no search_path, so Postgres can inline the function and use the indexes on '
   'lower(provider).';
 
 create or replace view ai.cost_book_entries with (security_invoker = true) as

@@ -141,8 +141,8 @@ begin
         and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
       order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
     ), lacking as (
-      -- Days of this period that other files stated and this file lacks, because it has a wrong account or leaves out
-      -- services.
+      -- Days of this period that an earlier import stated and this file lacks. Such a file may name a wrong account or
+      -- leave out services.
       select c.*, (c.occurred_at at time zone 'UTC')::date as day
       from counted c
       where c.import_id is not null
@@ -155,7 +155,7 @@ begin
           greatest(s.observed_at, c.observed_at),
           case
             when s.id is null then 'added'
-            -- An unchanged record has the same values and is the newest of its day.
+            -- A record is unchanged if it has the same values as the file and is the newest record of its day.
             when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
             else 'corrected'
           end
@@ -178,8 +178,8 @@ end
 $$;
 comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
   'Compares the daily totals of a valid document, by account and day, with the stored records that they correct. Also '
-  'returns the days in the document''s range that earlier files had and the document lacks. The change of these days '
-  'is cleared if the document''s clear is true, and otherwise remaining. Not granted to any role.';
+  'returns the days in the document''s range that earlier files had and the document lacks. The change of such a day '
+  'is "cleared" if the document''s clear is true, and "remaining" otherwise. Not granted to any role.';
 
 create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
   language sql
@@ -202,7 +202,7 @@ create or replace function ai.costs_replaced_by_file(book uuid, app uuid, docume
   stable
   security invoker
   set search_path = ''
-  -- For the same reason as in ai.compare_cost_file.
+  -- Prevents a slow nested loop, as in ai.compare_cost_file.
   set enable_nestloop = off
   set jit = off
 as $$

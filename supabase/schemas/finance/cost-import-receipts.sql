@@ -16,7 +16,7 @@ $$;
 comment on function ai.read_cost_import(uuid, uuid, uuid) is
   'Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
--- Definer: functions that read and write books are not granted to the service role.
+-- Definer: the service role may not call the functions that read and write books.
 create or replace function private.read_platform_cost_import(import_id uuid) returns jsonb
   language sql
   stable

@@ -12,8 +12,8 @@ as $$
     from ai.cost_book_entries e
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
-      -- Runs once per query. The index contains only costs whose provider name is not in lower case, and only
-      -- workspaces have such costs.
+      -- Postgres evaluates this condition once per query, in an index of only the costs whose provider name is not in
+      -- lower case. Only workspaces have such costs.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -38,8 +38,8 @@ as $$
       and d.occurred_at < window_to
       and d.id not in (select s.id from superseded s)
   )
-  -- Uses subqueries instead of joins, because Postgres hashes them however few rows it expects. For a book that has
-  -- just grown, it expects too few.
+  -- Uses subqueries instead of joins. Postgres hashes the result of such a subquery even if it expects few rows, and it
+  -- expects too few for a book that has just grown.
   select c, c.id not in (select s.id from superseded s) and case c.granularity
     when 'run' then not coalesce(
       (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
@@ -63,8 +63,8 @@ create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) ret
   security invoker
   set search_path = ''
 as $$
-  -- Rows can be the same cost only if at least one of them has a provider name that is not normalized. The partial
-  -- index contains only such rows, so this check comes first.
+  -- Two rows can be for the same cost only if the provider name of at least one of them is not normalized. Looks for
+  -- such names first, because the partial index contains only rows with such names.
   select exists (
     select
     from ai.external_provider_costs o

@@ -19,8 +19,8 @@ begin
 end
 $$;
 comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Returns ai.invoice_review. Returns { outcome: not_allowed } if the member lacks the permission use_ai_studio, or { '
-  'outcome: app_not_linked } if the app is not linked to the workspace.';
+  'Returns the result of ai.invoice_review, { outcome: not_allowed } if the member lacks the permission use_ai_studio,'
+  ' or { outcome: app_not_linked } if the app is not linked to the workspace.';
 
 create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -99,8 +99,8 @@ begin
 end
 $$;
 comment on function ai.read_invoice(uuid, uuid) is
-  'Returns one invoice of a book with ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, '
-  'recorded, comparison } or { outcome: not_found }. Not granted to any role.';
+  'Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): '
+  '{ outcome: read, invoice, recorded, comparison }, or { outcome: not_found }. Not granted to any role.';
 
 create or replace function ai.invoice_comparison(book uuid, record jsonb, own_id uuid default null) returns jsonb
   language plpgsql
@@ -162,11 +162,11 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'Compares an invoice with the metered and imported cost of its provider during its days (ai.invoice_days). The '
-  'imported cost is the cost of the invoice''s account. The metered cost leaves out runs that name another account. '
-  'Also returns the sum of the other invoices of the account in these days, and the difference between all these '
-  'invoices and the imported cost. Replaced invoices do not count. Returns null if the days are more than 366. Not '
-  'granted to any role.';
+  'Compares an invoice with its provider''s metered and imported cost for the days that the invoice covers '
+  '(ai.invoice_days). Imported cost is only that of the invoice''s account. Metered cost leaves out runs that name '
+  'another account. Also returns the total of the account''s other invoices for these days, and the difference between'
+  ' all of the account''s invoices and the imported cost. Ignores replaced invoices. Returns null if the invoice '
+  'covers more than 366 days. Not granted to any role.';
 
 create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
   language sql

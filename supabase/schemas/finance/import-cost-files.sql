@@ -118,10 +118,10 @@ as $$
   )
 $$;
 comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
-  'Returns ai.describe_cost_file for the operator''s command line, or { outcome: app_not_linked }. Uses the '
-  'platform''s book if workspace and app are null.';
+  'Returns the result of ai.describe_cost_file to the operator''s command line, or { outcome: app_not_linked }. Uses '
+  'the platform''s book if workspace and app are null.';
 
--- Definer: functions that read and write books are not granted to the service role.
+-- Definer: the functions that read and store costs are not granted to the service role.
 create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
   returns jsonb
   language plpgsql

@@ -61,7 +61,8 @@ begin
   end if;
 
   select * into stored from ai.find_cost(workspace, app, name, record ->> 'accountId', record ->> 'externalRunId');
-  -- Either statement waits for a concurrent import of the same record, and then compares the observation times.
+  -- Both the update and the insert wait for a concurrent import of the same record, and then compare the observation
+  -- times.
   if stored.spelling <> name then
     update ai.external_provider_costs c
     set
@@ -109,5 +110,5 @@ $$;
 comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
   'Stores one reported cost. Returns { outcome: stored | corrected | unchanged | stale } or { refused }. A record with'
   ' a newer observation time corrects the stored record. A record with the same observation time and different content'
-  ' is refused as a conflict. A row in which only the case of the provider''s name differs is the same record. The '
-  'caller derives workspace and app from the credential and has validated the record. Not granted to any role.';
+  ' is refused as a conflict. Finds the stored record regardless of the case of the provider''s name. The caller '
+  'derives workspace and app from the credential and has validated the record. Not granted to any role.';

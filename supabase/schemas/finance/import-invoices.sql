@@ -142,8 +142,8 @@ begin
 end
 $$;
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'Returns why a record cannot replace the invoice that it names in replaces: { param, message }. Returns null if it '
-  'can. Not granted to any role.';
+  'Returns the error of a record whose replaces field names an invoice that the record cannot replace: { param, '
+  'message }. Returns null if there is no error. Not granted to any role.';
 
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
   language sql
@@ -256,7 +256,7 @@ as $$
   limit 1
 $$;
 comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the first stored invoice with the record''s provider, account and replaces value, or nulls.';
+  'Returns the first recorded invoice with the record''s provider, account and replaces, or nulls if there is none.';
 
 create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
   language sql
@@ -316,10 +316,10 @@ create or replace trigger reject_invoice_change before update or delete on ai.ex
 comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'Rejects truncating the table by every role, including the table''s owner.';
+comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'Prevents every role, including the table''s owner, from truncating the table.';
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'Rejects truncating the table by every role, including the table''s owner.';
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'Prevents every role, including the table''s owner, from truncating the table.';

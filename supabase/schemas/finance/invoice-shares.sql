@@ -19,6 +19,6 @@ as $$
   where month is not null
 $$;
 comment on function ai.invoice_share(ai.invoice_book_entries, text) is
-  'Returns the amount of an invoice for its days in a month (YYYY-MM), and the first and last of these days: { '
+  'Returns the share of an invoice that belongs to a month (YYYY-MM), with the first and last day of that share: { '
   'inMonth: { amountUsd, firstDay, lastDay } }. The invoice''s days must overlap the month. The amount of a credit '
   'note is negative. Returns null if the month is null. Not granted to any role.';

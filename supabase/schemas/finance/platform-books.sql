@@ -16,8 +16,8 @@ as $$
   ) as page
 $$;
 comment on function private.reconcile_platform(date) is
-  'Returns ai.reconciliation_page of the platform''s book for the month that contains the given date: { outcome: '
-  'listed, month, totals, clashes, records }.';
+  'Returns the result of ai.reconciliation_page for the platform''s book and the month that contains the given date: {'
+  ' outcome: listed, month, totals, clashes, records }.';
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.list_platform_costs(
@@ -63,7 +63,7 @@ as $$
 $$;
 comment on function private.read_platform_invoice(uuid) is 'Returns an invoice of the platform''s book, like ai.read_invoice.';
 
--- Definer: functions that read and write books are not granted to the service role.
+-- Definer: the service role may not call the functions that read and write books.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb
   language sql
   stable

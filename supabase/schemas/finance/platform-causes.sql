@@ -13,7 +13,7 @@ as $$
       coalesce(sum(p.invoiced) filter (where p.kind = 'booked'), 0) as invoiced,
       count(p.imported) filter (where p.kind = 'booked') > 0 as has_costs,
       count(p.invoiced) filter (where p.kind = 'booked') > 0 as has_invoices,
-      -- Runs and records without an account may belong to any account, so accounts are not compared.
+      -- A cost without an account may belong to any account. If there is such a cost, all accounts are compared as one.
       coalesce(bool_or(p.account_id is null and (p.metered <> 0 or (p.kind = 'booked' and p.imported <> 0))), false) as pooled
     from unnest(parts) p
   ), days as (
@@ -158,6 +158,6 @@ as $$
 $$;
 comment on function ai.account_workspaces(ai.platform_part[], text) is
   'Returns the workspaces that have runs with the given account, at most 100. For a null account, returns workspaces '
-  'with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns has the days on which the '
-  'account''s bill exceeds its metered cost and the workspace has no such run. The workspaces with the most of these '
-  'days come first.';
+  'with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns lists the days on which the '
+  'account''s bill exceeds its metered cost, but the workspace has no matching runs. The workspaces with the most of '
+  'these days come first.';

@@ -44,7 +44,7 @@ begin
 end
 $$;
 comment on function private.explain_platform_month(date, text) is
-  'Explains a provider''s figures for a month in the platform''s book: { outcome: explained, month, provider, '
+  'Explains a provider''s costs in the platform''s book for one month: { outcome: explained, month, provider, '
   'workspaces (ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes '
   '(ai.platform_causes) }.';
 
@@ -66,7 +66,7 @@ as $$
     coalesce(sum(u.estimated_runs) filter (where u.billed_by = of_provider), 0),
     sum(u.closed_runs), null::numeric, null::numeric
   from usage u
-  -- Runs closed by the sweep name no billing provider, so they count for the billing provider of other runs with the
+  -- Runs that the sweep closed have no billing provider. Counts them for the billing provider of other runs with the
   -- same provider id.
   where u.billed_by = of_provider
     or (u.billing_name is null and u.provider_id in (select b.provider_id from usage b where b.billed_by = of_provider))
@@ -91,7 +91,7 @@ create or replace function ai.workspaces_with_books() returns setof uuid
   security invoker
   set search_path = ''
 as $$
-  -- One index step per workspace, because reading all records would slow down as they grow.
+  -- Finds each workspace with one index lookup, because reading all records would become slower as the tables grow.
   with recursive with_costs (id) as (
     (select c.workspace_id from ai.external_provider_costs c order by c.workspace_id limit 1)
     union all
@@ -136,7 +136,8 @@ as $$
     from sums s
   ), figures as (
     select p.workspace_id,
-      -- If none of the workspace's runs names this account, adds its records to the runs that name no account.
+      -- If none of the workspace's runs names the account, counts the account's records with the runs that name no
+      -- account.
       case when p.is_named or not p.has_unnamed then p.account_id end as account_id,
       sum(p.metered) as metered, sum(p.runs) as runs, sum(p.estimated_runs) as estimated_runs,
       sum(p.closed_runs) as closed_runs, sum(p.imported) as imported, sum(p.invoiced) as invoiced

@@ -194,8 +194,8 @@ end
 $$;
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
   'Returns a page of imported costs of a half-open range, newest first, with their amounts before currency conversion '
-  'and their files. replacedBy is the run id of the daily total that counts in place of a record. replaces is the '
-  'number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
+  'and their files. replacedBy is the externalRunId of the record that counts instead, or null. replaces is the number'
+  ' and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
   'accountId selects costs without an account.';
 
 create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
@@ -216,8 +216,8 @@ as $$
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
-  'Returns the total of the imported costs in a half-open range, and of the records that do not count because a daily '
-  'total replaces them.';
+  'Returns the total of the imported costs in a half-open range. Records that a daily total replaces are not part of '
+  'the total, and are summed separately.';
 
 create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
   language sql
@@ -239,5 +239,5 @@ as $$
   where i.id = of_import_id
 $$;
 comment on function ai.cost_import_summary(uuid) is
-  'Returns the file with which a record was imported, the exchange rates and who entered them. by is person or '
-  'operator. name is null for the operator and for a deleted account. Not granted to any role.';
+  'Returns the file that a record was imported with, the file''s exchange rates, and who imported the file. by is '
+  'person or operator. name is null for the operator and for a deleted account. Not granted to any role.';

@@ -139,10 +139,10 @@ end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'Returns a page of months and providers, the latest month first, in the window of ai.reconciled_window. Each row has'
-  ' the provider''s accounts and two differences: imported less metered, and invoiced less imported. meteredUsd is '
-  'null if the workspace hides provider cost. An account''s meteredUsd is also null if a run of the same month and '
-  'provider has a cost but names no account. If the workspace hides provider cost, only providers with imports or '
-  'invoices are listed. clashes is ai.book_clashes.';
+  ' the provider''s accounts and two differences: imported less metered, and invoiced less imported. If the workspace '
+  'hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An '
+  'account''s meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes'
+  ' is the result of ai.book_clashes.';
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.compare_costs(
@@ -230,8 +230,8 @@ create or replace function ai.reconciled_window(
   security invoker
   set search_path = ''
 as $$
-  -- The default range starts at the beginning of a month, because a partial month would miss its invoice. The maximum
-  -- of 366 days allows for twelve months with a leap day.
+  -- The default range starts at the beginning of a month, so that the first month is compared with its whole invoice.
+  -- The maximum of 366 days allows for twelve months with a leap day.
   select w.window_from, w.window_to, w.fault
   from ai.usage_window(
     coalesce(

@@ -127,8 +127,8 @@ begin
 end
 $$;
 comment on function ai.write_cost_file_day(uuid, uuid, uuid, ai.cost_file_day) is
-  'Writes one day of a cost file. Raises serialization_failure if the day''s stored record changed after the '
-  'comparison. Not granted to any role.';
+  'Writes one day of a cost file. Raises serialization_failure if a concurrent import has changed or added the day''s '
+  'stored record. Not granted to any role.';
 
 create or replace function ai.cost_import_details(of_import_id uuid) returns jsonb
   language sql

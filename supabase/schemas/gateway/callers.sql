@@ -71,7 +71,7 @@ create or replace function ai.principal_id(caller ai.caller) returns uuid
 as $$
   select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
 $$;
-comment on function ai.principal_id(ai.caller) is 'Returns the id of the owner of a call''s idempotency keys: a key''s lineage, an app or a person.';
+comment on function ai.principal_id(ai.caller) is 'Returns the id that a call''s idempotency keys belong to: the lineage of the API key, the app or the person.';
 
 create or replace function ai.payer_id(caller ai.caller) returns uuid
   language sql
@@ -86,8 +86,8 @@ as $$
   end
 $$;
 comment on function ai.payer_id(ai.caller) is
-  'Returns the id of the workspace or member that pays credits for a caller. Returns null for calls of a registered '
-  'app, which pay no credits. An app calls with its tokens or with keys that are bound to it.';
+  'Returns the id of the workspace or member whose credits pay for a caller''s calls. Returns null for a registered '
+  'app, whose calls cost no credits. An app calls with its own tokens or with keys that are bound to it.';
 
 create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
   language plpgsql
@@ -246,8 +246,8 @@ begin
 end
 $$;
 comment on function ai.budget_scopes(ai.caller, text) is
-  'Returns the scopes of the budgets in which a call with the given label counts, or null. Looks up each budget by its'
-  ' key, because a workspace may have budgets for many members and labels.';
+  'Returns the scopes of the budgets that apply to a call with the given label, or null if no budget applies. Looks up'
+  ' each budget by its key, because a workspace may have budgets for many members and labels.';
 
 create or replace function ai.budget_subject(
   scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text
@@ -265,7 +265,8 @@ as $$
     else workspace
   end
 $$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the id of the key lineage, app, member, label or workspace that a budget of the given scope limits for a run.';
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the id of a budget''s subject for a run. The scope states whether the subject is the key lineage, the app, '
+  'the member, the label or the workspace.';
 
 create or replace function ai.label_id(label text) returns uuid
   language sql

@@ -41,7 +41,8 @@ begin
   if refusal is not null then
     return refusal;
   end if;
-  -- One pass over all models: calling a function for each would take most of the time for a large catalogue.
+  -- Reads all models in one pass. With a large catalogue, calling a function for each model would take most of the
+  -- query's time.
   with usable as (
     select m.*, ai.model_order(m) as sorts_as
     from ai.usable_models(

@@ -136,7 +136,7 @@ comment on function ai.reject_credit_account_change() is
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is 'Runs for inserts and changes of the owner, but not for updates of balance or reservation.';
+comment on trigger has_one_owner on ai.credit_accounts is 'Runs when an account is inserted or its owner changes, but not when its balance or reservation changes.';
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
@@ -155,13 +155,12 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a ledger entry with only one of the two columns of a run''s key, and a usage or adjustment entry without a '
-  'run.';
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a ledger entry that has only one of run_id and run_created_at, and a usage or adjustment entry without a run.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
 comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'Replaces a check constraint. Does not run for the entries of settled runs, because they always name their run.';
+  'Replaces a check constraint. Skips entries that name their run, because they are already complete.';
 
 create or replace function ai.reject_ledger_change() returns trigger
   language plpgsql

@@ -221,8 +221,8 @@ begin
 end
 $$;
 comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
-  'Returns the cost of each key lineage since the start of a UTC day. Reads daily sums if they are up to date, '
-  'otherwise the runs. Returns no row for a lineage without runs.';
+  'Returns the cost of each key lineage (all keys rotated from one another) since the start of a UTC day. Reads daily '
+  'sums where they are up to date, and the runs elsewhere. Returns no row for a lineage without runs.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)

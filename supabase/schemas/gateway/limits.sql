@@ -8,15 +8,16 @@ as $$
 begin
   if locks.idempotency_keys is not null then
     perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
-    -- Storing an idempotency key locks its workspace through the foreign key. Locks workspaces before keys, like an
-    -- account deletion.
+    -- Storing an idempotency key also locks its workspace, through the foreign key. Locks workspaces before API keys,
+    -- in the same order as an account deletion.
     perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
   end if;
   if locks.keys is not null then
     perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
   end if;
   if locks.rate_windows is not null then
-    -- Opens missing windows and restarts expired ones. A conflict also locks a current window.
+    -- Opens missing windows and restarts expired ones. The `on conflict` clause also locks windows that are still
+    -- current.
     insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
     select distinct s.scope, s.subject_id, date_trunc('minute', now()), 0, 0 from unnest(locks.rate_windows) as s order by 1, 2
     on conflict (subject_id, scope) do update
@@ -88,7 +89,7 @@ begin
   return locks;
 end
 $$;
-comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that must be locked for calls. Refused calls need none.';
+comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that the calls must lock. A refused call locks no rows.';
 
 create or replace function ai.consume_rate_limit(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1

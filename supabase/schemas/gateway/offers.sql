@@ -267,7 +267,7 @@ begin
     and (lower(new.valid) is distinct from lower(old.valid) or (upper(old.valid) is not null and upper(old.valid) <= now())) then
     raise exception 'a price''s past cannot be rewritten' using errcode = 'restrict_violation';
   end if;
-  -- Generated columns are not computed yet.
+  -- Ignores generated columns, because Postgres computes them only after BEFORE triggers.
   if (to_jsonb(new) - array['valid', 'as_offered']) is distinct from (to_jsonb(old) - array['valid', 'as_offered']) then
     raise exception 'a price never changes: close its range and add a new one' using errcode = 'restrict_violation';
   end if;

@@ -111,4 +111,4 @@ comment on function ai.reject_incomplete_settlement() is
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'Fires only if settled_at or usage_source is null. A settlement always sets both.';
+comment on trigger reject_incomplete_settlement on ai.runs is 'Runs the check only if settled_at or usage_source is null. A settlement always sets both columns.';

@@ -307,8 +307,8 @@ begin
 end
 $$;
 comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
-  'Returns a locked run in its closed state, with the amounts due; null if the outcome does not change the run. If '
-  'idle_since is given, closes only an open run without a heartbeat since then.';
+  'Applies an outcome to a locked run. Returns the closed run with the amounts due, or null if the outcome changes '
+  'nothing. If idle_since is given, also returns null unless the run is open and has had no heartbeat since then.';
 
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
   language plpgsql

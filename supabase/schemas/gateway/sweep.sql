@@ -15,8 +15,8 @@ begin
     route = coalesce(o.route, r.route),
     input_tokens = greatest(r.input_tokens, o.input_tokens),
     output_tokens = greatest(r.output_tokens, o.output_tokens),
-    -- The amount that the sweep would charge. A cost too large for the column would prevent the batch's other runs from
-    -- being touched.
+    -- The sweep charges at most the reserved amount. Without this cap, a cost too large for the column would fail the
+    -- heartbeats of the whole batch.
     cost_so_far_usd = greatest(r.cost_so_far_usd, least(coalesce(o.cost_usd, 0), r.reserved_usd))
   from jsonb_to_recordset(runs) as o (
     created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
@@ -124,8 +124,8 @@ begin
     progress.seen_until := ai.record_long_running_runs(progress.seen_until, cutoff);
   end loop;
   whole_until := least(whole_until, progress.seen_until);
-  -- The period just read, up to whole_until, is complete, because its transactions have ended. If no earlier period is
-  -- incomplete, sure_until moves to its end.
+  -- All transactions up to whole_until have ended, so the period just read is complete up to there. sure_until advances
+  -- to whole_until if all earlier periods are complete.
   if progress.sure_until = seen_before then
     progress.sure_until := greatest(progress.sure_until, whole_until);
   end if;
@@ -171,10 +171,10 @@ begin
 end
 $$;
 comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
-  'Records the open runs that began between two times, but covers at most one minute after the first run. Returns the '
-  'time up to which it has read.';
+  'Records the open runs that began after seen_until. Stops at the cutoff, or one minute after the first run in that '
+  'range. Returns the time at which it stopped.';
 
--- Definer: gateway has no grant on any table. Callers identify a run by the suffix of its id, which the gateway chose.
+-- Definer: gateway has no grant on any table. Each run is identified by the id suffix that the gateway chose for it.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
   language plpgsql
   volatile
@@ -212,7 +212,7 @@ begin
   )) into outcomes
   from ai.runs r
   where r.status = 'running'
-    -- Adds 15 seconds for the time that this call took to arrive.
+    -- Looks back 15 seconds further than asked_ms_ago, because this call took time to arrive.
     and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
     and right(r.id::text, 17) = any (decided);
   if outcomes is not null then

@@ -48,7 +48,7 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'not_found');
   end if;
-  -- The backend has the same rule: an account's authenticator must have been used in this session.
+  -- Requires a session in which an authenticator of the account was used, as the backend does.
   if not exists (
     select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
   ) then
@@ -65,7 +65,7 @@ begin
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
-  -- Servers of release 0.1.0 pass the email's text as mail, which is ignored, and read mailId from the result.
+  -- Servers of release 0.1.0 pass an email in the argument mail, which is ignored, and read mailId from the result.
   perform private.record_security_event(event);
   return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
@@ -116,6 +116,6 @@ begin
 end
 $$;
 comment on function private.release_mfa_code(text, uuid, boolean) is
-  'Releases the claim on a code that was not successfully verified. Pass false for verified if the code was wrong, so '
-  'that it can be claimed again. Pass null if Supabase Auth did not respond, so that only the same session can claim '
-  'it again.';
+  'Releases the claim on a code that was not successfully verified. verified is false if the code was wrong. Any '
+  'session can then claim the code again. verified is null if Supabase Auth did not respond. Only the same session can'
+  ' then claim the code again.';

@@ -33,7 +33,7 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   state := private.required_mfa_state(account.raw_app_meta_data);
-  -- Compare and swap: an admin who saw another policy than this one must decide again.
+  -- Compare and swap: if the policy has changed since the admin saw it, the admin must decide again.
   if (change ->> 'generation')::bigint
     is distinct from coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) then
     return jsonb_build_object('refused', 'conflict');
@@ -51,8 +51,8 @@ begin
     changes := '{"recovery": "in_progress", "signInAgain": true}';
     -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.delete_auth_sessions(subject);
-    -- Deletes the user's recovery codes, so that no code can end the reset, not even one whose recovery has already
-    -- begun.
+    -- Deletes all of the user's recovery codes, so that no code can end the reset. This includes a code that has
+    -- already begun a recovery.
     delete from private.mfa_recovery_codes c where c.user_id = subject;
   elsif step = 'finish_reset' then
     if state <> 'recovery_in_progress' then

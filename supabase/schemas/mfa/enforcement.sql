@@ -103,5 +103,6 @@ as $$
   )::integer
 $$;
 comment on function public.required_mfa_enforcement_version() is
-  'Returns 1 if the trigger, the probe, their privileges and the policy on every table are in place; otherwise 0. '
-  'Accounts'' MFA policies can be changed only while it returns 1.';
+  'Returns 1 if required MFA is fully enforced, otherwise 0. Checks the trigger that preserves policies, the function '
+  'account_required_mfa_satisfied() with its privileges, and the policy on every table. Accounts'' MFA policies can be'
+  ' changed only while this function returns 1.';

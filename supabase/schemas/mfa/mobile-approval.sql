@@ -125,7 +125,7 @@ begin
   if not found then
     return null;
   end if;
-  -- The session's factor may have been removed since, or the account may require a newer proof.
+  -- Rejects the approval if the session's factor was removed in the meantime, or if the account requires a newer proof.
   if not private.session_satisfies_mfa(claims) then
     update private.login_challenges c
     set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null

@@ -11,7 +11,7 @@ create or replace function private.replace_mfa_recovery_codes(subject_id uuid, c
   set search_path = ''
 as $$
 begin
-  -- Two concurrent replacements would leave both sets.
+  -- Serializes replacements. Otherwise, two concurrent replacements would leave both sets of codes.
   perform pg_advisory_xact_lock(hashtextextended('private.mfa_recovery_codes ' || subject_id, 0));
   delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   insert into private.mfa_recovery_codes (user_id, code_hash)
@@ -89,7 +89,7 @@ begin
     from auth.sessions s
     where s.user_id = subject_id and s.id <> current_session_id;
     perform private.end_apps_of_account(subject_id);
-    -- Omits signInAgain. Only the current session remains, and it signed in to use the code.
+    -- Omits signInAgain, so that the only remaining session does not need a new sign-in. It signed in to use this code.
     update private.mfa_recovery_codes c
     set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
     where c.id = begun;

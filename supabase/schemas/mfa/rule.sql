@@ -181,8 +181,8 @@ begin
 end
 $$;
 comment on function private.satisfies_required_mfa(jsonb, jsonb, boolean, boolean, bigint, bigint) is
-  'Returns whether the given facts satisfy required MFA. Reads no tables, so that test vectors can run it. '
-  'approval_second is null if no approval is bound to the session.';
+  'Returns whether the given facts satisfy required MFA. Reads no tables, so that tests can call it with test vectors '
+  'alone. approval_second is null if no approval is bound to the session.';
 
 create or replace function private.required_mfa_state(app_metadata jsonb) returns text
   language plpgsql

@@ -86,7 +86,7 @@ begin
   if proved.refused is not null then
     return jsonb_build_object('refused', proved.refused);
   end if;
-  -- A session that may only replace its password gets nothing else.
+  -- Issues no code for a session that may only replace the password.
   if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
     return jsonb_build_object('refused', 'unauthenticated');
   end if;

@@ -45,8 +45,8 @@ as $$
   where a.name = client_id and a.kind = 'openid'
 $$;
 comment on function private.read_openid_client(text) is
-  'Returns an OpenID client with its version, or null. A request to change a client names the version that its author '
-  'saw, so that a concurrent change is detected.';
+  'Returns an OpenID client with its version, or null. A request to change the client must name the version that was '
+  'read, so that a concurrent change is detected.';
 
 create or replace function private.list_openid_clients(
   term text default '', after text default null, page_size integer default null

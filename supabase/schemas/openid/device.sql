@@ -1,7 +1,7 @@
 -- The device authorization grant (RFC 8628). A device without a browser sends a request. A person approves the request
 -- with the user code, in a browser or in the mobile app. The device's next poll then redeems the device code.
 
--- Definer: calls functions for client secrets, which are not granted to any role.
+-- Definer: calls private.authenticate_openid_client, which is not granted to any role.
 create or replace function private.begin_device_authorization(
   client_id text,
   secret_hash bytea,
@@ -137,9 +137,9 @@ as $$
   where d.user_code = read_device_authorization.user_code
 $$;
 comment on function private.read_device_authorization(text, uuid) is
-  'Returns a device''s request for a page or a phone: {userCode, state: pending | approved | denied | expired, app, '
-  'scopes, userAgent, address, place, createdAt, expiresAt}. Returns null for an unknown code. Callers must limit the '
-  'number of guesses.';
+  'Returns a device authorization request, as a page or a phone shows it: {userCode, state: pending | approved | '
+  'denied | expired, app, scopes, userAgent, address, place, createdAt, expiresAt}. Returns null for an unknown code. '
+  'Callers must limit the number of guesses.';
 
 -- Definer: reads the proofs of the session from Supabase Auth's tables.
 create or replace function private.decide_device_authorization(
@@ -165,7 +165,7 @@ begin
   if proved.refused is not null then
     return proved.refused;
   end if;
-  -- A session that may only replace its password approves nothing.
+  -- A session that is restricted to replacing its password can't decide device requests.
   if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
     return 'unauthenticated';
   end if;
@@ -270,8 +270,8 @@ begin
     return jsonb_build_object('refused', 'slow_down');
   end if;
   update private.device_authorizations d set polled_at = now() where d.id = request.id;
-  -- If the request was approved after the account was looked up, the account is not locked yet. The next poll then
-  -- redeems the request.
+  -- If the request was approved after locked_user was read, this call has not locked the account's credentials. The
+  -- next poll then redeems the request.
   if request.approved_at is null or locked_user is null then
     return jsonb_build_object('refused', 'authorization_pending');
   end if;

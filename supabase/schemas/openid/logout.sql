@@ -58,8 +58,9 @@ as $$
   )
 $$;
 comment on function private.is_proof_intact(private.mfa_proof) is
-  'Returns whether the account, session and factor of a proof still exist and the account''s policy has not changed. '
-  'If something has changed, that change has already queued the notice. For definers; not granted to any role.';
+  'Returns whether a login''s proof still holds: its account, session and factor exist, and the account''s MFA policy '
+  'has not changed. If the proof no longer holds, the change that ended it has already queued the logout notice. For '
+  'definers; not granted to any role.';
 
 -- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
 create or replace function private.queue_logouts_before_change() returns trigger
@@ -144,9 +145,9 @@ begin
 end
 $$;
 comment on function private.hold_proof(private.mfa_proof) is
-  'Locks the account, session and factor of a proof. Call it before private.proof_status when opening a login. A '
-  'concurrent sign-out or removal of the factor then waits until the login exists, and queues a notice for the login. '
-  'For definers; not granted to any role.';
+  'Locks the account, session and factor that an MFA proof names. Call it before private.proof_status when opening a '
+  'login. A concurrent sign-out or factor removal then waits until the login exists, and queues a notice for it. For '
+  'definers; not granted to any role.';
 
 create or replace function private.claim_logout_notices(max_notices integer)
   returns table (id uuid, app text, uri text, user_id uuid, sid uuid, attempts smallint, is_last boolean)
@@ -175,7 +176,7 @@ as $$
         when 3 then interval '10 minutes'
         else interval '1 hour'
       end
-    -- An array is read once. A join could run the limited query more than once.
+    -- Postgres evaluates the array only once. In a join, it could run the subquery again and exceed the limit.
     where n.id = any (array(
       select due.id
       from private.logout_notices due
@@ -186,7 +187,7 @@ as $$
         where w.next_attempt_at <= now()
           and not exists (select from private.logout_notices o where o.sid = w.sid and o.id < w.id)
       ) waiting on waiting.id = due.id
-      -- Checked again, since another caller may have claimed it in between.
+      -- Checks the due time again, because another caller may have claimed the notice since the subquery read it.
       where due.next_attempt_at <= now()
       -- Alternates between apps, so that an app that does not answer can't delay other apps' notices.
       order by waiting.turn, due.next_attempt_at

@@ -30,7 +30,8 @@ as $$
 $$;
 comment on function private.read_openid_logout(text, text, uuid, uuid) is
   'Describes a sign-out that a client requests. Returns {displayName, redirectAllowed, ofSession}, or null for an '
-  'unknown client. ofSession is true if the login sid belongs to the client and began in the given session.';
+  'unknown client. ofSession is true if sid identifies one of the client''s logins, and that login began in the given '
+  'session.';
 
 -- Definer: calls functions for logins, which are not granted to any role.
 create or replace function private.end_openid_login(user_id uuid, sid uuid) returns boolean

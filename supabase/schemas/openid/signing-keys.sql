@@ -53,10 +53,11 @@ begin
     return false;
   end if;
   from_time := clock_timestamp();
-  -- Deletes keys that would start to sign later. Such a key could replace the new key, and may be impossible to
-  -- decrypt.
+  -- Deletes keys that are scheduled to sign in the future. Such a key would later replace the new key, and the server
+  -- may be unable to decrypt it.
   delete from private.signing_keys k where k.signs_from > from_time;
-  -- Servers that do not share a secret replace each other's keys, so the published set is limited.
+  -- Keeps only the five newest keys. Otherwise, servers that do not share a secret could add keys without limit by
+  -- replacing each other's key.
   delete from private.signing_keys k
   where k.kid not in (select n.kid from private.signing_keys n order by n.signs_from desc limit 5);
   update private.signing_keys k

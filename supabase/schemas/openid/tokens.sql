@@ -145,7 +145,7 @@ comment on function private.redeem_authorization_code(text, bytea, bytea, text, 
   'unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused '
   'and revokes the login that the first use opened.';
 
--- Definer: calls functions for client secrets and proofs, which are not granted to any role.
+-- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.refresh_openid_tokens(
   client_id text,
   secret_hash bytea,
@@ -237,7 +237,7 @@ as $$
 $$;
 comment on function private.live_openid_token(bytea) is
   'Returns a valid access token with its login and the scopes that the client''s registration still allows. Does not '
-  'check the login''s proof. For definers; not granted to any role.';
+  'check the login''s proof. Called only by security definer functions; not granted to any role.';
 
 -- Definer: calls functions for proofs, which are not granted to any role, and reads Supabase Auth's tables, which the
 -- service role cannot read.

@@ -25,7 +25,8 @@ as $$
         case p.prokind when 'p' then 'procedure' else 'function' end, s.name, p.proname, oidvectortypes(p.proargtypes)
       ) as name
     from pg_proc p join schemas s on s.oid = p.pronamespace
-    -- Hosted Supabase can keep an event trigger's function in public, to enable row-level security on new tables.
+    -- Skips event trigger functions, because hosted Supabase can add one to public to enable row-level security on new
+    -- tables.
     where p.prokind <> 'a' and p.prorettype <> 'event_trigger'::regtype
       and not exists (select from of_extensions e where e.classid = 'pg_proc'::regclass and e.objid = p.oid)
   ), relations as (
@@ -132,7 +133,8 @@ as $$
     where (y.typtype in ('e', 'd') or r.relkind = 'c')
       and not exists (select from of_extensions e where e.classid = 'pg_type'::regclass and e.objid = y.oid)
     union all
-    -- Their number and names depend on the date, and all of them are protected in the same way.
+    -- Partitions of a table share one entry, because their number and names depend on the date. All of them have the
+    -- same protection.
     select 'partitions of ' || p.name, string_agg(distinct p.protection, e'\n' order by p.protection)
     from (
       select parent.name, concat_ws(
@@ -214,6 +216,6 @@ begin
 end
 $$;
 comment on function private.describe_database() is
-  'Returns the facts that the doctor and the hosted start compare with the release: the version of Postgres '
-  '(server_version_num), the versions of the recorded migrations, private.describe_objects() and '
-  'private.describe_auth_triggers().';
+  'Returns the facts that are compared with the release by the doctor, and by a start of the stack with a hosted '
+  'database: the version of Postgres (server_version_num), the versions of the recorded migrations, '
+  'private.describe_objects() and private.describe_auth_triggers().';

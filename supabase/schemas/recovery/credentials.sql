@@ -225,8 +225,8 @@ begin
     'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
   ));
   perform private.end_all_access(account.id);
-  -- Invalidates all earlier proofs of identity, so that the person must sign in again. An admin must repair an
-  -- unreadable policy.
+  -- Invalidates all earlier proofs of identity, so that the person must sign in again. Skips an unreadable policy,
+  -- which an admin must repair.
   if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
     written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
   end if;
@@ -310,8 +310,8 @@ end
 $$;
 comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
   'Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours locks the '
-  'email''s codes for 24 hours. The caller must hold the locks on the email''s guesses and on the credential. For '
-  'definers; not granted to any role.';
+  'email''s codes for 24 hours. The caller must hold the locks on the email''s guesses and on the credential. Called '
+  'only by definer functions; not granted to any role.';
 
 create or replace function private.release_recovery_credential(credential_id uuid) returns void
   language sql
@@ -344,5 +344,5 @@ as $$
   where c.id = credential_id and c.consumed_at is not null
 $$;
 comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
-  'Lets the same browser use a credential again, in case the response is lost (private.is_recovery_open_to). Call it '
-  'after a recovery has created its session. Until this call, concurrent callers are refused.';
+  'Lets the same browser use a consumed credential again if the response was lost (private.is_recovery_open_to). Call '
+  'this function after a recovery has created its session. Before the call, concurrent callers are refused.';

@@ -76,7 +76,7 @@ comment on function private.verify_override_password(jsonb) is
   'unconfirmed means that the account is newer than the override and its email was never confirmed. Records every '
   'outcome except none, without the password.';
 
--- Definer: accounts are in Supabase Auth's tables, and no role may read the key that hashes the counters' subjects.
+-- Definer: accounts are in Supabase Auth's tables, and no role may read the key that hashes emails for the rate limits.
 create or replace function private.recovery_overview(of_email text) returns jsonb
   language sql
   stable

@@ -132,8 +132,9 @@ begin
 end
 $$;
 comment on function private.recovery_actor_refusal(jsonb, text) is
-  'Returns the reason why the actor may not change the recovery of an email: forbidden or oneself. Returns null if the'
-  ' change is allowed. Records each refusal. Not granted to any role: only security definer functions call it.';
+  'Returns why the actor may not change an email''s recovery: forbidden if the actor is not an infrastructure admin, '
+  'oneself if the email is the actor''s own. Returns null if the change is allowed. Records each refusal. Not granted '
+  'to any role: only security definer functions call it.';
 
 create or replace function private.record_recovery_event(event jsonb) returns void
   language sql
@@ -167,7 +168,8 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
     return 0;
   end if;
-  -- Kept for a day, so that the page can explain that a link has expired, and the log can name the email.
+  -- Credentials are kept for a day after they expire, so that the page can say that a link has expired, and the log can
+  -- name the email.
   delete from private.recovery_credentials c
   where c.id = any (array(
     select o.id from private.recovery_credentials o

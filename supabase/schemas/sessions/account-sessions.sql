@@ -24,8 +24,8 @@ as $$
   select
     s.id,
     s.created_at,
-    -- The later of the session's last refresh and its owner's last event in it. A session in use refreshes about once
-    -- an hour.
+    -- The time of the session's last refresh, or of the owner's last event in the session if that event is later. A
+    -- session in use refreshes about once an hour.
     greatest(s.refreshed, e.last_event_at),
     host(s.ip),
     -- A sign-in by our pages reaches the backend through our server, whose own user agent is recorded there.

@@ -44,9 +44,9 @@ begin
 end
 $$;
 comment on function private.add_account(jsonb) is
-  'Stores a sign-in for 15 minutes, until the browser presents its secret. Takes { deviceId, secret, secretHash (hex),'
-  ' userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is unknown) | full }. '
-  'Idempotent.';
+  'Stores a sign-in until the browser presents the secret of the sign-in, for at most 15 minutes. Takes { deviceId, '
+  'secret, secretHash (hex), userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is '
+  'unknown) | full (the device has 10 other accounts) }. Idempotent.';
 
 create or replace function private.secret_after_addition(secret text, added text) returns text
   language sql
@@ -223,6 +223,6 @@ $$;
 comment on function private.continue_account_session(jsonb) is
   'Replaces an account''s session with one that continues it without another sign-in, for example after a QR handoff. '
   'Takes { deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf }. Returns { status: kept | unknown | '
-  'over }. unknown means that the device is unknown. over means that the browser has signed out of the continued '
-  'session or has another one. The device''s secret does not change, so a browser that lost the response still gets '
-  'the session from the vault.';
+  'over }. unknown means that the device is unknown. over means that the browser has signed out of the session to '
+  'replace, or already has a different session for the account. The device''s secret does not change, so a browser '
+  'that lost the response still gets the new session from the vault.';

@@ -73,8 +73,8 @@ begin
     and (device.previous_until is null or device.previous_until > now()) then
     return case device.previous_for when 'anything' then 'previous' else 'spent' end;
   end if;
-  -- A later addition or a switch of accounts may have replaced the device secret, so a spent secret is not always the
-  -- previous one.
+  -- Another added account or an account switch may have replaced the device secret again, so a spent secret can be
+  -- older than the previous secret.
   if exists (
     select
     from private.account_additions a
@@ -137,8 +137,9 @@ create or replace function private.lock_accounts(user_ids uuid[]) returns void
   set search_path = ''
 as $$
 begin
-  -- The same lock as in private.lock_app_credentials. "for update" would deadlock: Supabase Auth's sign-out locks a
-  -- session, and then its event's foreign key locks the account for key share.
+  -- Takes the same lock as private.lock_app_credentials. "for update" would deadlock with a sign-out at Supabase Auth.
+  -- The sign-out locks the session first. Then the foreign key of the event that it records locks the account for key
+  -- share.
   perform from auth.users u where u.id = any (user_ids) order by u.id for no key update;
 end
 $$;

@@ -16,8 +16,8 @@ as $$
   on conflict (session_id) do nothing
 $$;
 comment on function private.require_password_replacement(uuid, uuid) is
-  'Restricts a session, so that it can only replace its account''s password until the password changes. Also deletes '
-  'the rows of ended sessions.';
+  'Restricts a session to replacing its account''s password. The restriction ends when the password changes. Also '
+  'deletes the rows of ended sessions.';
 
 -- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
 create or replace function private.end_password_replacements() returns trigger

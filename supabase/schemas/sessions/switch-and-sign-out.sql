@@ -93,8 +93,8 @@ comment on function private.activate_account(jsonb) is
   'Completes a switch in one transaction: stores the account''s rotated session with store_account_session and makes '
   'the account active. Takes { leaseId, secret, nextHash (hex) } and the fields that store_account_session takes. '
   'Returns { status: activated, rotated }, { status: changed, current } if another rotation came first, or { status: '
-  'lost } if the switch no longer holds the lease. rotated is true if the device''s current secret is the one after '
-  'the given secret.';
+  'lost } if the switch no longer holds the lease. rotated is true if the given secret is now the device''s previous '
+  'secret and still accepted.';
 
 create or replace function private.end_account_switch(device_id uuid, lease uuid) returns void
   language sql
@@ -170,7 +170,7 @@ begin
     select a.user_id from private.account_additions a where a.device_id = sign_out_device.device_id
   ));
   select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
-  -- Signing out accepts the spent secret too, because its holder was using the browser a moment ago.
+  -- Accepts a spent secret too, because a sign-in may have replaced the secret while this request was in flight.
   if not found or private.device_secret_status(device, secret) = 'unknown' then
     return null;
   end if;

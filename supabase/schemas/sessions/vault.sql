@@ -81,7 +81,7 @@ begin
   if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
     return jsonb_build_object('status', 'full');
   end if;
-  -- The stored session may already be the new one, if the previous response was lost.
+  -- If an earlier response was lost, the vault may already store the new session.
   if sign_in ->> 'inPlaceOf' is not null
     and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
     and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
@@ -103,7 +103,7 @@ begin
   if standing = 'previous' then
     successor := 2;
   end if;
-  -- This is not a new sign-in. If the browser has switched to another account since, that account stays active.
+  -- A session that continues an earlier session is not a new sign-in, so it does not replace the active account.
   stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
   update private.account_devices d
   set secret_hash = case
@@ -130,13 +130,13 @@ begin
 end
 $$;
 comment on function private.sign_in_account(jsonb) is
-  'Adds a sign-in to a browser''s accounts and makes the account active. If the browser already has the account, '
-  'replaces its session and ends the old session. The device gets a new secret. Takes { deviceId, secret, nextHash, '
-  'secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Without secret, creates the device. '
-  'Returns { status: kept | unknown | full | over, successor }. successor is 1 if nextHash is now the hash of the '
-  'device''s secret, or 2 if secondNextHash is. If inPlaceOf is given, the new session continues session inPlaceOf, '
-  'and an account that the browser has switched to since then stays active. over means that the browser no longer has '
-  'session inPlaceOf.';
+  'Adds a sign-in to a browser''s accounts and makes the account active. Takes { deviceId, secret, nextHash, '
+  'secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Creates the device if secret is null, and'
+  ' otherwise gives the device a new secret. If the browser already has the account, replaces its session and ends the'
+  ' old session. If inPlaceOf is given, the new session continues that session. The account then does not become '
+  'active if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }.'
+  ' The status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash of '
+  'the device''s secret, or 2 if secondNextHash is.';
 
 create or replace function private.store_account_session(entry jsonb) returns jsonb
   language plpgsql

@@ -151,5 +151,5 @@ begin
 end
 $$;
 comment on function private.sweep_login_challenges(integer) is
-  'Deletes up to at_most challenges that expired more than an hour ago. Keeps bound approvals until they are no longer'
-  ' valid. Returns the number of deleted challenges; 0 while another sweep runs.';
+  'Deletes up to at_most challenges that expired more than an hour ago, except mobile approvals that are still valid. '
+  'Returns the number of deleted challenges, or 0 while another sweep runs.';

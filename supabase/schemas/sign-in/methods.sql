@@ -58,7 +58,8 @@ as $$
 $$;
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
   'Returns the number of usable sign-in methods that an account would have without the given identities, passkeys and '
-  'password. Counts an unconfirmed identity only if it is being confirmed. For definers; not granted to a role.';
+  'password. Counts an unconfirmed identity only if it is being confirmed. Called only by security definer functions. '
+  'Not granted to any role.';
 
 -- Definer: identities are in Supabase Auth's tables. Supabase Auth's own endpoint is not used. It refuses to remove the
 -- last identity even if a password or a passkey remains, does not check whether the remaining identity is usable, and
@@ -117,6 +118,6 @@ begin
 end
 $$;
 comment on function private.keep_email_identity(auth.users) is
-  'Adds an identity for the account''s own email, if it has none, before another identity is removed. Otherwise '
-  'Supabase Auth would replace the account''s email with that of a remaining identity. Called only by definer '
-  'functions, so it is not granted to any role.';
+  'Adds an identity for the account''s own confirmed email if the account has no email identity. Called before another'
+  ' identity is removed, because Supabase Auth would otherwise replace the account''s email with that of a remaining '
+  'identity. Called only by definer functions, so it is not granted to any role.';

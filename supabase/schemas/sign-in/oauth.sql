@@ -94,7 +94,7 @@ begin
     return verdict = 'refuse';
   end if;
   select i.id, i.provider, i.email,
-    -- An identity linked by a direct call during the flow is not new, so its event stays on record.
+    -- A direct call can link an identity during the flow. Such an identity does not count as new, so its event is kept.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
@@ -102,7 +102,8 @@ begin
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
 
-  -- Voids the code. Linking needs no session, and a refused sign-in gets none.
+  -- Deletes the flow, so that its code cannot be exchanged for a session. Neither a link nor a refused sign-in needs a
+  -- session.
   perform private.delete_auth_flow(flow.id);
 
   if verdict = 'link' then

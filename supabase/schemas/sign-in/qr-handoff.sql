@@ -48,8 +48,8 @@ end
 $$;
 comment on function private.decide_qr_challenge(jsonb) is
   'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device }. Returns '
-  'approved, rejected, not_found, forbidden, mfa_required, expired or conflict. forbidden: the phone uses another '
-  'account, or the session that requested the handoff. conflict: the challenge was already decided.';
+  'approved, rejected, not_found, forbidden, mfa_required, expired or conflict. forbidden: the phone is signed in to '
+  'another account, or its session is the one that requested the handoff. conflict: the challenge was already decided.';
 
 create or replace function private.read_qr_request(request jsonb) returns jsonb
   language sql

@@ -91,8 +91,8 @@ begin
 end
 $$;
 comment on function private.list_agents(bytea, uuid) is
-  'Returns a login''s connections in a workspace, and whether its member may create more. Returns { access: approved |'
-  ' open | declined | withdrawn | none, connections } or { refused: … | not_found }.';
+  'Returns a login''s connections in a workspace, and whether the user of the login may create more. Returns { access:'
+  ' approved | open | declined | withdrawn | none, connections } or { refused: … | not_found }.';
 
 -- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.connect_agent(

@@ -98,7 +98,8 @@ as $$
   -- A budget of zero blocks all calls on purpose, so it needs no warning.
   where b.limit_usd > 0
     and (b.spent_usd * 2 >= b.limit_usd or b.refused_at >= date_trunc('month', now(), 'UTC') or k.threshold > 0)
-    -- In the first hour of a month, also includes the previous month's rows that no call of the new month has reset.
+    -- In the first hour of a month, also includes budgets that are still in the previous month, because no call has
+    -- reset them yet.
     and b.period_start >= date_trunc('month', (now() - interval '1 hour') at time zone 'UTC')::date
     and case
       when k.month = b.period_start then x.threshold > k.threshold or b.limit_usd <> k.limit_usd
@@ -169,8 +170,8 @@ as $$
 $$;
 comment on function ai.budget_threshold(ai.budgets) is
   'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, or 0. Percentages are not '
-  'rounded. Also returns 100 if the budget refuses calls, because the maximum cost of a call can exceed the remainder '
-  'before everything is spent.';
+  'rounded. A budget that refuses calls also counts as 100 percent, even if a remainder too small for another call is '
+  'left.';
 
 create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
   language sql

@@ -33,7 +33,7 @@ begin
       select a.*, p.level, p.threshold, p.crossed_at, w.shown_id, w.shown_name
       from ai.credit_alerts p
       join ai.credit_accounts a on a.id = p.account_id
-      -- The workspace to link to: the one that pays, or one where the member pays.
+      -- Selects the workspace to link to. A member's account links to a workspace where the plan charges the member.
       cross join lateral (
         select s.id as shown_id, s.name as shown_name
         from public.workspaces s
@@ -167,9 +167,9 @@ as $$
   end::ai.credit_level
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and less than '
-  'the threshold is available (1,000 if the threshold is 0). If more is available, the refused call was simply very '
-  'large. low: the balance is below the threshold.';
+  'Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the '
+  'available credits are below the threshold. A threshold of 0 counts as 1,000 for this check. If more credits are '
+  'available, the refused call was simply very large. low: the balance is below the threshold.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric
   language sql
@@ -218,7 +218,7 @@ as $$
     case payer when 'workspace' then array[paying_plan.owner_id] end, case payer when 'member' then array[paying_plan.owner_id] end
   ) as p
 $$;
-comment on function ai.paying_plan(text, uuid) is 'Returns the plan under which one workspace or member pays, if any.';
+comment on function ai.paying_plan(text, uuid) is 'Returns the plan under which a workspace or a member pays, or no row if no plan charges them.';
 
 create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
   language sql

@@ -41,8 +41,9 @@ begin
 end
 $$;
 comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key, which ai.key_issue_permission must have allowed. Logs the key unless it replaces an earlier key '
-  'and continues that key''s lineage. connection_id is the coding agent''s connection if the key belongs to an agent.';
+  'Stores a new key. The caller must have checked ai.key_issue_permission. Logs the creation, unless lineage is given '
+  'because the key replaces an earlier key. connection_id is the coding agent''s connection if the key belongs to an '
+  'agent.';
 
 create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
   language sql
@@ -90,8 +91,8 @@ begin
 end
 $$;
 comment on function ai.key_issue_permission(uuid, uuid, boolean) is
-  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys and, if the key is for '
-  'an agent, has no approved request either. not_approved: no platform admin has approved the workspace.';
+  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent''s key, an'
+  ' approved request to connect agents is enough. not_approved: no platform admin has approved the workspace.';
 
 create or replace function ai.create_key(
   workspace_id uuid,

@@ -143,7 +143,8 @@ begin
   )
   values (
     old.lineage_id, workspace,
-    -- In a free workspace a key's creator pays, and the key stops working once they have left.
+    -- Keeps the key's creator, who pays for the key in a free workspace. If the creator has left, a key of theirs would
+    -- not work in a free workspace, so the member who rotates the key becomes its creator.
     case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
     old.name, old.environment, rotate_key.lookup,
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,

@@ -112,10 +112,10 @@ end
 $$;
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
   'Returns a workspace''s usage in a range, for a member with use_ai_studio: totals, the totals of the previous range,'
-  ' and rows by day, model, feature, key, app, member or label. Rows are sorted by amount, the largest first; days are'
-  ' sorted newest first. The key of a row depends on the dimension. For days, it is the number of days since the start'
-  ' of the range. For keys, it is the lineage. For labels, it is empty for runs without a label and * for the '
-  'remaining labels. If rows are by model, series contains the daily usage of the six largest models and, with model '
+  ' and rows by day, model, feature, key, app, member or label. Days are sorted newest first. All other rows are '
+  'sorted by amount, the largest first. A day''s key is the number of days since the start of the range. An API key''s'
+  ' key is its lineage. For labels, the key is empty for runs without a label and * for the labels beyond the 10,000 '
+  'most expensive of a day. For models, series contains the daily usage of the six largest models and, with model '
   'null, of all other models together. deductions contains the credits deducted without a run, by day.';
 
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
@@ -241,6 +241,6 @@ as $$
   ) b
 $$;
 comment on function ai.latency_quantiles(numeric) is
-  'Returns the durations in ms that 50% and 95% of runs did not exceed, computed from a sum of ai.latency_mark. Each '
-  'result is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns nulls '
-  'if marks includes no run.';
+  'Estimates the median and 95th percentile of run durations, in ms, from a histogram (a sum of ai.latency_mark). Each'
+  ' estimate is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns '
+  'nulls if the histogram contains no run.';

@@ -189,9 +189,9 @@ begin
 end
 $$;
 comment on function ai.read_policy_options(uuid, uuid) is
-  'Returns the choices for a workspace''s policy and keys, for a member with use_ai_studio or manage_ai_keys: the '
-  'catalogue''s models and the plan''s rate limits. granted: the plan or the workspace''s own grant allows the model. '
-  'permitted: the workspace''s policy allows the model.';
+  'Returns what a member with use_ai_studio or manage_ai_keys can choose from in a workspace''s policy and keys: the '
+  'catalogue''s models and the plan''s rate limits. granted is true for a model that the plan or the workspace''s own '
+  'grant allows. permitted is true for a model that the workspace''s policy allows.';
 
 create or replace function ai.lock_policy(workspace uuid) returns void
   language sql

@@ -138,7 +138,7 @@ begin
       select c.run_created_at, c.run_id
       from ai.run_content c
       where c.workspace_id = o.workspace_id
-        -- Content of a closed workspace, or of one without a capturing policy, is not kept.
+        -- Deletes all content of a workspace that is closed or whose policy doesn't capture content.
         and c.run_created_at < coalesce(now() - make_interval(days => w.content_retention_days), 'infinity')
       order by c.run_created_at
       limit most
@@ -162,6 +162,6 @@ begin
 end
 $$;
 comment on function ai.delete_expired_content(integer) is
-  'Deletes content past its retention under the current policy, content of workspaces that are closed or no longer '
-  'capture content, and idempotency keys older than 24 hours. The limit applies separately to runs and to idempotency '
-  'keys. Returns for how many runs it deleted content. Only one caller runs at a time; others return 0.';
+  'Deletes content that the workspace''s current policy no longer keeps, content of closed workspaces, and expired '
+  'idempotency keys. The limit applies separately to runs and to keys. Returns the number of runs whose content it '
+  'deleted. Returns 0 if another call is in progress.';

@@ -53,7 +53,7 @@ begin
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
-    -- Calls ai.run_pricing_facts here and not in ai.run_summary, which would plan it again for each run.
+    -- Calls ai.run_pricing_facts directly. If ai.run_summary called it, Postgres would plan it again for each run.
     ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
   ), '[]') into found_runs
   from (
@@ -135,9 +135,9 @@ as $$
   end
 $$;
 comment on function ai.unknown_run_filter(uuid, jsonb) is
-  'Returns the name of the first filter of ai.list_runs with a value that does not exist, or null if all values exist.'
-  ' Treats every provider as unknown if the workspace hides providers. Treats former members and apps of the workspace'
-  ' as known, because they can have runs.';
+  'Checks the filters of ai.list_runs and returns the name of the first filter whose value does not exist. Returns '
+  'null if all values exist. Treats every provider as unknown if the workspace hides providers. Treats former members '
+  'and apps of the workspace as known, because they can have runs.';
 
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
@@ -242,5 +242,6 @@ begin
 end
 $$;
 comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Checks in the daily sums whether a workspace may have runs before a moment that match the filter of ai.list_runs. '
-  'Returns the time from which to search backwards, at most that moment, or null if no earlier run can match.';
+  'Uses the daily sums to check whether a workspace may have runs that match the filter of ai.list_runs and are older '
+  'than the given moment. Returns the time from which to search backwards, at most that moment, or null if no earlier '
+  'run can match.';

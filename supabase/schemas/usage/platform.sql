@@ -36,7 +36,7 @@ begin
       from ai.usage_changed_days c
       where c.day = any (changed_days)
     ), parts as (
-      -- Groups each part separately. Postgres hashes the rows of a part with few groups instead of sorting them.
+      -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
       select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,

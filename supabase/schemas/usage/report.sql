@@ -90,8 +90,9 @@ as $$
 $$;
 comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
   'Returns a workspace''s usage in a half-open window, in rows that callers group. Reads daily sums for sealed, '
-  'unchanged days that are completely in the window, and runs for the rest. A single statement counts each run exactly'
-  ' once. by_member: callers group by actor_id, so days without actor_id in their sums are read from runs.';
+  'unchanged days that are completely in the window, and runs for the rest. One statement reads both, so that each run'
+  ' counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read '
+  'from runs.';
 
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
@@ -117,7 +118,7 @@ $$;
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
   'Returns a workspace''s usage by label in a half-open window, from the same sources as ai.usage_between.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
+-- This function has no SET clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.live_usage_ranges(
   workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
 ) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)

@@ -2,7 +2,7 @@
 -- to a run of a finished day marks the day in the same transaction. A marked day is read from its runs until it is
 -- summarized again.
 
--- Definer: the service role has no grant to write sums.
+-- Definer: the service role may not write the daily sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql
   volatile
@@ -17,8 +17,8 @@ begin
 end
 $$;
 comment on function ai.roll_up_usage(integer) is
-  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes up to max_days new days, up to max_days changed days '
-  'and up to max_days days without details. Only one caller runs at a time; others return 0. Returns the number of '
+  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes new days, changed days, and older days whose summary '
+  'lacks details, at most max_days of each. Only one caller runs at a time; others return 0. Returns the number of '
   'summarized days.';
 
 create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
@@ -28,7 +28,8 @@ create or replace function ai.seal_completed_usage_days(max_days integer) return
   set search_path = ''
 as $$
 declare
-  -- By then, all calls of yesterday have committed: the gateway's statements take at most 10 seconds.
+  -- Waits until 15 minutes after a day's end. By then, all of the day's calls have committed, because the gateway's
+  -- statements take at most 10 seconds.
   last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
   next_day date;
   sealed integer := 0;
@@ -148,7 +149,7 @@ as $$
 $$;
 comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces the sums of a day for the given workspaces.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans and applies their conditions to the runs.
+-- Has no SET clause, so that Postgres inlines it into its callers' plans and applies their conditions to the runs.
 create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
   language sql
   stable
@@ -240,8 +241,8 @@ comment on trigger record_usage_change on ai.runs is 'Fires when a run of a fini
 create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
 comment on trigger record_usage_addition on ai.runs is
-  'Runs if an operator inserts a run by hand, because our own runs always begin now. The condition is short because '
-  'Postgres reads it again for each statement.';
+  'Fires when an operator inserts a run by hand. Runs from our own code begin at the current time, so the trigger does'
+  ' not fire for them. The condition is short because Postgres reads the condition again for each statement.';
 create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_deletion on ai.runs is 'For manual deletions by an operator: our own code never deletes runs.';
+comment on trigger record_usage_deletion on ai.runs is 'Fires when an operator deletes a run of a finished day by hand. Our own code never deletes runs.';

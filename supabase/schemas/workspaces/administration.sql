@@ -117,8 +117,8 @@ begin
 end
 $$;
 comment on function public.accept_workspace_invitation(text) is
-  'Accepts an open invitation that was sent to the caller''s confirmed email. Returns the workspace''s id. An '
-  'invitation can be accepted only once. Raises PT404 for any other token.';
+  'Accepts the open invitation with this token. The invitation must have been sent to the caller''s confirmed email. '
+  'Returns the workspace''s id. Raises PT404 if the caller has no such invitation.';
 
 -- Definer: changes two roles together, while the policies would check each change separately.
 create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
@@ -197,7 +197,8 @@ begin
   if not private.session_is_fresh() then
     raise exception 'prove again who you are' using errcode = 'PT403';
   end if;
-  -- Locks the invitations before the workspace, like accepting an invitation or deleting the sender's account.
+  -- Locks the invitations before the workspace. Accepting an invitation and deleting the sender's account use the same
+  -- order.
   delete from public.workspace_invitations i
   where i.workspace_id = delete_workspace.workspace_id and i.accepted_at is null;
   update public.workspaces w set deleted_at = now()

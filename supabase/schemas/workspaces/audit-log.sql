@@ -66,7 +66,7 @@ create or replace trigger audit_change after update or delete on public.workspac
 comment on trigger audit_change on public.workspace_roles is 'Shows owners when a role''s permissions changed.';
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_invitations is 'Shows owners when an invitation is sent, accepted or withdrawn.';
+comment on trigger audit_change on public.workspace_invitations is 'Logs sent, accepted and withdrawn invitations for the workspace''s owners.';
 -- Logs only roles that people create. A workspace's initial roles belong to its creation, which is logged separately.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();

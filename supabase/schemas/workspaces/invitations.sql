@@ -26,7 +26,7 @@ comment on function private.replace_invitation() is
 
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
-comment on trigger replace_invitation on public.workspace_invitations is 'Makes only the newest email''s link work.';
+comment on trigger replace_invitation on public.workspace_invitations is 'Leaves only the newest invitation link valid for each workspace and email address.';
 
 -- Definer: the role authenticated has no usage on schema private, and no role may write rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger

@@ -107,16 +107,16 @@ begin
       join public.workspace_roles r on r.id = m.role_id
       where m.workspace_id = w.id
         and m.user_id <> old.id
-        -- A personal workspace stays only if another member owns it too.
+        -- Keeps a personal workspace open only if another owner remains.
         and (r.is_owner or w.personal_user_id is distinct from old.id)
     );
   return old;
 end
 $$;
 comment on function private.close_orphaned_workspaces() is
-  'Closes workspaces when a person''s account is deleted, so that the workspaces'' keys stop working. A workspace '
-  'stays open if it has another member. The person''s personal workspace stays open only if another member owns it, '
-  'and otherwise loses its name.';
+  'Closes workspaces when a person''s account is deleted, so that the workspaces'' keys stop working. The person''s '
+  'own personal workspace stays open if another member owns it, and any other workspace if it has another member. A '
+  'closed personal workspace is renamed to "Deleted workspace".';
 
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();

@@ -166,8 +166,8 @@ begin
 end
 $$;
 comment on function private.is_workspace_member(uuid, uuid) is
-  'Returns whether a user is a member of a workspace. For definers that have derived the user from a credential. Not '
-  'granted to any role, because it does not check that the id is the caller''s.';
+  'Returns whether a user is a member of a workspace. Not granted to any role, because it does not check that the user'
+  ' is the caller. Security definer functions call it after they derive the user from a credential.';
 
 create or replace function private.has_unique_items(permissions public.workspace_permission[]) returns boolean
   language sql

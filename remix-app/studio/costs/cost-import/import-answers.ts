@@ -26,8 +26,8 @@ const preview = z.object({
   /** Runs and service records that no longer count, because a day's total replaces them. */
   replaced: z.object({ records: count, amountUsd: amountText }),
   /**
-   * Previously imported days that are in the file's period but not in the file. If the import clears these days, they
-   * are set to 0 and counted in `cleared` instead.
+   * Days from earlier imports that are in the file's period but not in the file. If the import sets these days to 0,
+   * they count in `cleared` and not here.
    */
   remaining: z.object({ days: count, amountUsd: amountText }),
   cleared: z.object({ days: count, amountUsd: amountText }),

@@ -144,7 +144,7 @@ test("an import form selects all services at first, and again after another of t
   }
 });
 
-test("an import accepts accounts of up to 256 characters and amounts of up to 80, and rejects longer ones", () => {
+test("an import accepts account ids of up to 256 characters and amounts of up to 80 characters, and rejects longer ones", () => {
   const carried = (accountId: string, text: string) =>
     unpackFile(
       packFile({

@@ -12,10 +12,10 @@ import type { ParsedFile, ParsedProvider } from "./parsed-file.ts";
 
 /** The choices that a person made for a file, as typed. */
 export interface ImportChoices {
-  /** The index of the chosen provider in the file. */
+  /** The index of the chosen entry in the file's `providers`. */
   source: number;
   provider: string;
-  /** The account for lines without one. */
+  /** The account for lines that name no account. */
   account: string;
   rates: Record<string, string>;
   /** Indexes into the result of {@link servicesOf}, or null for all services. */

@@ -137,7 +137,7 @@ describe("importing a cost file", () => {
     expect(await stored("acct-right")).toMatchObject([{ amount: "4" }]);
   });
 
-  test("importing a cost file in another currency requires a rate, and stores the original amount and the person's name", async () => {
+  test("importing a cost file in another currency requires a rate, stores the original amount and names the importer", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");

@@ -116,7 +116,7 @@ async function review(
   const answer = "errors" in read ? null : await book.preview(read.document);
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
-  // The stored costs may have changed because this file was imported, by a double click or by another person.
+  // A preview without changes means that this file is already imported, perhaps by a double click or by another person.
   const imported = previewed !== null && changedDays(previewed) === 0;
   const { fileName, formatName, rows, skipped, notes } = file;
   return {

@@ -3,7 +3,7 @@ import { exactUsd } from "../../../ui/format-amount.ts";
 import { momentInWords } from "../../invoices/invoice-words.ts";
 import type { ImportReceipt } from "./import-answers.ts";
 
-/** Returns the rows of an import's receipt, each a term and its text. */
+/** Returns the rows of an import's receipt, as pairs of label and value. */
 export function receiptFacts({ provider, sha256, appName, import: kept, current }: ImportReceipt): [string, string][] {
   const rates = ratesInWords(kept.rates);
   return [

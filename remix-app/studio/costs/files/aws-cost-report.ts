@@ -42,8 +42,8 @@ function billOf(row: CsvRow): { first: string; last: string } | undefined {
 }
 
 /**
- * Returns a row's service. Prefers names, because a marketplace product's code does not identify it to people. In 2.0,
- * `product` is a map.
+ * Returns a row's service. Prefers the name to the code, because people cannot recognize a marketplace product by its
+ * code. In version 2.0, `product` is a map.
  */
 function serviceOf(row: CsvRow): string | null {
   const name = row.text("product/ProductName", "product/servicename");

@@ -18,8 +18,8 @@ export type CsvFormat = {
   /** What to export instead if a column is missing. */
   advice: string;
   /**
-   * Whether one file contains all lines of a day, account and service. Two such files overlap if they share a day,
-   * account and service.
+   * Whether one file contains all lines of a day for an account and a service. Two such files overlap if both contain
+   * the same day, account and service.
    */
   hasWholeDays?: true;
   /** Returns whether a header has this format, even if a required column is missing. */

@@ -42,7 +42,7 @@ test("late Google costs from the previous month are assigned to the first day of
   expect(costLines(file)).toEqual(["gcp 2026-10-01 my-project: 1 EUR, Vertex AI"]);
 });
 
-test("Google's credits may be a column flattened by a query, or separate rows", async () => {
+test("adds up Google's credits in a flattened column, including rows that contain only a credit", async () => {
   const file = await readCostText([
     "billing_account_id,service_description,usage_start_time,project_id,cost,currency,credits.amount",
     "01A,Vertex AI,2026-10-03T12:00:00,my-project,10,USD,-2",
@@ -122,7 +122,7 @@ const tableRow = (start: string, cost: string, credit = "") =>
   `Example,0A0A0A-0B0B0B-0C0C0C,acme-prod,acme-prod,example.com,Vertex AI,6F81,Tokens,ABC1,Default,${credit},Usage,${start},2026-06-29,"6,282.708",count,${cost},9.99`;
 const table = (...rows: string[]) => readCostText([...preamble, tableHeader, ...rows]);
 
-test("Google's cost table is read without its total line, in the invoice's month and currency", async () => {
+test("a Google cost table is read without its total line, and its costs get the invoice's month and currency", async () => {
   const file = await table(
     tableRow("2026-06-01", '"1,500.005"'),
     tableRow("2026-05-30", "9.49"),

@@ -105,7 +105,7 @@ test("the maximum size of a cost file applies to the unpacked file", async () =>
   await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
 });
 
-test("a cost file is read with the given provider, and with the given account for lines without one", async () => {
+test("a cost file is read with the given provider, and a line without an account gets the given account", async () => {
   const file = await read(`${csv}2026-10-03,Claude,,1\n`, { provider: "My-Anthropic", account: "default" });
   expect(costLines(file)).toEqual(["my-anthropic 2026-10-03 default: 1.05 USD, Claude"]);
 });
@@ -123,7 +123,7 @@ test("parts of a cost report are read as one file, and a single part is read wit
   }
 });
 
-test("the same cost file uploaded twice is rejected", async () => {
+test("rejects two cost files with the same content in one upload", async () => {
   const twice = ["a.csv", "a (1).csv"].map((fileName) => ({ bytes: bytes(csv), fileName }));
   await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. List it only once.");
 });

@@ -5,8 +5,8 @@ import { isIP } from "node:net";
 export const captchaSecret = "captcha-secret";
 
 /**
- * Bot challenge verifiers. Each accepts the token "good" if the request has the secret and an IP address, and closes
- * the connection on "down".
+ * Bot challenge verifiers. Each accepts the token "good" if the request has the secret and an IP address. The token
+ * "down" closes the connection.
  */
 export function captchaVerifiers(): Record<string, RequestListener> {
   const at =

@@ -21,7 +21,7 @@ import { startVariants } from "./variant-starter.ts";
 
 /**
  * Starts a Postgres, a mailbox and a server for the suite, unless IDENTITY_URL names a server. Passes their addresses
- * and secrets to the tests in environment variables, as a person does for an external server.
+ * and secrets to the tests in the environment variables that also describe an external server.
  */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (process.env.IDENTITY_URL) return undefined;

@@ -11,7 +11,7 @@ export type CallOptions = {
   headers?: Record<string, string>;
   /** X-Supabase-Api-Version; null omits the header. */
   version?: string | null;
-  /** A server other than the suite's. */
+  /** The server's base URL. Defaults to the server under test. */
   url?: string;
 };
 

@@ -2,10 +2,10 @@ import type { Person } from "./oauth-provider.ts";
 
 /** The endpoints, claims and API responses in which a provider differs from the others. */
 export type Shape = {
-  /** The provider's own origin on the internet, if Supabase Auth does not allow another. */
+  /** The provider's real origin, if Supabase Auth cannot be configured with another one. */
   origin?: string;
   token: string;
-  /** The authorization endpoint in its discovery document. */
+  /** The path of the authorization endpoint in the provider's discovery document. */
   authorize?: string;
   /** Accepts client credentials only in the body. */
   credentialsInBody?: boolean;

@@ -23,7 +23,7 @@ export type Target = {
   dbUrl: string;
   /** The URL of the MailDev that receives the server's emails. */
   mailUrl: string;
-  /** The identity providers that the server trusts, as set up in `oauth-provider.ts`. */
+  /** The URL of the server with the identity providers that the server under test trusts (`oauth-provider.ts`). */
   providerUrl: string;
 };
 

@@ -30,7 +30,7 @@ export function verifyCode(bearer: string, given: { factorId: string; challengeI
   return call(`POST /factors/${factorId}/verify`, { bearer, body: { challenge_id: challengeId, code } });
 }
 
-/** Verifies the factor in a session, which raises it to aal2. */
+/** Raises a session to aal2 by verifying the factor. */
 export async function raise(bearer: string, { factorId, secret }: Enrolled): Promise<Session> {
   const challengeId = await challenge(bearer, factorId);
   return sessionOf(expectOk(await verifyCode(bearer, { factorId, challengeId, code: codeOf(secret) })));

@@ -14,7 +14,10 @@ export type DataApi = {
   close: () => Promise<void>;
 };
 
-/** Creates the PostgREST-compatible API of a Postgres database below `/rest/v1`, connected as role `authenticator`. */
+/**
+ * Creates an API that serves a Postgres database like PostgREST, with paths below `/rest/v1`. Connects as role
+ * `authenticator`.
+ */
 export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; schemas: string[] }): DataApi {
   const connection = new RequestRoleConnection(databaseUrl, schemas);
   const [defaultSchema = "public"] = schemas;

@@ -45,7 +45,7 @@ export function sessionSettings(
     ["role", role],
   ];
   if (readOnly) settings.push(["transaction_read_only", "on"]);
-  // The statement has no parameters, so that it is sent in one message with the transaction's beginning.
+  // The statement has no parameters, because only then is it sent in the same message as BEGIN.
   const calls = settings.map((pair) => `set_config(${pair.map(pg.escapeLiteral).join(", ")}, true)`);
   return CompiledQuery.raw(`select ${calls.join(", ")}`);
 }

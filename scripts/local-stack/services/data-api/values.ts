@@ -40,7 +40,9 @@ export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {
   return { ...ast, values: Array.isArray(ast.values) ? ast.values.map(settleRow) : settleRow(ast.values) };
 }
 
-/** Encodes a string as JSON if its argument has a JSON type. Other arguments need no conversion. */
+/**
+ * Encodes strings as JSON if the function's parameter has the type json or jsonb. Other arguments need no conversion.
+ */
 function settleArguments(ast: AnyAST, schema: Introspection): AnyAST["args"] {
   const { args } = ast;
   if (args === undefined || Array.isArray(args) || ast.httpMethod === "GET") return args;

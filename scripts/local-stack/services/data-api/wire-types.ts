@@ -3,7 +3,7 @@ import pg from "pg";
 /** Writes a number's own text into JSON (ECMAScript "JSON.parse source text access"). TypeScript's library lacks it. */
 const { rawJSON } = JSON as JSON & { rawJSON: (text: string) => unknown };
 
-/** The actual type of `pg`'s parser for array literals, which its types lack. */
+/** The actual type of `pg.types.arrayParser`. The published types don't declare `create`. */
 const arrays = pg.types.arrayParser as unknown as {
   create: (literal: string, parseElement: (text: string) => unknown) => { parse: () => unknown[] };
 };

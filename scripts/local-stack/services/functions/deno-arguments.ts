@@ -28,7 +28,10 @@ export function denoArguments(root: string, folders: string[] = []): string[] {
   ];
 }
 
-/** Returns an npm package's own binary of Deno, so that signals reach Deno and not a wrapper. */
+/**
+ * Returns the command that runs Deno from an npm package. Prefers the package's Deno binary to its wrapper script, so
+ * that signals reach Deno.
+ */
 export function denoCommand(root: string, name: DenoPackage = "deno"): { command: string; args: string[] } {
   const binary = path.join(root, "node_modules", name, "deno");
   if (existsSync(binary)) return { command: binary, args: [] };

@@ -36,8 +36,8 @@ function nameOf(url: string): string {
 }
 
 /**
- * Reports healthy if all functions are ready. With reloading, failed functions are ignored, since a function that is
- * being edited may fail for a while.
+ * Reports healthy if all functions are ready. If functions are reloaded on changes, ignores failed functions, because a
+ * function that is being edited may fail for a while.
  */
 function health(functions: ReadonlyMap<string, LoadedFunction>, { reloads }: { reloads: boolean }): Response {
   const states = [...functions].map(([name, loaded]) => [name, "error" in loaded ? "failed" : "ready"]);

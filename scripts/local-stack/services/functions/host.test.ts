@@ -120,7 +120,7 @@ async function writeFunctions(folder: string, functions: Record<string, string>)
 }
 
 describe.each(runtimes)(
-  "Functions host with the Deno package $deno and the response loop $loop",
+  "functions host on the Deno package $deno with LOCAL_RESPONSE_LOOP=$loop",
   (runtime) => {
     let folder: string;
     let host: Host;

@@ -57,7 +57,7 @@ const refuse: FunctionHandler = async (request) => {
   return new Response("refused", { status: 401 });
 };
 
-describe("Request bodies cancelled by their reader", () => {
+describe("request bodies that a function cancels", () => {
   test("discards the rest of a request body that the function cancelled, and serves the connection's next request", async () => {
     handle = refuse;
     const { socket, answered } = await announce();

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FunctionHandler } from "./deno-api.ts";
 
-/** Complete content is read within this number of microtasks. Content that takes longer is a stream. */
+/** How many microtasks to wait for each read of a response body. A body that is not complete by then is streamed. */
 const turnsOfWhole = 8;
 const json = "application/json";
 
@@ -144,7 +144,7 @@ async function write(response: Response, outgoing: ServerResponse): Promise<void
     }
   }
   outgoing.writeHead(response.status, headers);
-  // The headers are sent together with what has already arrived.
+  // Sends the headers together with the first chunk, if that chunk has already arrived.
   if (!first || first.done) outgoing.flushHeaders();
   else if (!outgoing.write(first.value)) await drained(outgoing);
   for (let reading = await next; !reading.done; reading = await reader.read()) {

@@ -39,9 +39,9 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
 }
 
 /**
- * Closes the connection with each response, since hosted Supabase uses a connection for only one request. Deno itself
- * closes a connection after a request whose body was not read, just when the stack's gateway could be about to reuse
- * it.
+ * Closes the connection with each response, because hosted Supabase uses a connection for only one request. Deno itself
+ * also closes a connection if a request's body was not read. The stack's gateway could be about to reuse that
+ * connection.
  */
 function closing(handle: FunctionHandler): FunctionHandler {
   return async (request, info) => {

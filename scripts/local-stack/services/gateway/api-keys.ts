@@ -8,7 +8,10 @@ export const roleOfKey = { publishable: "anon", secret: "service_role" } as cons
 
 const digest = (text: string) => createHash("sha256").update(text).digest();
 
-/** Identifies the project's keys. How long this takes does not depend on how many characters of a guess are correct. */
+/**
+ * Identifies keys of the project. Compares digests in constant time, so timing does not reveal how much of a guess is
+ * correct.
+ */
 export function createKeyRing(keys: Record<KeyKind, string>): KeyRing {
   const publishable = digest(keys.publishable);
   const secret = digest(keys.secret);

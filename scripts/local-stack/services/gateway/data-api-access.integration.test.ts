@@ -105,7 +105,7 @@ describe("Tokens that the identity backend did not issue", () => {
   });
 });
 
-describe("Cross-origin pages", () => {
+describe("cross-origin access to the Data API", () => {
   test("a page from another origin may send the requests and read the headers that a client needs", async () => {
     const preflight = await fetch(`${supabase.url}/rest/v1/profiles`, {
       method: "OPTIONS",

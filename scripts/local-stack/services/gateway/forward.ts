@@ -59,7 +59,7 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
     incoming.unpipe(upstream);
     // The rest of an unwanted body would block the client's next request.
     incoming.resume();
-    // Also runs without an error if the service switches to another protocol. The switch is not forwarded.
+    // If the service switches to another protocol, the connection closes without an error. The switch is not forwarded.
     if (outgoing.headersSent || outgoing.destroyed) return;
     const { status, body, headers } = options.unreachable;
     outgoing.writeHead(status, { ...headers, ...options.crossOrigin, "content-type": "application/json" });

@@ -137,7 +137,7 @@ describe("API keys", () => {
 });
 
 describe("requests to Supabase Auth", () => {
-  test("replaces an opaque API key with the identity backend's role token, in either header", async () => {
+  test("replaces an opaque API key in the apikey or Authorization header with the identity backend's role token", async () => {
     const authorizationOf = async (headers: Record<string, string>) =>
       (await ask("/auth/v1/admin/users", { headers })).headers.authorization;
     expect(await authorizationOf({ apikey: publishable })).toBe("Bearer anon.role.token");

@@ -16,7 +16,7 @@ const verify = createTokenVerifier({
 });
 /** Longer than clients keep idle connections, so that no client sends a request on a connection that we are closing. */
 const keepAliveTimeout = 65_000;
-/** Extra time before closing, as in our web server. */
+/** Extra time before we close an idle connection, as in our web server. */
 const keepAliveTimeoutBuffer = 60_000;
 /**
  * Twice Node's default, as in our web server. Node itself answers requests with longer headers, so the error response

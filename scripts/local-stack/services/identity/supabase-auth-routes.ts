@@ -2,10 +2,10 @@
 export const supabaseAuthVersion = "v2.196.0";
 
 /**
- * - `reads`: changes no account and is not part of a change
- * - `changes`: changes an account or starts, continues or ends a change, with the publishable key or a user's own token
+ * - `reads`: changes no account and is not a step of a change
+ * - `changes`: changes an account or is a step of a change; accepts the publishable key or a user's own token
  * - `admin`: requires an administrator's token
- * - otherwise the setting that enables the route, which the stack leaves off
+ * - `setting`: names the setting that enables the route; the stack leaves this setting off
  */
 type RouteClass = "reads" | "changes" | "admin" | { setting: `GOTRUE_${string}` };
 

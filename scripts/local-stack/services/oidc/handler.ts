@@ -9,7 +9,7 @@ type Options = {
   log: (line: string) => void;
 };
 
-/** Serves the demo provider at the root, and each stand-in below its name. */
+/** Serves the demo provider at the root, and each stand-in under its own path. */
 export async function createOidcHandler({ origin, client, log }: Options): Promise<RequestListener> {
   const create = async (base: string, shape: Shape) => {
     const provider = await createOidcProvider({ base, client, shape });
@@ -32,7 +32,7 @@ export async function createOidcHandler({ origin, client, log }: Options): Promi
       return;
     }
     const rest = url.slice(standIn.path.length);
-    // Discovery is below the issuer (OpenID Connect Discovery 1.0 section 4), everything else below the base.
+    // Only discovery URLs contain the issuer's path (OpenID Connect Discovery 1.0 section 4). Removes that path.
     const { issuerPath } = standIn;
     request.url = rest.startsWith(issuerPath) ? `/.well-known/${rest.slice(issuerPath.length)}` : rest;
     void standIn.handle(request, response);

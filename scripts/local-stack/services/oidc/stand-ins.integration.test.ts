@@ -40,7 +40,7 @@ async function signIn(provider: string, form: Record<string, string>) {
   return { target, query: Object.fromEntries(target.searchParams), verifier };
 }
 
-/** Submits a page's self-posting form. */
+/** Submits a page's hidden form, as a browser does automatically. */
 function postOn(page: string): Promise<Response> {
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1] ?? "";
   const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
@@ -88,7 +88,7 @@ test.each(["google", "azure", "github", "keycloak"].filter(plays))(
   },
 );
 
-test.each(["apple"].filter(plays))("%s verifies every email and returns the user's name only once", async (apple) => {
+test.each(["apple"].filter(plays))("a sign-in with %s returns a verified email and the user's name", async (apple) => {
   const email = newEmail();
   const { query, verifier } = await signIn(apple, { email });
   const user = await userOf(query.code ?? "", verifier);

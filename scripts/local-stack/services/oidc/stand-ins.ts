@@ -1,4 +1,4 @@
-/** How a provider of this process imitates a real one. */
+/** How a provider in this process behaves, so that it imitates a real provider. */
 export type Shape = {
   /** The company that the provider imitates; the demo provider imitates none. */
   company?: string;
@@ -26,7 +26,10 @@ const common = {
   githubApi: false,
 } as const;
 
-/** Stand-ins for providers that require an account with a company, each below `/<name>` of this process. */
+/**
+ * Simulated sign-in providers. The real ones require an account with a company, such as Google. Each is served below
+ * `/<name>` of this process.
+ */
 export const standIns = {
   google: { ...common, company: "Google", alwaysOpenId: true },
   apple: {

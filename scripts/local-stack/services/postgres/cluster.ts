@@ -149,8 +149,8 @@ const loadSafeupdate = `
   end $$`;
 
 /**
- * Prepares the cluster like hosted Supabase before its first migration. If it is already prepared, only checks for
- * `safeupdate` again.
+ * Sets up a new cluster like hosted Supabase before its first migration. For an existing cluster, only updates the
+ * loading of `safeupdate` and the roles' passwords.
  */
 export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions, "dataDir">): Promise<void> {
   const connection = { host: "127.0.0.1", port, user: superuser, password: passwords[superuser], database: "postgres" };

@@ -30,7 +30,7 @@ type Programs = Pick<Placement, "initdb" | "postgres">;
 
 const account = "postgres";
 
-/** Where root's data goes if the unprivileged account cannot reach the data directory. */
+/** If the stack runs as root, holds the data and programs that the unprivileged account cannot reach elsewhere. */
 const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
 
 /** The major version of Postgres at Supabase, which the migrations and the data directory require. */

@@ -84,8 +84,9 @@ function answerText(request: ChatRequest, behaviour: Behaviour, index: number): 
 
 /**
  * Returns a tool call if `tool_choice` requires one or names a tool, if the prompt says `call <name>` (with `{"…"}` for
- * a function's arguments, or the rest of the prompt for a custom tool's input), or if the model is made to call tools.
- * Never returns one directly after a tool's result, unless the prompt asks for more calls.
+ * a function's arguments, or the rest of the prompt for a custom tool's input), or if the demo model calls tools
+ * regardless of the prompt. After a tool's result, returns another call only if `tool_choice` names a tool, the prompt
+ * asks for more calls, or the model is stubborn.
  */
 function chooseTool(request: ChatRequest, behaviour: Behaviour, index: number): ToolCall | undefined {
   const { tools, tool_choice: choice, messages } = request;

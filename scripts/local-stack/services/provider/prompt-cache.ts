@@ -10,10 +10,10 @@ export type PromptCache = { use: (request: PromptRequest) => CacheUse };
 type Mark = { prefix: string; ttl: string };
 
 /**
- * Caches prompts as Anthropic documents it. Each `cache_control` ends a prefix of tools, system and messages. The
- * longest cached prefix is read, and the marked parts after it are written for 5 minutes or an hour
- * (https://platform.claude.com/docs/en/build-with-claude/prompt-caching). Nothing expires, and short prompts are
- * cached, too.
+ * Caches prompts as Anthropic documents it (https://platform.claude.com/docs/en/build-with-claude/prompt-caching). Each
+ * `cache_control` ends a prefix of tools, system and messages. A call reads the longest cached prefix. It writes the
+ * marked parts after that prefix, which count as 5-minute or 1-hour writes. Unlike at Anthropic, cached prefixes never
+ * expire, and short prompts are cached too.
  */
 export function createPromptCache(): PromptCache {
   const cached = new Set<string>();

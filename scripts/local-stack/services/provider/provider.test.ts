@@ -48,7 +48,7 @@ async function streamed(model: string, { signal, leaveAfter }: { signal?: AbortC
   return { chunks, text, usage: chunks.at(-1)?.usage };
 }
 
-describe("Fixtures", () => {
+describe("fixtures of the demo provider", () => {
   const send = (path: string, model: string) =>
     fetch(`${origin}/v1/${path}`, {
       method: "POST",
@@ -56,7 +56,7 @@ describe("Fixtures", () => {
       body: JSON.stringify({ model }),
     });
 
-  test("the demo provider replays a fixture by name, with its status and unchanged numbers", async () => {
+  test("the demo provider replays a fixture by name, with its original status and number format", async () => {
     const whole = await send("chat/completions", "fixture/openrouter/reasoning");
     expect([whole.status, whole.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(await whole.text()).toContain('"cost":1.5e-5');
@@ -193,7 +193,7 @@ describe("Chat", () => {
   });
 });
 
-describe("Responses", () => {
+describe("the demo provider's Responses API", () => {
   const ask = (extra: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {}) =>
     client.responses.create({ model: "demo-chat", input: prompt, ...extra });
 
@@ -289,7 +289,7 @@ describe("Simulated failures", () => {
   });
 });
 
-describe("Truth log", () => {
+describe("the simulated provider's log of actual usage", () => {
   test("the truth log records a disconnected client, and only the tokens produced until then", async () => {
     const signal = new AbortController();
     expect((await streamed("demo-paced", { signal, leaveAfter: 10 })).chunks).toHaveLength(10);

@@ -10,7 +10,7 @@ import { responseBody, responseEvents } from "./responses-events.ts";
 import { responsesRequest, toChatRequest } from "./responses-request.ts";
 import type { TruthLog } from "./truth-log.ts";
 
-/** Serves `POST /v1/responses`, without storing earlier responses. */
+/** Serves `POST /v1/responses`. Stores no responses for later requests. */
 export function responsesRoute(log: TruthLog, outage: Outage) {
   return async (c: Context<{ Bindings: HttpBindings }>): Promise<Response> => {
     const parsed = responsesRequest.safeParse(await c.req.json().catch(() => undefined));

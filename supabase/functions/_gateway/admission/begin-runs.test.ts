@@ -67,7 +67,7 @@ describe("Runs whose begin request was not answered", () => {
     },
   );
 
-  test("undecided runs due at the same moment are looked up together, a hundred per statement", async () => {
+  test("runs whose admission is undecided and that are due at the same moment are looked up together, a hundred per statement", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 250 }, begin));
     await vi.advanceTimersByTimeAsync(300);
@@ -84,7 +84,7 @@ describe("Runs whose begin request was not answered", () => {
     expect(looks.map(({ tails, askedMsAgo }) => [tails.length, Math.round(askedMsAgo)])).toEqual([[2, 1_750]]);
   });
 
-  test("a run whose begin call got no answer is looked up within 300 ms, even after thousands of runs were found not to exist", async () => {
+  test("looks up the run of an unanswered begin call within 300 ms, even after thousands of lookups found no run", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 3_000 }, begin));
     await vi.advanceTimersByTimeAsync(2_000);
@@ -94,14 +94,14 @@ describe("Runs whose begin request was not answered", () => {
     expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
   });
 
-  test("an undecided run is looked up every second while the database is unavailable, and then at the usual intervals", async () => {
+  test("a run whose begin request got no answer is looked up every second while the database is unavailable, and then at the usual intervals", async () => {
     const { begin, looks } = open({ unansweredLooks: 3 });
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);
     expect(looks.map(({ at }) => Math.round(at))).toEqual([250, 1_250, 2_250, 3_250, 3_750, 4_750, 7_750]);
   });
 
-  test("an undecided run is left to the sweeper after a minute without an answer", async () => {
+  test("if the database does not answer for a minute, lookups of an undecided run stop, which leaves the run to the sweeper", async () => {
     const { begin, looks } = open({ unansweredLooks: 1_000 });
     await begin();
     await vi.advanceTimersByTimeAsync(200_000);

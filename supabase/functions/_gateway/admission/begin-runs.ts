@@ -8,7 +8,7 @@ const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
  */
 const leastLooks = 4;
 /**
- * Delay before the next lookup if the database did not answer. An unanswered lookup does not count toward the minimum.
+ * Delay before the next lookup if the database did not answer. An unanswered lookup does not count toward `leastLooks`.
  */
 const againMs = 1_000;
 /** How long to keep looking up a run if the database does not answer. */

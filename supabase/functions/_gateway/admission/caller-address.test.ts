@@ -30,7 +30,7 @@ test.for([
   expect(callerAddress(headers, { trustedHops, secretKeys })).toBe(address);
 });
 
-test("returns no caller address without the header", () => {
+test("returns no caller address without an X-Forwarded-For header", () => {
   expect(callerAddress(new Headers(), { trustedHops: 1, secretKeys })).toBeUndefined();
 });
 

@@ -60,7 +60,7 @@ describe("Remaining calls of a rate limit", () => {
     ["2026-11-26T07:31:00.001+00:00", 60],
     ["2026-11-26T07:31:01+00:00", 59],
     ["2026-11-26T07:31:59.999999+00:00", 1],
-    // A call that waited for the row of its window may belong to the previous window.
+    // A call that waited for the window's row lock may have started in the previous minute.
     ["2026-11-26T07:30:59.5+00:00", 61],
     // Times are accepted in any time zone that the database uses.
     ["2026-11-26T13:01:16.123456+05:30", 44],
@@ -102,7 +102,7 @@ describe("Rate limit headers of an answer", () => {
     expect(remaining(reserved, { input_tokens: 13, output_tokens: 12 })).toBe("5000");
   });
 
-  test("the usage of tokens leaves the header for remaining requests unchanged", () => {
+  test("used tokens do not change the header for remaining requests", () => {
     const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 }, { input_tokens: 1 });
     expect(headers["x-ratelimit-remaining-requests"]).toBe("7");
   });

@@ -56,8 +56,8 @@ type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: nu
 
 const tokenPlaces: readonly number[] = [3, 7];
 /**
- * A token limit is near if fewer than this many calls of the run's size still fit. While a settlement batch waits,
- * fewer calls than this can end.
+ * A token limit is near if fewer than this many calls of the run's size still fit. The number is higher than the number
+ * of calls that can end while a settlement batch waits.
  */
 const callsNearLimit = 50;
 
@@ -79,8 +79,8 @@ export function runLimitHeaders(
 }
 
 /**
- * Returns whether fewer than 50 more calls of a run's size fit into its token limits. If so, the next calls may depend
- * on the reserved tokens that the run gives back when it is settled.
+ * Returns whether fewer than 50 more calls of the run's size fit into the token limits. If so, later calls may need the
+ * reserved tokens that settling the run gives back.
  */
 export function isNearTokenLimit({ limits, created_at, reserved_tokens }: LimitedRun): boolean {
   const { tokens } = readRateLimits(limits, created_at);

@@ -28,7 +28,7 @@ describe("Calls larger than an entire token limit", () => {
     },
   );
 
-  test("the error for a call that exceeds a token limit and states no output limit advises shortening the input", () => {
+  test("if a call without an output limit exceeds a token limit, the error advises shortening the input", () => {
     const error = refusalError(refused({ scope: "workspace", limit: 10, input: 11, counted: 11 }), { input: "prompt" });
     expect(error.message).toBe(
       "This call counts 11 tokens, more than the workspace's limit of 10 tokens per minute. Shorten prompt or raise the limit.",

@@ -18,7 +18,7 @@ const refusal = z.looseObject({
   model_output_limit: z.number().optional(),
 });
 
-/** What to do about a parameter that the model refuses, if the code's own message doesn't say so. */
+/** Messages by error code and parameter. Each says how to fix the request, which the code's general message doesn't. */
 const advice = new Map([
   [
     "unsupported_parameter messages",
@@ -46,8 +46,8 @@ export function admitted(value: unknown, sizeFields?: SizeFields): unknown {
 }
 
 /**
- * Returns whether the database's answer is a refusal. Checks only one member, because one failed parse takes longer
- * than all the successful parses of a call.
+ * Returns whether the database's answer is a refusal. Only looks for the member `refused`, because a failed schema
+ * parse is slow: it takes longer than all the successful parses of a call.
  */
 export function isRefusal(value: unknown): boolean {
   return typeof value === "object" && value !== null && "refused" in value;

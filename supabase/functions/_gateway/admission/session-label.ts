@@ -28,13 +28,13 @@ export function sessionLabel(headers: Headers, ofBody?: string): string | undefi
 }
 
 /**
- * Matches the session in Claude Code's `metadata.user_id`. It is `user_<hash>_account_<uuid>_session_<uuid>`, or since
- * 2.1 a JSON object.
+ * Matches the session in Claude Code's `metadata.user_id`. The field is `user_<hash>_account_<uuid>_session_<uuid>`, or
+ * a JSON object since Claude Code 2.1.
  */
 const ofText = /_session_([0-9a-f-]{36})$/;
 const ofJson = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
 
-/** Returns the session that Claude Code names in `metadata.user_id`, which also names its user. */
+/** Returns the session that Claude Code states in `metadata.user_id`, without the user in the same field. */
 export function sessionOfUser(userId: string | null | undefined): string | undefined {
   const id = (ofText.exec(userId ?? "") ?? ofJson.exec(userId ?? ""))?.[1];
   return id === undefined ? undefined : `claude-code:${id}`;

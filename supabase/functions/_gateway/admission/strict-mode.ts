@@ -15,7 +15,8 @@ export function strictModeRefusal(
 ): GatewayError | undefined {
   if (!strict) return undefined;
   const names = new Set(routes.flatMap(({ provider }) => ignoredNames(asked, providers.get(provider))));
-  // Codex always sends this member to describe itself, so leaving it out is not refused.
+  // Allows `client_metadata`, with which Codex describes itself in every call, even if the provider would not receive
+  // it.
   names.delete("client_metadata");
   const [param] = names;
   if (param === undefined) return undefined;

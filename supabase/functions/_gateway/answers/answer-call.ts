@@ -134,8 +134,8 @@ export function endWhole<Request extends Asked>(
   end: Pick<RunEnd, "use" | "answer">,
 ): Platform {
   return open.end({
-    // A call can fail after the client disconnects, because the answer of a provider that charges in full is read to
-    // the end.
+    // The client may have disconnected before the answer ended. The answer is read to the end anyway if the provider
+    // charges for all of it.
     ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
     ...end,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
@@ -196,7 +196,8 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
     ? ({ status: "cancelled", httpStatus: 499 } as const)
     : ({ status: "failed", httpStatus: known.status, errorCode: known.code } as const);
   const { usage } = open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
-  // A provider's rate limit says nothing about ours, and our own refusal already has its headers.
+  // If the provider's rate limit is reached, the headers state our own limits. Our own refusals already have these
+  // headers.
   const told = failure?.code === "rate_limit_exceeded" ? known.withHeaders(runLimitHeaders(open.run, usage)) : known;
   // Standard clients would retry calls that are already charged.
   return mayHaveCharged || open.hasCharged() ? told.unrepeatable() : told;

@@ -12,8 +12,8 @@ export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.in_progress",
 ]);
 /**
- * After this time, the next bytes release the stream even if it has only begin events or comments so far. The caller
- * then sees that the stream is alive.
+ * After this time, holds the stream only until its next bytes, even if no output has arrived. The caller then sees that
+ * the stream is alive.
  */
 const commentsForMs = 2_000;
 /** A larger first event isn't held: it is content, not an error. */
@@ -45,7 +45,8 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
     const isStream = beginsWithEvents(held);
     const isFull = held.length > mostHeldBytes;
     if (isStream === false) {
-      // JSON declared as a stream is either an error, or a whole answer that the stream's reader understands.
+      // A provider may send JSON with the content type of a stream. The JSON is either an error or a whole answer,
+      // which the stream's reader accepts.
       if (isDeclared && bytes && !isFull && isOpenJson(held)) continue;
       if (isDeclared) refuseError(new TextDecoder().decode(held));
       answer.unread(held);

@@ -161,7 +161,7 @@ describe("Relayed streams", () => {
     ["that came only before its content", counted("", 1) + content(much) + content(much), 21],
     ["that covered only a part of its content", counted(much, 9) + content(much), 19],
   ])(
-    "a stream cut off after token counts %s is charged an estimate that includes the uncounted content",
+    "a cut-off stream with token counts %s is charged an estimate that includes the uncounted content",
     async ([, written, output_tokens]) => {
       const { stream, ends } = await relay((response) => response.end(written));
       await text(stream);
@@ -260,7 +260,7 @@ describe("Relayed streams", () => {
     ["ends without a terminator", (response) => response.end()],
     ["is cut", (response) => setTimeout(() => response.destroy(), 50)],
     ["falls silent", () => {}],
-  ])("a stream that %s after its usage still succeeds", async ([, leaveOff]) => {
+  ])("a stream that states its usage and then %s still succeeds", async ([, leaveOff]) => {
     const { stream, ends, tried } = await relay((response) => {
       response.write(content("a") + usage);
       leaveOff(response);
@@ -270,7 +270,7 @@ describe("Relayed streams", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
-  test("a stream that is cut off in the middle of an event fails, but is charged the usage it stated before", async () => {
+  test("a stream cut off in the middle of an event fails, and the usage stated before the cut is charged", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(`${content("a")}${usage}data: {"error":`);
       setTimeout(() => response.destroy(), 50);
@@ -302,7 +302,7 @@ describe("Relayed streams", () => {
   });
 
   test.for([false, true])(
-    "a stream ends without an error when its client disconnects during a read (rest read from the provider: %s)",
+    "a stream ends without an error when its client disconnects during a read (gateway reads the rest from the provider: %s)",
     async (drains) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {
@@ -373,7 +373,7 @@ describe("Relayed streams", () => {
   });
 
   test.for(["reading", "not reading"])(
-    "if the provider charges for the whole answer, a stream is read to its end even after its client has disconnected while %s",
+    "if the client disconnects while %s, a stream from a provider that charges in full is still read to its end",
     async (how) => {
       const leaving = new AbortController();
       const write = (response: ServerResponse) => {

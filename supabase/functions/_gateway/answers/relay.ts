@@ -20,7 +20,9 @@ type StepState = "open" | "done" | "failed";
 /** One provider call of a streamed answer. */
 export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
 
-/** A provider's stream, and a function that reads the usage from a non-streamed text that arrives instead. */
+/**
+ * A provider's stream. If a non-streamed answer arrives in its place, `statedInPlace` reads the usage from that answer.
+ */
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 /**
@@ -31,8 +33,8 @@ export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string
 export function relayStream(options: {
   step: StreamStep;
   /**
-   * Called after a provider call succeeds. Returns the next call, or undefined if there is none. If there is a next
-   * call, must also record the usage of the ended call.
+   * Called after a provider call succeeds. Returns the next call, or undefined if there is none. Before returning a
+   * next call, this function must record the usage of the call that ended.
    */
   next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
@@ -64,8 +66,8 @@ export function relayStream(options: {
       const why = { succeeded: undefined, failed: failure, cancelled: "cancelled" } as const;
       open.addStep({ type: "model", name: options.name, status }, startedAt, attempt(why[how.status]));
     }
-    // If the client left but the provider's answer was read to its end, the answer is complete, unless another call
-    // would have followed.
+    // If the client left, the answer is complete only if the provider's answer was read to its end and no further
+    // provider call could follow.
     const whole = how.status === "succeeded" || (step.reader.facts.done && !options.next);
     const use = between ? how.use : usedBy(step, how.status);
     return open.end({ ...how, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
@@ -92,7 +94,7 @@ export function relayStream(options: {
         state = "failed";
       }
       let wanted = state === "open";
-      // The client has left while the provider's bytes were being read.
+      // Passes nothing on if the call ended or the client left while the bytes were being read.
       if (pass && (over || left)) return false;
       for (const each of passed) if (pass && !pass(each)) wanted = false;
       return wanted;
@@ -293,7 +295,7 @@ async function finish(answer: ProviderAnswer): Promise<void> {
   try {
     while (await answer.read());
   } catch {
-    // The stream is complete, so an error while reading its rest does not matter.
+    // The answer is complete, so an error while reading the remaining bytes does not matter.
   } finally {
     clearTimeout(timer);
   }

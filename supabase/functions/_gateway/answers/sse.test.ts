@@ -57,7 +57,7 @@ describe("beginsWithEvents", () => {
     expect(beginsWithEvents(Uint8Array.of(0x1f, 0x8b))).toBe(false);
   });
 
-  test("cannot tell whether a stream has events while it contains only whitespace", () => {
+  test("whether a stream has events is undecided while the stream contains only whitespace", () => {
     for (const text of ["", " ", "\n", "\r\n\t", " \n".repeat(5_000_000)]) expect(begins(text)).toBeUndefined();
   });
 });

@@ -40,8 +40,8 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
-    // The end of the next blank line made of line feeds. Searching for it again for each event would take quadratic
-    // time in streams with other line ends.
+    // The end of the next blank line after a line feed, or -1 if there is none. Kept across events, because a new
+    // search for each event would take quadratic time in streams with other line ends.
     let blankByFeeds: number | undefined;
     while (!stopped) {
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
@@ -104,8 +104,8 @@ export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
 }
 
 /**
- * A comment line that keeps a connection open. It ends no event, because older SDKs fail on a blank line without data
- * before it.
+ * A comment line that keeps a connection open. No blank line follows it, because older SDKs fail on a blank line
+ * without data before it.
  */
 export const keepaliveLine: Uint8Array = new TextEncoder().encode(": keepalive\n");
 
@@ -143,8 +143,8 @@ function endByLineFeeds(bytes: Uint8Array, from: number): number {
 }
 
 /**
- * Appends bytes to the pending ones in the buffer's free space. Doubles the buffer when it is full, so that many small
- * pieces don't cause many copies.
+ * Appends bytes to the pending bytes, using the free space of their buffer. Doubles the buffer when it is full, so that
+ * many small pieces don't cause many copies.
  */
 function append(pending: Uint8Array, bytes: Uint8Array): Uint8Array {
   const length = pending.length + bytes.length;

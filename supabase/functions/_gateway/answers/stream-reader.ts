@@ -47,7 +47,7 @@ export type StreamReader = {
   facts: StreamFacts;
   push: (bytes: Uint8Array) => Uint8Array[];
   end: () => Uint8Array[];
-  /** Returns the last events for the client, which describe the run. */
+  /** Returns the events that end the client's stream and describe the run. */
   completion: (platform: Platform) => string;
   /** Returns the answer in its non-streamed form, if the reader assembles it. */
   answer?: () => StreamedAnswer | undefined;
@@ -77,7 +77,7 @@ export type StreamDialect = {
    * unparsed.
    */
   telling: RegExp;
-  /** Matches the start of each JSON string that is output, up to where its text begins. Must have the `g` flag. */
+  /** Finds the output texts of an event. Each match ends where a JSON string's text begins. Must have the `g` flag. */
   output: RegExp;
   read: (data: Record<string, unknown>) => Reading;
   /** Receives the data of every event. */

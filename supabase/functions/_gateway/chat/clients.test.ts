@@ -25,7 +25,8 @@ const refusal = (body: object) => {
 };
 
 describe("Requests that could change the bill", () => {
-  // "processed with the service tier configured in the Project settings": openai-node, completions.ts, `service_tier`.
+  // OpenAI processes `auto` "with the service tier configured in the Project settings": openai-node, completions.ts,
+  // `service_tier`.
   test("sends OpenAI the tier `default` instead of `auto`, which would let the project's settings decide", () => {
     expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
   });
@@ -50,14 +51,14 @@ describe("Requests that could change the bill", () => {
   );
 
   // The page https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig documents `mode`.
-  test("leaves out OpenRouter's reasoning mode, because it generates several answers", () => {
+  test("a chat's reasoning mode never reaches OpenRouter, because the mode generates several answers", () => {
     const reasoning = { effort: "high", mode: "pro" };
     const body = { ...hello, reasoning };
     expect(refusal(body) ?? sent(body, kinds.openrouter).reasoning).not.toMatchObject(reasoning);
   });
 });
 
-// The server runs the template in `chat_template`, and `tokenize` occupies the server:
+// `chat_template` makes the server run the client's own template, and `tokenize` blocks the server:
 // github.com/vllm-project/vllm/pull/25794.
 describe("chat_template_kwargs", () => {
   test.for(["chat_template", "tokenize"])("chat_template_kwargs is sent without %s", (name) => {

@@ -127,7 +127,7 @@ export function saidInChat(value: unknown): SaidTexts {
 type Holder = Record<string, unknown>;
 
 /**
- * Returns the usage objects in a completion or a chunk, with the one in OpenAI's place last. Groq may put usage into
+ * Returns the usage objects in a completion or a chunk. OpenAI's own field `usage` comes last. Groq may put usage into
  * `x_groq`, Moonshot into the choice that finishes, llama.cpp into `timings`, and Ollama's own API into the answer
  * itself.
  */

@@ -35,7 +35,7 @@ const body = [
 const shown = [": keepalive\n", ...body.slice(1)];
 const whole = [...body, usageChunk, "data: [DONE]\n\n", content("never")].join("");
 
-describe("Scanner", () => {
+describe("the scanner of chat streams", () => {
   test("the scanner passes every byte except the usage chunk and the terminator, wherever the stream is split", () => {
     const bytes = encoder.encode(whole);
     for (let at = 0; at <= bytes.length; at++) {
@@ -79,7 +79,7 @@ describe("Scanner", () => {
     expect(text).toHaveLength(content("first").length + bytes.length);
   });
 
-  test("the scanner passes on a piece of whole events without copying it", () => {
+  test("the scanner returns a chunk of complete events without copying it", () => {
     const scanner = createReader();
     scanner.push(encoder.encode(content("first")));
     const piece = encoder.encode(content("a") + content("b"));
@@ -97,7 +97,7 @@ describe("Usage", () => {
     expect(stream(content("a"), usageChunk, content("b"))).toMatchObject({ usage: { counts }, usageIsFinal: false });
   });
 
-  test("usage of zero in a chunk with content is a placeholder", () => {
+  test("a chat stream's usage of zero is ignored in a chunk with content", () => {
     const zeros = { prompt_tokens: 0, completion_tokens: 0 };
     const placeholder = event(chunk({ choices: [{ index: 0, delta: { content: "a" } }], usage: zeros }));
     expect(stream(placeholder, placeholder).usage).toBeUndefined();
@@ -215,14 +215,14 @@ function completionOf(stream: string, options: Parameters<typeof createReader>[0
  * of a chunk with usage and throws on any later chunk. As in OpenAI's reference, the last event has empty choices if
  * `include_usage` is set.
  */
-describe("Last event", () => {
+describe("the last event of a chat stream", () => {
   const usage = { prompt_tokens: 3, completion_tokens: 2 };
   const emptyChoice = { index: 0, delta: {}, finish_reason: null };
 
   test.for([
     ["has one empty choice, so that chunk.choices[0].delta can be read", false, [emptyChoice]],
     ["is the usage chunk for a client that asked for usage", true, []],
-  ] as const)("the last event %s", ([, usageAsked, choices]) => {
+  ] as const)("the last event of a chat stream %s", ([, usageAsked, choices]) => {
     const [last, rest] = completionOf(whole, { usageAsked });
     expect(last).toEqual(chunk({ choices, usage, platform }));
     expect(rest).toEqual(["data: [DONE]", ""]);
@@ -338,7 +338,7 @@ describe("Events that are not chunks", () => {
     expect(scan([encoder.encode(`${other}data: [DONE]\n\n`)]).facts).toMatchObject({ failed: true, events: 0 });
   });
 
-  test("an event that is not a chunk is read as a usage chunk if it states usage", () => {
+  test("an event without choices is read as a usage chunk if it states usage", () => {
     const { usage } = JSON.parse(usageChunk.slice("data: ".length));
     for (const stated of [{ usage }, { choices: null, usage }]) {
       const bytes = [encoder.encode(content("a") + event(stated))];
@@ -358,7 +358,7 @@ test("passes a chunk with empty choices, which does not count as content", () =>
   expect(scan([encoder.encode(`${filtered}data: [DONE]\n\n`)]).facts.failed).toBe(true);
 });
 
-describe("Streams without [DONE]", () => {
+describe("a stream without [DONE]", () => {
   const finish = (index: number, finish_reason: string | null = "stop") =>
     event(chunk({ choices: [{ index, delta: {}, finish_reason }] }));
   const isDone = (events: string, choices = 1) => scan([encoder.encode(events)], { choices }).facts.done;
@@ -414,7 +414,7 @@ describe("Streams without [DONE]", () => {
   });
 });
 
-describe("Failures", () => {
+describe("failures in a chat stream", () => {
   test("an error event ends the stream and is not passed on", () => {
     const { text, facts } = scan([
       encoder.encode(content("a") + event({ error: { message: "secret" } }) + content("b")),

@@ -45,7 +45,7 @@ describe("Maximum cost of a chat", () => {
   });
 });
 
-describe("Limits", () => {
+describe("limits of a chat request's fields", () => {
   test.for([
     [{ max_completion_tokens: 1 }, { max_completion_tokens: 0 }, "max_completion_tokens"],
     [{ max_completion_tokens: 32_768 }, { max_completion_tokens: 32_769 }, "max_completion_tokens"],
@@ -185,7 +185,7 @@ describe("Passes members that clients and providers add to messages", () => {
     expect(sent(readChat({ ...hello, messages }, 100)).messages).toEqual(messages);
   });
 
-  test("passes members that clients add to tools", () => {
+  test("passes extra fields of a tool to the provider unchanged", () => {
     const tools = [
       {
         type: "function",
@@ -252,7 +252,7 @@ describe("Members that the gateway doesn't define", () => {
   });
 
   test.for(Object.entries(kinds))(
-    "the extra members that the provider kind %s passes on are neither in the chat schema nor refused by the gateway",
+    "the extra members that the provider kind %s passes on are not in the chat schema and are not refused by the gateway",
     ([, { passes = [] }]) => {
       expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
     },
@@ -517,7 +517,7 @@ describe("The gateway's own tools", () => {
   });
 });
 
-describe("The provider's body", () => {
+describe("The request body sent to the provider", () => {
   test("sends the provider's model name, and the output limit as max_tokens or max_completion_tokens depending on the provider", () => {
     const body = { messages: hello.messages, model: "upstream" };
     expect(sent(readChat(hello, 100))).toEqual({ ...body, max_tokens: 2_048 });

@@ -54,7 +54,7 @@ const assistantPart = nullIsAbsent(
 );
 
 /**
- * Drops an empty list of tool calls. OpenAI refuses it, but openai-java's accumulator sends one in the history of a
+ * Drops an empty list of tool calls, which OpenAI refuses. openai-java sends one after its accumulator has assembled a
  * streamed answer.
  */
 function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {

@@ -139,7 +139,7 @@ describe("Two tool calls", () => {
   });
 });
 
-describe("A single tool call", () => {
+describe("keeping the pieces of one tool call together", () => {
   const one = [add('{"a":1}')];
 
   test.for([0, undefined])(
@@ -150,13 +150,16 @@ describe("A single tool call", () => {
     },
   );
 
-  test.for([0, undefined])("a call that repeats its name without an id, at the index %j, stays one call", (index) => {
-    const pieces = ['{"a"', ":1", "}"].map((text) => call(undefined, "add", text, index));
-    expect(number(...pieces).calls).toEqual(one);
-  });
+  test.for([0, undefined])(
+    "tool-call pieces that repeat the name and have no id, at the index %j, form one call",
+    (index) => {
+      const pieces = ['{"a"', ":1", "}"].map((text) => call(undefined, "add", text, index));
+      expect(number(...pieces).calls).toEqual(one);
+    },
+  );
 
   // https://github.com/vllm-project/vllm/pull/23522
-  test("a call that gets a new id and repeats its name in every piece keeps its first id", () => {
+  test("tool-call pieces with the same name and different ids form one call with the first id", () => {
     const { entries, calls } = number(...['{"a"', ":1", "}"].map((text, at) => call(`c${at}`, "add", text, 0)));
     expect([calls, entries.map(({ id }) => id)]).toEqual([one, ["c0", undefined, undefined]]);
   });
@@ -167,7 +170,7 @@ describe("A single tool call", () => {
     expect(number(...pieces).calls).toEqual(one);
   });
 
-  test("a call whose id arrives after its name stays one call", () => {
+  test("a tool call is not split in two if its id arrives after its name", () => {
     expect(number(call(undefined, "add", "", 0), call("a", undefined, '{"a":1}', 0)).indexes).toEqual([0, 0]);
   });
 
@@ -182,7 +185,7 @@ describe("A single tool call", () => {
     expect([entries[0]?.function, changed]).toEqual([{ name: "add", arguments: '{"a":1}' }, [true]]);
   });
 
-  test.for([-1, 128, 2 ** 53, 0.5, "0", {}])("a call at the index %j gets an index that clients can use", (index) => {
+  test.for([-1, 128, 2 ** 53, 0.5, "0", {}])("a tool call with the invalid index %j gets a valid index", (index) => {
     expect(number(call("a", "add", "", index), call(undefined, undefined, "{}", index)).indexes).toEqual([0, 0]);
   });
 
@@ -192,7 +195,7 @@ describe("A single tool call", () => {
 });
 
 test.for([null, {}, { delta: null }, { delta: { tool_calls: null } }, { delta: { tool_calls: [null, "x"] } }])(
-  "leaves the choice %j unchanged",
+  "numbering tool calls leaves the choice %j unchanged",
   (choice) => {
     expect(createToolCallNumbering()([choice])).toBe(false);
   },
@@ -206,8 +209,7 @@ test("numbering tool calls takes linear time in their number", () => {
     );
     return performance.now() - began;
   }
-  // Linear time makes ten times as many calls take ten times as long. Quadratic time would make it a hundred times as
-  // long.
+  // Ten times as many calls take about ten times as long in linear time, and a hundred times as long in quadratic time.
   const few = timeOf(5_000);
   expect(timeOf(50_000)).toBeLessThan(40 * few + 500);
 });

@@ -67,8 +67,8 @@ function correct(calls: Calls, entry: Entry): boolean {
 }
 
 /**
- * Returns the call that an entry continues. An entry without an id or a name continues the last call if no open call
- * has the entry's index.
+ * Returns the call that an entry continues. If no open call matches, an entry that has neither an id nor a name
+ * continues the last call.
  */
 function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
   const open = calls.slice(-maxOpenCalls);
@@ -81,12 +81,12 @@ function continues(call: Call, entry: Entry): boolean {
   const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
   if (entry.id && call.id) return true;
-  // If the ids cannot be compared, an entry continues a call whose arguments are not complete. An entry with a name but
-  // no index continues the call only if the arguments have also begun.
+  // Without ids to compare, an entry continues a call whose arguments are incomplete. If the entry has a name but no
+  // index, the call's arguments must also have begun.
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
-/** Returns whether an entry continues a call's arguments although its id is new. */
+/** Returns whether an entry with a new id continues the arguments of an earlier call. */
 function isRenaming(call: Call, entry: Entry): boolean {
   if (!entry.id || !call.id || !isPresent(entry.index) || entry.index !== call.stated) return false;
   const name = nameOf(entry);
@@ -111,7 +111,10 @@ function nameOf(entry: Entry): unknown {
   return isObject(called) && called.name;
 }
 
-/** Converts arguments to text in the choices of a whole answer. @returns whether anything changed */
+/**
+ * Converts the arguments of tool calls to JSON text in all choices of a non-streamed answer. @returns whether anything
+ * changed
+ */
 export function correctToolCalls(choices: readonly unknown[]): boolean {
   let changed = false;
   for (const choice of choices) {

@@ -91,7 +91,7 @@ describe("A step that calls tools", () => {
   });
 
   // Ollama sends both calls at index 0 (https://github.com/ollama/ollama/issues/15457), here without `finish_reason`.
-  test("reads two tool calls at one index as two", () => {
+  test("reads two tool calls with the same index as separate calls", () => {
     const bare = (id: string) => {
       const tool_calls = [{ index: 0, id, type: "function", function: { name: "calculator", arguments: "{}" } }];
       return event({ id: "c2", choices: [{ index: 0, delta: { tool_calls } }] });
@@ -136,7 +136,7 @@ describe("A step that calls tools", () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  test("the last step shows the client everything, including tool calls", () => {
+  test("the last step of a tool loop passes tool calls on to the client", () => {
     const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
     expect(deltas).toHaveLength(4);
     expect(deltas.at(-1).finish_reason).toBe("tool_calls");
@@ -160,8 +160,8 @@ describe("a later step of a conversation with tools", () => {
     expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42" }], toolCalls: [] });
   });
 
-  // The standard client refuses an answer without a role.
-  test("a later step begins the answer with a role if the first step showed nothing", () => {
+  // OpenAI's client library refuses an answer without a role.
+  test("a later step's first event has the role if the first step sent the client nothing", () => {
     const { deltas } = scan([chunk({ content: "42" }), chunk({ role: "assistant", content: "!" })], {
       first: false,
       name,
@@ -178,7 +178,7 @@ describe("a later step of a conversation with tools", () => {
 });
 
 test.for([event({ error: { message: "secret" } }), "data: {oops\n\n", "<html>\n\n"])(
-  "reading a streamed answer fails at %j",
+  "the chat stream reader stops at %j and reports the answer as failed",
   (garbage) => {
     const { reader, events } = scan([chunk({ content: "a" }), garbage, chunk({ content: "b" })]);
     expect(events).toHaveLength(1);

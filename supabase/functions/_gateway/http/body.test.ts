@@ -71,7 +71,7 @@ describe("Reading a body", () => {
     expect((await readBody(new Request("http://gateway/", { method: "POST" }), upTo(8))).bytes.byteLength).toBe(0);
   });
 
-  test("checks the caller only for larger bodies, and stops reading the body if the check fails", async () => {
+  test("reads a small body without checking the caller, and stops reading a larger body if the check fails", async () => {
     const read = createBodyReader(small);
     const [within, beyond, stranger] = [caller("w"), caller("w"), caller()];
     await read(post("x".repeat(10)), { limitBytes: 100, ...within });

@@ -113,8 +113,8 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
     const held = hold(check);
-    // Reads a small body in one piece, as long as all bodies being read this way announce few bytes in total. The bytes
-    // of other bodies are counted as they arrive.
+    // Reads a small body in one piece while the declared lengths of all bodies read this way stay within a limit.
+    // Counts the bytes of other bodies as they arrive.
     const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
     if (small) announced += declared;
     try {
@@ -135,10 +135,7 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
 
 type Held = { add: (bytes: number) => Promise<void>; release: () => void };
 
-/**
- * Reads a body with a small Content-Length in one piece. HTTP enforces the length, and streaming would cost more than
- * reading.
- */
+/** Reads a body with a small Content-Length in one piece, which costs less than streaming. HTTP enforces the length. */
 async function readAtOnce(
   request: Request,
   { held, limitMs }: { held: Held; limitMs: number },

@@ -25,7 +25,8 @@ export function parseBody<Schema extends z.ZodType>(
 }
 
 /**
- * Parses a body that may have members outside its schema, which pass only if the provider's kind lists them.
+ * Parses a body and collects the members that its schema does not define. Only members that the provider's kind lists
+ * reach the provider.
  * @returns the request, and the other members by name
  * @throws GatewayError as `parseBody` does, and also for a member that is refused by name
  */
@@ -58,8 +59,8 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
 }
 
 /**
- * Returns the error for a body that its schema rejects, naming the field. The code is `unsupported_parameter` if the
- * member or type is known but not supported.
+ * Returns the error for a body that its schema rejects, naming the field. The code is `unsupported_parameter` for a
+ * known field or a `type` that the gateway does not support, otherwise `invalid_request`.
  */
 export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
   const issue = error.issues.map(deepest).at(0);

@@ -52,7 +52,7 @@ async function post(options: { path?: string; key?: string; body?: BodyInit; hea
   return { response, error: (await response.json()).error };
 }
 
-describe("Order of checks", () => {
+describe("the order of a request's checks", () => {
   test("answers 404 for an unknown path before any other check", async () => {
     const { response, error } = await post({ path: "/chat/other" });
     expect(response.status).toBe(404);

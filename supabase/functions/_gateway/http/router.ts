@@ -14,7 +14,7 @@ const challenge = { "www-authenticate": "Bearer" };
  * Creates a handler that serves the given routes. An unknown path gets 404, and an unknown method 405 with `Allow`.
  * OPTIONS gets 204 without CORS headers, and HEAD is served as GET without a body. Each response has `x-request-id` and
  * `no-store`.
- * @param gateway receives defects, which are answered as `internal_error`, and the outcome of each call
+ * @param gateway receives the telemetry of each call, and reports of defects, which the client sees as `internal_error`
  * @param errorsFor chooses the format of a request's errors, by default OpenAI's
  */
 export function createRouter(

@@ -42,7 +42,7 @@ test("values parsed with their source text have the same members and types as va
 
 // The gateway checks only the last of two members with the same name, but a provider may read the first.
 test.for(['{"a":{"x":{"y":1.0,"y":2}}}', '{"a":{"__proto__":1},"a":{"b":1.0}}', '{"n":1.0,"a":{"b":1,"\\u0062":2}}'])(
-  "the source text of %s is not kept because a member occurs twice",
+  "drops the source text of %s, which has a duplicate member",
   (text) => {
     expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
   },
@@ -55,7 +55,7 @@ test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])(
   },
 );
 
-describe("Values copied during schema validation", () => {
+describe("the source text of copied values", () => {
   const text = '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null}}';
   const copyOf = () => JSON.parse(text);
 
@@ -70,17 +70,18 @@ describe("Values copied during schema validation", () => {
     ["a value changed", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
     ["an entry was removed", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
     ["a list became an object", ({ a, b }) => ({ a: { ...a }, b }), '{"a":{"0":{"n":1.0}},"b":{"n":2.0,"x":null}}'],
-  ])("if %s in a copied value, only the unchanged parts keep their source text", ([_, change, written]) => {
+  ])("if %s, only the unchanged parts of a copied value keep their source text", ([_, change, written]) => {
     expect(stringifyWithSource(keepSource(change(copyOf()), parseWithSource(text)))).toBe(written);
   });
 });
 
-test("a copied value keeps its source text even in an 8 MB schema", () => {
+test("an 8 MB schema reaches the provider exactly as the client wrote it", () => {
   const value = `{"n":1.0,"enum":[${'"a\\"",'.repeat(1_200_000)}""]}`;
   expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
 });
 
-// In a tool loop, the gateway sends back text that the provider wrote. Such text must not pass as source text.
+// In a tool loop, the gateway sends the provider's own text back. The JSON writer must not mistake such text for marked
+// source.
 test("treats a string that looks like source text as an ordinary string", () => {
   const texts = { a: "\u0000{}", b: '"\\u0000', c: "source:", "\u0000[]": "__proto__\u0000" };
   const { n } = parseWithSource('{"n":{"x":1.0}}') as Record<string, unknown>;

@@ -26,7 +26,8 @@ const sourcedList = Object.create(Array.prototype, writesSource);
 
 /**
  * Parses JSON like `JSON.parse`, but keeps the source text of objects and lists that `JSON.stringify` would write
- * differently, unless a name occurs twice.
+ * differently. Keeps no source text of an object in which a name occurs twice, or of the objects and lists inside and
+ * around that object.
  * @throws SyntaxError
  */
 export function parseWithSource(text: string): unknown {
@@ -126,8 +127,8 @@ function differing(text: string, root: unknown): [container: object, source: str
       return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
-    // If a name occurs twice, `value` is the name's last value, which may have another type than the object or list in
-    // the text.
+    // If a name occurs twice, `value` comes from the last occurrence. The text here may be an earlier occurrence with
+    // another type of value.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
     const foundBefore = found.length;

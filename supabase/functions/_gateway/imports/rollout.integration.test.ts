@@ -70,7 +70,7 @@ const unavailable = {
 };
 
 describe("Before the migrations are applied", () => {
-  test("refuses a cost with 503 before the migrations, and stores it when it is retried after them", async () => {
+  test("refuses a cost with 503 before the migrations, and stores the cost when the client retries after the migrations", async () => {
     const { early, late } = await answerOf(createCosts, { path: "/provider-costs", body: cost() });
     expect(early).toEqual(unavailable);
     expect(late).toMatchObject({ status: 200, body: { accepted: true, outcome: "stored" } });

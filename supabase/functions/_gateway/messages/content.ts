@@ -32,8 +32,8 @@ const documentBlock = z.looseObject({ type: z.literal("document"), source: docum
 const searchResult = z.looseObject({ type: z.literal("search_result"), content: z.array(textBlock) });
 
 /**
- * The result of a web fetch, which clients send back with the conversation. Its document is counted like the client's
- * own.
+ * The result of a web fetch, which clients send back with the conversation. Images in its document are counted like
+ * images in a document from the client.
  */
 const fetchResult = z.looseObject({
   type: z.literal("web_fetch_tool_result"),

@@ -64,7 +64,7 @@ describe("Streams of the Messages API", () => {
     ["an error event", event("error", { error: { type: "overloaded_error", message: "Overloaded" } })],
     ["an unnamed error event", 'data: {"type":"error","error":{"type":"api_error","message":"x"}}\n\n'],
     ["garbage", 'data: {"type": [oops\n\n'],
-  ])("a Messages API stream fails on %s, and keeps the stated input count", ([, failure]) => {
+  ])("a Messages API stream fails on %s, and keeps the input token count reported at its start", ([, failure]) => {
     const { facts } = scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("some text"), failure);
     expect(facts).toMatchObject({ failed: true, done: false, guessedOutputTokens: 3 });
     expect(facts.usage?.counts).toEqual({ input_tokens: 10, output_tokens: 0 });
@@ -102,7 +102,7 @@ describe("Usage of a Messages API stream", () => {
   });
 
   // From `message_delta` in the web search example of https://platform.claude.com/docs/en/build-with-claude/streaming
-  test("takes the input count of the last event if searches increased it", () => {
+  test("uses the last event's input token count if web searches increased the count", () => {
     const corrected = {
       input_tokens: 10_682,
       cache_creation_input_tokens: 0,

@@ -116,7 +116,7 @@ describe("Body of a Messages API request", () => {
       },
     ],
     ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
-  ])("refuses %s in a Messages API request with unsupported_parameter", ([param, fields]) => {
+  ])("returns unsupported_parameter for %s in a Messages API request", ([param, fields]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
@@ -145,7 +145,7 @@ describe("Body of a Messages API request", () => {
 });
 
 describe("Reservation for a Messages API request", () => {
-  test("the reservation for a Messages API request counts its text, each image as four images, and the output limit", () => {
+  test("the reservation for a Messages API request counts the text, four images for each image, and the output limit", () => {
     const image = { type: "image", source: png };
     const messages = [
       user([

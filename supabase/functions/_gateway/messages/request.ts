@@ -22,8 +22,8 @@ export type Messages = Asked & { request: MessagesRequest; headers: Record<strin
 export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
 
 /**
- * An image has at most 4,784 tokens (https://platform.claude.com/docs/en/build-with-claude/vision). Admission reserves
- * 1,500 for an image, so each one counts as four.
+ * The number of images that admission counts for each image. Admission reserves 1,500 tokens per counted image, but
+ * Anthropic uses up to 4,784 per image (https://platform.claude.com/docs/en/build-with-claude/vision).
  */
 const imagesEach = 4;
 /** Number of bytes that admission counts as one token. */

@@ -75,11 +75,11 @@ async function startFunctions() {
 }
 
 /**
- * Calls a process several times in sequence.
+ * Sends calls to one gateway process, one after the other.
  * @returns the latency of each call in milliseconds
  */
 async function callInTurn({ url }: { url: string }, calls: number): Promise<number[]> {
-  // Without the prefix `/v1`, which only the public URL has.
+  // Omits the prefix `/v1`, which only the public URL has.
   const client = new OpenAI({ baseURL: url, apiKey: tenant.key, maxRetries: 0 });
   const latencies: number[] = [];
   for (let n = 0; n < calls; n++) {

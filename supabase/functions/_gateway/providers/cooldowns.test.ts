@@ -26,7 +26,7 @@ describe("When a route is set aside", () => {
     expect(state()).toBe("open");
   });
 
-  test("does not set a route aside if it answered between its failures", () => {
+  test("a route that answers a call between its failures is not set aside", () => {
     failTimes(2);
     cooldowns.noteAnswer("a");
     failTimes(2);
@@ -40,19 +40,19 @@ describe("When a route is set aside", () => {
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("sets a route aside as hanging after three clients in a row wait long and disconnect", () => {
+  test("treats a route as hanging and sets it aside after three clients waited long and disconnected", () => {
     expect([fail("cancelled", { waitedLong: true }), fail("cancelled"), fail("cancelled")]).toEqual([0, 0, 0]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([0, "open"]);
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("does not set a route aside for clients that left if the route answered another call while they waited", () => {
+  test("a route that answers another call while clients wait is not set aside when those clients disconnect", () => {
     cooldowns.noteAnswer("a");
     for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
     expect(state()).toBe("open");
   });
 
-  test("does not set a route aside for a timeout of a call that had less time than the usual limit", () => {
+  test("a timeout after less than the usual time limit does not set a route aside", () => {
     fail("timeout", { undecided: true });
     expect(state()).toBe("open");
   });
@@ -62,7 +62,7 @@ describe("When a route is set aside", () => {
     [300, 300_000],
     [301, 300_000],
   ] as const)(
-    "sets a route aside for as long as the route's answer states: %i s, up to 5 minutes",
+    "sets a route aside for the retry time that its answer states, up to 5 minutes: %i s",
     ([retryAfterSeconds, ms]) => {
       expect(fail("rate_limited", { retryAfterSeconds })).toBe(ms);
       clock += ms - 1;

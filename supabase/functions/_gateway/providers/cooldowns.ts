@@ -6,7 +6,7 @@ import type { AttemptFailure } from "../../_shared/attempt.ts";
  */
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
-/** Maximum length of a cooldown. Each failed probe doubles it. */
+/** Maximum length of a cooldown. Each failed probe doubles the cooldown up to this maximum. */
 const longestCooldownMs = 300_000;
 
 /** Failures caused by the route itself. Other failures depend on the request and don't affect other requests. */
@@ -55,8 +55,8 @@ export type RouteResult = {
 
 /**
  * A circuit breaker for each route, in this process. A route that keeps failing is set aside for 30 s. Then one call
- * probes the route. If the probe fails, the next cooldown is twice as long, up to 5 minutes. Keys consist of a
- * provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
+ * probes the route. If the probe fails, the next cooldown is twice as long, up to 5 minutes. A route's key consists of
+ * a provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
  */
 export type Cooldowns = {
   /**

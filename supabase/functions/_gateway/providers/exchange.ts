@@ -14,7 +14,7 @@ const idleConnectionMs = 30_000;
 
 /**
  * Prevents an agent from sending a request twice. Deno resends a request if a reused connection is reset, and the
- * provider may charge both.
+ * provider may charge for both requests.
  */
 function neverAgain(agent: http.Agent): http.Agent {
   const reuse = agent.reuseSocket.bind(agent);
@@ -31,7 +31,7 @@ const schemes = {
   "https:": { request: https.request, agent: neverAgain(new https.Agent(connections)) },
 } as const;
 
-/** A provider's answer, available once its headers have arrived. Its bytes are decoded. */
+/** A provider's answer, available once its headers have arrived. Reading the body removes its content coding. */
 export type Answer = BodyReader & {
   status: number;
   /** Returns a header by its lower-case name. */
@@ -46,9 +46,9 @@ type Post = (url: string, headers: Record<string, string>, body: string) => Exch
 
 /**
  * Returns the best HTTP client for a runtime. Current runtimes use Node's client, because `fetch` takes twice as long
- * and only a full garbage collection frees its calls. Deno before 2.8, such as hosted Supabase's runtime (2.1), uses
- * `fetch`. In these versions, Node's client turns a cut-off answer into a rejection that can't be caught and that ends
- * the isolate with all its calls. Node's client also never finishes reading a cut-off or abandoned answer there.
+ * and keeps its calls in memory until a full garbage collection. Deno before 2.8, such as hosted Supabase's runtime
+ * (2.1), uses `fetch`. In these versions, a cut-off answer makes Node's client reject a promise. The rejection can't be
+ * caught and ends the isolate with all its calls. Reading a cut-off or abandoned answer also never finishes.
  * @param userAgent the value of `navigator.userAgent`
  */
 export function postOf(userAgent: string): Post {

@@ -59,8 +59,7 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
 }
 
 /**
- * Returns a reader of an answer whose first bytes have arrived. Each of the next bytes must arrive within the idle
- * limit.
+ * Returns a reader of an answer whose first bytes have arrived. The wait for each later piece is limited to `idleMs`.
  */
 export function readerOf(
   answer: Answer,

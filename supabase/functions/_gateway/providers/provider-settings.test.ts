@@ -143,7 +143,7 @@ describe("Settings of a provider", () => {
   });
 });
 
-describe("Addresses", () => {
+describe("public and private provider addresses", () => {
   test.for([
     "http://llm.example.com/v1",
     "http://127.0.0.1:54328/v1",

@@ -108,7 +108,7 @@ describe("Calls of a provider", () => {
     expect(told).toEqual(["dispatch 1", "uncharged", "dispatch 2"]);
   });
 
-  test("a provider call reports no dispatch if the connection is refused or the client has already left", async () => {
+  test("a provider call does not call onDispatch if the connection is refused or the client has already left", async () => {
     const told: number[] = [];
     const onDispatch: ProviderCall["onDispatch"] = ({ position }) => told.push(position);
     const unreachable = await provider(text("no"));
@@ -186,7 +186,7 @@ describe("Calls of a provider", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
   });
 
-  test("decodes an answer in a coding that was not requested", async () => {
+  test("decodes a provider answer with a content coding that the gateway did not request", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("{}")),
     );
@@ -304,7 +304,7 @@ describe("Time limit before the first byte", () => {
   const streamed = { limits: timeouts };
   const timeout = { code: "provider_timeout", mayHaveCharged: true };
 
-  test("the time limit for the first byte is 60 s for a stream, and for a whole answer 100 s, or 140 s at the last route", () => {
+  test("the first-byte time limit is 60 s for a stream, and 100 s for a whole answer (140 s on the last route)", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const of = (stream: boolean, isLast: boolean) =>
       limitsFor(defaults, { stream, isLast, provider: {}, route: {} }).firstByteMs;
@@ -313,7 +313,7 @@ describe("Time limit before the first byte", () => {
     ]);
   });
 
-  test("if the total time of a non-streamed call is short, the first-byte limit leaves half of that time to the next route", () => {
+  test("a non-streamed call with a short total time gives a route only half of that time if another route follows", () => {
     const short = { ...defaultTimeLimits, totalMs: 70_000 };
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([35_000, 70_000]);
@@ -336,7 +336,7 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
   });
 
-  test("the time limit for the first byte also applies to an answer that has begun but has no acceptable output yet", async () => {
+  test("the time limit for the first byte also ends an answer that sends bytes but no usable output", async () => {
     const idle = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write(":\n"), 50);
@@ -361,13 +361,13 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
   });
 
-  test("a non-streamed answer's first byte may take the whole time limit of all routes", async () => {
+  test("the only route of a non-streamed call may use the time limit of all routes until its first byte", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
   });
 
-  test("a non-streamed answer's limit for the first byte never exceeds the call's deadline", async () => {
+  test("a non-streamed call waits for the first byte only until the call's deadline", async () => {
     const slow = await provider(inMs(600));
     const by = (ms: number) => callOf([slow.baseUrl], { ...whole, deadline: performance.now() + ms });
     expect(await readAll(by(800))).toBe("yes");
@@ -392,7 +392,7 @@ describe("Time limit before the first byte", () => {
   });
 });
 
-describe("Attempts", () => {
+describe("the recorded attempts of a call", () => {
   const refuse = (status: number, headers: Record<string, string> = {}): RequestListener => {
     return (_, response) => response.writeHead(status, headers).end("{}");
   };
@@ -460,8 +460,8 @@ describe("Routes that keep failing", () => {
     ]);
   });
 
-  // One request alone may cause these errors: the message may quote the request, or the call may be too large for a
-  // limit: https://github.com/Aider-AI/aider/issues/1880
+  // The request itself may cause these errors, so they say nothing about the route. The message may quote the request,
+  // or the request may be too large for a limit: https://github.com/Aider-AI/aider/issues/1880
   test.for<[number, string]>([
     [400, "Invalid value: 'invalid api key'."],
     [422, "Input: 'the model was not found'"],
@@ -511,7 +511,7 @@ describe("Routes that keep failing", () => {
     [200, 3],
     [50, 5],
   ])(
-    "a hanging route is set aside after three clients only if each waited at least half of its time limit: %i ms of 300",
+    "a hanging route is set aside after three clients leave only if each waited at least half of the 300 ms time limit: %i ms",
     async ([ms, times]) => {
       const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
       const call = callOf([silent.baseUrl, good.baseUrl]);

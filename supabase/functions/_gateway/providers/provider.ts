@@ -14,7 +14,7 @@ import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
-/** A request to a provider, with its JSON body and headers that replace those of the provider's kind. */
+/** A request to a provider: the JSON body, and headers that override the provider's default headers. */
 export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
 export type ProviderCall = {
@@ -32,12 +32,12 @@ export type ProviderCall = {
   name: string;
   clientLeft: AbortSignal;
   limits: TimeLimits;
-  /** When the whole call must have ended, as a time of `now`. */
+  /** The time by which the whole call must end, on the clock of `now`. */
   deadline: number;
   now: () => number;
   /** Called when the request is sent to a route, whose provider may charge from then on. */
   onDispatch?: (route: RunRoute) => void;
-  /** Called before the next route is tried, if no provider called so far can have charged. */
+  /** Called before the next route is tried, unless a provider may already have charged. */
   onUncharged?: () => void;
 };
 
@@ -122,8 +122,8 @@ const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }
   `${provider} ${model} ${endpoint}`;
 
 /**
- * Returns the failure that is more helpful to the caller, such as one that says when to retry or one that does not need
- * an operator.
+ * Returns the failure that helps the caller more: a rate limit rather than a provider error, and otherwise a failure
+ * that needs no operator.
  */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
@@ -143,7 +143,10 @@ type Asking = {
    */
   deadline: number;
   firstByteBy: number;
-  /** Whether earlier routes used up some of the request's time, so that a timeout doesn't count against this route. */
+  /**
+   * Whether the request has less time than usual, because earlier routes used some of the call's time. If so, a failure
+   * doesn't count against this route.
+   */
   undecided: boolean;
   noteHead: (head: Pick<Answer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;

@@ -289,7 +289,7 @@ test.for<[unknown, AttemptFailure]>([
 test.for<[number, string]>([
   [498, "capacity_exceeded"],
   [429, "resource_unavailable"],
-])("a %i for a service tier without capacity is reported as possibly caused by the request: %s", ([status, code]) => {
+])("a %i for a service tier without capacity counts as possibly caused by the request: %s", ([status, code]) => {
   const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
   expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
   expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
@@ -302,7 +302,7 @@ test("classifies OpenAI's 404 for an item that it did not store as an invalid re
   expect(failureOf(404, { error })).toBe("invalid_request");
 });
 
-describe("Time to retry", () => {
+describe("retry time in a provider's refusal", () => {
   const retryAfter = (headers: Record<string, string>, { status = 429, text = "{}" } = {}) =>
     readRefusal({ status, text, header: headersOf(headers) }).retryAfterSeconds;
 

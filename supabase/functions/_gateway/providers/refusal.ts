@@ -17,7 +17,7 @@ export type RefusedAnswer = { status: number; text: string; header?: (name: stri
 type Words = { codes: ReadonlySet<string>; message: string };
 type Rule = { failure: AttemptFailure; statuses: readonly number[]; codes: readonly string[]; message: RegExp };
 
-/** The status of streams and answers that contain an error although the status reports success. */
+/** The status if a provider reports an error only in the body of an answer or stream. */
 const ok = 200;
 
 /**

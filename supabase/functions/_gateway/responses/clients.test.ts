@@ -20,7 +20,7 @@ const refusal = (body: object) => {
 const user = (part: object) => ({ model: "m", input: [{ type: "message", role: "user", content: [part] }] });
 const add = { type: "function", name: "add", parameters: { type: "object" } };
 
-describe("Requests that could change the bill", () => {
+describe("Responses API requests that could change the bill", () => {
   // `auto` is "processed with the service tier configured in the Project settings" (openai-node, responses.ts,
   // `service_tier`).
   test("a Responses API request is sent with OpenAI's default service tier if the client leaves the choice of tier open", () => {
@@ -44,7 +44,8 @@ describe("Requests that could change the bill", () => {
 });
 
 describe("Requests that real clients send", () => {
-  // `ImageDetail` of openai-node, responses.ts. Codex sends it for screenshots: github.com/vercel/ai/issues/14998.
+  // `original` is a value of `ImageDetail` (openai-node, responses.ts). Codex sends this value for screenshots:
+  // github.com/vercel/ai/issues/14998.
   const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", detail: "original" };
 
   test("accepts an image with `detail: original` in a message", () => {
@@ -76,7 +77,7 @@ describe("Messages between Codex's agents reach the provider", () => {
   });
 });
 
-describe("Refusals say what to do, with the code that docs/gateway.md names", () => {
+describe("refusals of unsupported Responses API parameters", () => {
   test.for<[string, object, string]>([
     ["a file given by its URL", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],
     ["an image given only by its id", user({ type: "input_image", file_id: "file-1", detail: "auto" }), "content"],

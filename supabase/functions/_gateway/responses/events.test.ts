@@ -59,7 +59,7 @@ describe("Response streams", () => {
     expect(facts).toMatchObject({ done: true, failed: false });
   });
 
-  test("passes unknown events whose names begin with `response.`", () => {
+  test("forwards unknown events whose names begin with `response.`", () => {
     const [first, later] = [event("response.new_event", { x: 1 }), event("response.mcp_call.failed", { x: 1 })];
     const { text, facts } = scan(created, first, delta("a"), later, completed);
     expect(text).toBe(created + first + delta("a") + later);

@@ -83,7 +83,8 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
 }
 
 /**
- * Adds `platform` to the event, as in a chat's last event, and to the response inside, as in a non-streamed response.
+ * Adds `platform` both to the event, where chat streams have it, and to the response inside, where non-streamed
+ * responses have it.
  */
 export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
   if (!event) return "data: [DONE]\n\n";

@@ -17,7 +17,7 @@ type Item = z.infer<typeof item>;
 type Part = z.infer<typeof part>;
 type Event = { type: string } & Record<string, unknown>;
 
-/** Returns a stored response as a stream of response events. Each text is one delta, and the last event follows. */
+/** Returns a stored response as a stream of response events, with each text in a single delta. */
 export function replayResponse(answer: unknown): string {
   const { platform, ...response } = kept.parse(answer);
   const { usage, ...head } = response;

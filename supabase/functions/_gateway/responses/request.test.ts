@@ -64,7 +64,7 @@ test.each([
   { type: "input_text", text: "t", file_url: "https://example.com/a.pdf" },
   { type: "output_text", text: "t", uuid: "u" },
   { type: "input_image", image_url: "https://example.com/a.png", video_url: "https://example.com/a.mp4" },
-])("refuses media in a part of another type, where they would not be counted: %j", (part) => {
+])("refuses a media field in a part of another type, because the media would not be counted: %j", (part) => {
   const param = `input.0.content.0.${Object.keys(part).at(-1)}`;
   const input = [{ role: "user", content: [part] }];
   expect(refusal({ ...hello, input })).toEqual({ code: "invalid_request", param });
@@ -236,9 +236,9 @@ describe("Requests that current clients send", () => {
     expect([asked.ignored, Object.keys(asked.others ?? {})]).toEqual([["web_search"], ["client_metadata"]]);
   });
 
-  // Codex sends these to models of "responses lite": codex-rs/tools/src/tool_spec.rs,
+  // Codex sends tools in input items to "responses lite" models: codex-rs/tools/src/tool_spec.rs,
   // create_tools_json_for_responses_lite.
-  test("keeps tools defined in an item, but leaves out and reports hosted tools among them", () => {
+  test("keeps the tools that an input item defines, but removes and reports the item's hosted tools", () => {
     const functions = { type: "namespace", name: "functions", description: "", tools: [patch, shell] };
     const tools = (list: object[]) => ({ type: "additional_tools", id: "at_1", role: "developer", tools: list });
     const hi = { type: "message", role: "user", content: "hi" };

@@ -176,8 +176,8 @@ function partsOf(item: Item) {
 }
 
 /**
- * Builds the provider's request from the client's fields and the limits that the reservation is based on. Forbids the
- * provider to store it.
+ * Builds the provider's request from the client's fields and the limits that the reservation is based on. Tells the
+ * provider not to store the response.
  */
 export function responsesProviderRequest(
   { request, others = {}, outputLimit, stream }: Responses,

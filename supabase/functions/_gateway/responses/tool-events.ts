@@ -88,7 +88,7 @@ export function createStepReader(
   }
 
   const reader = createStreamReader({
-    // These patterns match nothing, so the stream reader parses every event.
+    // These patterns match nothing, so that no event passes unparsed.
     content: nothing,
     telling: nothing,
     output: outputTexts,

@@ -65,7 +65,7 @@ describe("Cost of a run", () => {
     });
   });
 
-  test("a run without calls costs zero, and a call by an unknown route has the first route's prices", () => {
+  test("a run without calls costs nothing, and a call on an unknown route is charged at the first route's prices", () => {
     expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
     expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });

@@ -52,7 +52,7 @@ export type OpenRun = {
   dispatched: boolean;
   /** Adds a finished step to the trace. For a provider call, also adds its attempt to `attempts`. */
   addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number, attempt?: Attempt) => void;
-  /** Records the usage of a finished call that another call follows. */
+  /** Records the usage of a finished call when the run continues with another call. */
   finishCall: (use: CallUse) => void;
   /** Returns whether an earlier call of the run has finished and is charged. */
   hasCharged: () => boolean;
@@ -191,8 +191,8 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
 }
 
 /**
- * Records the attempt that a charged call belongs to, which is the last attempt at the call's route that was not
- * skipped.
+ * Records a call's charge for the attempt that made the call: the last attempt at the call's route, not counting
+ * skipped attempts.
  */
 function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
   const attempt = attempts.findLast(({ failure, route }) => failure !== "skipped" && route === use.route);

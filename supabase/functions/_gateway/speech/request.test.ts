@@ -11,8 +11,8 @@ function refusal(body: unknown): { code: string; param?: string } {
   throw new Error("not refused");
 }
 
-describe("Speech", () => {
-  test("speech is a WAV file with the default model and voice unless the request names others", () => {
+describe("speech requests", () => {
+  test("a speech request can choose its model, voice and format, and the default format is WAV", () => {
     expect(readSpeech({ input: "Grüße" })).toMatchObject({ format: "wav", inputBytes: 7, outputLimit: 120 });
     expect(readSpeech({ input: "a", model: "m", voice: "v", response_format: "pcm" })).toMatchObject({
       model: "m",

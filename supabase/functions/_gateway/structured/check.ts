@@ -7,7 +7,9 @@ export type Check = (value: unknown, effort: Effort) => boolean;
 /** Returns whether a text matches a regular expression. */
 export type Matcher = (text: string, effort: Effort) => boolean;
 
-/** The location of a keyword in a schema, with functions that compile and resolve the schemas to which it refers. */
+/**
+ * The location of a keyword in a schema, and functions that compile the keyword's subschemas, references and patterns.
+ */
 export type Place = {
   schema: Record<string, unknown>;
   /** JSON Pointer of the keyword. */

@@ -8,10 +8,10 @@ const maxWeight = 30_000;
 const overhead = 20;
 
 /**
- * Creates a compiler for the regular expressions of a schema. They are limited in size and match in linear time (RE2),
- * since backtracking or a very large pattern could block the isolate.
- * @returns a function that throws UnsupportedSchema for an invalid pattern, for lookaround and backreferences, which a
- * linear-time matcher can't support, and if the patterns are too many or too large
+ * Creates a compiler for a schema's regular expressions. Patterns are limited in size and match in linear time (RE2),
+ * because backtracking or a very large pattern could block the isolate.
+ * @returns a function that throws UnsupportedSchema if a pattern is invalid, uses lookaround or backreferences, or
+ * exceeds the limit for all patterns of the schema
  */
 export function createPatterns(): (pattern: string, pointer: string) => Matcher {
   const known = new Map<string, Matcher>();

@@ -47,7 +47,10 @@ export type EndedRun = {
 /** The data that telemetry receives about a call, whether or not it was admitted. */
 export type EndedRequest = {
   method: string;
-  /** The pattern of the matched route. Absent if none matched, because an unknown path can contain anything. */
+  /**
+   * The pattern of the matched route. Absent if no route matched. The path itself is never included, because an unknown
+   * path can contain anything.
+   */
   route?: string;
   requestId: string;
   status: number;

@@ -115,7 +115,7 @@ describe("Telemetry", () => {
     expect(lines.map((line) => JSON.parse(line).level)).toEqual(logged ? ["warn"] : []);
   });
 
-  test("logs which provider failed a run and how, and the prices of the route that answered", () => {
+  test("logs the provider and any failure of each attempt, and the prices of the route that answered", () => {
     const { telemetry, lines } = open({});
     telemetry.run?.(run);
     expect(JSON.parse(lines[0] ?? "")).toMatchObject({

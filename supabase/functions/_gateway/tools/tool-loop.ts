@@ -24,7 +24,7 @@ import type { ServerTools } from "./tool-request.ts";
 /** A tool call made by a model. */
 export type ToolCall = { id: string; name: string; arguments: string };
 
-/** A model's output in one step, which the next request repeats, and the tool calls in it. */
+/** A model's output in one step, and the tool calls in that output. The next request includes the output. */
 export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
 
 /** One step of a conversation: whether it is the first or the last, and the usage of earlier steps. */

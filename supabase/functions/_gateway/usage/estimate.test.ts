@@ -38,7 +38,7 @@ describe("The estimated input of a chat completion request", () => {
   });
 
   // 150 KiB at 16 kHz are 4.8 s. Gemini counts 32 tokens per second: https://ai.google.dev/gemini-api/docs/audio
-  test("estimates a recording's tokens within a factor of two, and reserves by its duration instead of its size in bytes", () => {
+  test("a recording's token estimate is within a factor of two, and its reservation depends on its duration, not its size in bytes", () => {
     const header = Buffer.from(wavHeader(153_556));
     header.writeUInt32LE(16_000, 24);
     header.writeUInt32LE(32_000, 28);

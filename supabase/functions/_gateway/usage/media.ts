@@ -69,7 +69,7 @@ const usualImage: Size = { width: 1_024, height: 1_024 };
 const imageCharacters = 96 * 1_024;
 
 /**
- * Returns the tokens of an image. Low detail has 85. Otherwise an image has 85 tokens plus 170 for each tile of 512
+ * Returns an image's token count: 85 tokens at low detail. Other details add 170 tokens for each tile of 512 × 512
  * pixels after scaling down. At original detail, the longest side is at most 6,000 pixels.
  */
 export function imageTokens(url: string, detail: Detail = "auto"): number {

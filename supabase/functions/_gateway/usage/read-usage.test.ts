@@ -42,7 +42,7 @@ describe("readCompletionUsage", () => {
     [`0.${"1".repeat(98)}`, `0.${"1".repeat(98)}`, undefined],
     [`0.${"1".repeat(99)}`, undefined, undefined],
   ] as const)(
-    "accepts a stated cost of %s only if it is valid and plausible for one call",
+    "judges whether a stated cost of %s is valid and plausible for one call",
     ([cost, statedCostUsd, marks]) => {
       const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
       const stated = read(usage);
@@ -74,7 +74,7 @@ describe("readCompletionUsage", () => {
     });
   });
 
-  test("marks output above the output limit, without counting reasoning", () => {
+  test("usage is marked above_output_limit if the output without reasoning tokens exceeds the output limit", () => {
     const usage = (completion_tokens: number, reasoning_tokens = 0) =>
       read(
         { prompt_tokens: 5, completion_tokens, completion_tokens_details: { reasoning_tokens } },

@@ -26,7 +26,8 @@ type Place = "usage" | "inputDetails" | "outputDetails";
 /** Maps the member names in a usage object and its details to the counts that they state. */
 const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
   usage: new Map([
-    // OpenAI's names in chats, and its names in responses, which Anthropic also uses.
+    // OpenAI's chat completions state prompt and completion tokens. OpenAI's responses and Anthropic's messages state
+    // input and output tokens.
     ["prompt_tokens", "input"],
     ["completion_tokens", "output"],
     ["input_tokens", "input"],
@@ -54,7 +55,8 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
     ["num_sources_used", "sources"],
     ["num_server_side_tools_used", "searches"],
     ["web_search_requests", "searches"],
-    // Other vendors' models on Azure: https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
+    // Azure reports this count for other vendors' models:
+    // https://github.com/vercel/ai/tree/main/packages/azure/src/__fixtures__
     ["audio_prompt_tokens", "audioInput"],
   ]),
   inputDetails: new Map([

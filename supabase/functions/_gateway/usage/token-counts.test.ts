@@ -79,7 +79,7 @@ describe("toTokenCounts", () => {
     });
   });
 
-  test("if the provider states zero reasoning tokens but the total includes some, counts them", () => {
+  test("counts reasoning tokens that only the total includes, even if the provider states zero reasoning tokens", () => {
     // Some proxies fill in zeros: https://github.com/QuantumNous/new-api/blob/main/dto/openai_response.go
     expect(usage(1500, { reasoning_tokens: 0 })).toMatchObject({ output_tokens: 500, reasoning_tokens: 400 });
     expect(usage(1100, { reasoning_tokens: 0 })).toEqual({ input_tokens: 1000, output_tokens: 100 });
@@ -143,7 +143,7 @@ describe("malformed counts", () => {
     },
   );
 
-  test("reads a whole number written as text or with decimals as a count", () => {
+  test("a token count may be a string, or have a fraction of zero as in 12.0", () => {
     // Protocol Buffers write 64-bit integers as strings: https://protobuf.dev/programming-guides/json/
     const inputs = [JSON.parse("12.0"), "12", "0", "9".repeat(15)].map((prompt_tokens) =>
       readStatedCounts({ prompt_tokens }),

@@ -3,11 +3,11 @@ import type { StatedCounts } from "./stated-counts.ts";
 import type { CallCounts } from "./usage.ts";
 
 /**
- * Normalizes stated counts. OpenAI includes cached tokens in the input and reasoning in the output. Other providers
- * count them separately, and the names don't show which, so the numbers decide. Parts are separate if they are larger
- * than their whole, or if the total is the sum of input, output and these parts. Otherwise they are included. If the
- * total exceeds all named counts, the difference is reasoning, as Google counts it, even if a proxy adds
- * `reasoning_tokens: 0`.
+ * Converts stated counts to OpenAI's form, where the input includes cached tokens and the output includes reasoning.
+ * Some providers state these parts separately under the same names, so the numbers decide. Parts are separate if they
+ * are larger than the count that should include them, or if the stated total is reached only by adding them. If the
+ * total exceeds all named counts and no reasoning is stated, the difference is reasoning, as Google counts it. A stated
+ * reasoning of 0, which proxies add, counts as not stated.
  */
 export function toTokenCounts(
   stated: StatedCounts & { input: number; output: number },

@@ -8,7 +8,7 @@ test("keeps the usage of the first step exactly as stated", () => {
   expect(addUsage(stated, {}, chatUsageNames)).toBe(stated);
 });
 
-test("leaves out the usage of all steps if the last step states none", () => {
+test("reports no total usage if the last step reports no usage", () => {
   for (const stated of [undefined, null, [], "none"]) expect(addUsage(stated, earlier, chatUsageNames)).toBe(stated);
 });
 

@@ -10,8 +10,8 @@ export const chatUsageNames: UsageNames = { input: "prompt_tokens", output: "com
 export const responseUsageNames: UsageNames = { input: "input_tokens", output: "output_tokens" };
 
 /**
- * Returns the usage of a multi-step answer. Keeps the last step's usage as the provider stated it, but replaces the
- * token counts with the totals of all steps under OpenAI's names.
+ * Returns the usage of a multi-step answer. Replaces the last step's token counts with the totals of all steps, under
+ * OpenAI's names. Keeps the last step's other fields as the provider stated them.
  */
 export function addUsage(stated: unknown, earlier: TokenCounts, { input, output }: UsageNames): unknown {
   if (!isObject(stated) || Object.keys(earlier).length === 0) return stated;

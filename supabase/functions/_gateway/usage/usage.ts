@@ -5,9 +5,9 @@ export type UsageMark =
   /** The provider stated more tokens than the model's context window, so a full window is charged. */
   | "above_context_window"
   /**
-   * The catalogue has no context window for the model, and the provider stated more tokens than any model can process
-   * in one call. The most that a model can process is charged instead. Also set if the call's fees or cost are
-   * implausibly high.
+   * The provider stated more tokens than any model can process in one call, and the catalogue has no context window for
+   * the model. The most tokens that a model can process are charged instead. This mark is also set if the call's fees
+   * or cost are implausibly high.
    */
   | "implausible"
   /** The answer is longer than the call's output limit. */
@@ -16,8 +16,7 @@ export type UsageMark =
   | "unpriced_tier";
 
 /**
- * Details that a provider states about a call in addition to token counts, and the reasons for an operator to look at
- * the usage.
+ * Details that a provider states about a call in addition to token counts, and marks that ask an operator to check the usage.
  */
 export type UsageFacts = {
   /** The cost that the provider states for the call, as exact decimal text. */

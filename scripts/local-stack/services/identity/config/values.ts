@@ -6,7 +6,7 @@ const text = z
   .optional()
   .transform((value) => value?.trim() || undefined);
 
-/** Parses a text with a fallback. */
+/** Parses an optional text variable. The result is `fallback` if the variable is unset or empty. */
 export function str(fallback = "") {
   return text.transform((value) => value ?? fallback);
 }

@@ -75,8 +75,9 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
 }
 
 /**
- * Removes everything but one identity and its data from an unconfirmed account. The other identities were created
- * without proof of owning the email. The password was, too, unless the remaining identity is the email identity.
+ * Removes all identities but one from an unconfirmed account, and replaces the account's metadata with that identity's
+ * data. The removed identities were created without proof of owning the email. Also removes the password, unless the
+ * remaining identity is the email or phone identity.
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,

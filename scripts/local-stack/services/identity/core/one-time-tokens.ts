@@ -9,7 +9,9 @@ export type OneTimeTokenType =
   | "email_change_token_current"
   | "reauthentication_token";
 
-/** The prefix of a token that is redeemed for a code, which the requesting client exchanges, and not for a session. */
+/**
+ * The prefix of a token from a PKCE flow. Redeeming the token returns a code that the client exchanges for a session.
+ */
 export const pkcePrefix = "pkce_";
 
 /** Returns the hash that is stored for a code and emailed in links: the lower-case hex SHA-224 of email and code. */

@@ -59,7 +59,7 @@ export type NewFlow = {
   emailOptional?: boolean;
 };
 
-/** Records a flow that a client has started. A flow with a challenge has an authorization code from the start. */
+/** Records a flow that a client has started. If the flow has a PKCE challenge, also creates its authorization code. */
 export async function insertFlow(sql: Sql, deps: Deps, flow: NewFlow): Promise<string> {
   const id = deps.random.uuid();
   await sql.query(

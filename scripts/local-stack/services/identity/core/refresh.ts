@@ -79,7 +79,7 @@ async function refreshStored(tx: Sql, { deps, token: text, caller }: Stored): Pr
     throw new AuthError(400, "session_not_found", "Invalid Refresh Token: No Valid Session Found");
   }
   const session = await findSession(tx, { id: seen.session_id, lock: true });
-  // The previous holder of the lock may have exchanged the token, or ended the session with its tokens.
+  // The previous holder of the lock may have exchanged the token, or deleted the session and its tokens.
   const token = await find();
   if (!session || !token) throw unknown();
   const user = await requireMayRefresh(tx, { deps, session, tokenUsedAt: token.updated_at });

@@ -133,7 +133,8 @@ export async function issueEmailToken(
 
 /**
  * Emails a new token to an account. The row must be locked, so that only one of several concurrent callers sends.
- * @throws AuthError 429 within the pause or over the limit, 500 if the email could not be sent
+ * @throws AuthError 429 if the previous email is too recent or the email rate limit is exceeded, 500 if the email could
+ * not be sent
  */
 export async function sendEmailToken(
   sql: Sql,

@@ -139,8 +139,8 @@ export function lastRefreshedAt(session: Session, tokenUsedAt?: Date): Date {
 }
 
 /**
- * Returns why a session has expired, or undefined. Expiry is checked at refresh, and when an administrator's token
- * names a session.
+ * Returns why a session has expired, or undefined. Callers check this when a session is refreshed, and when an
+ * administrator's token contains a session id.
  */
 export function sessionExpiry(
   session: Session,

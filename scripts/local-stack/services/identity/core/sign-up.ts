@@ -170,8 +170,8 @@ async function ensureEmailIdentity(
 }
 
 /**
- * Returns the account that has an email, by an identity of any provider or by its own email. Ignores the identities of
- * the account `except`.
+ * Finds the account that an email belongs to. Searches the identities first, and then the accounts' own emails. Ignores
+ * the identities of the account `except`.
  */
 export async function findEmailOwner(
   sql: Sql,
@@ -191,8 +191,8 @@ export async function findEmailOwner(
 }
 
 /**
- * Returns a made-up user in place of the email's owner. Like Supabase Auth's made-up user, this one omits the owner's
- * id, but has the owner's ban, second factors, and times of some emails.
+ * Returns a made-up user in place of the email's owner. Like Supabase Auth, copies the owner's ban, second factors, and
+ * the times at which some emails were sent, but not the owner's id.
  */
 function madeUpUser(
   deps: Deps,

@@ -117,8 +117,8 @@ export async function tokenResponse(
 }
 
 /**
- * Returns the latest time, in Unix seconds, at which a session's access tokens may expire while it lacks its user's
- * second factor.
+ * Returns the latest allowed expiry, in Unix seconds, of the access tokens of an AAL1 session whose user has a second
+ * factor. Returns infinity if no limit applies.
  */
 async function lowAalLimit(
   sql: Sql,

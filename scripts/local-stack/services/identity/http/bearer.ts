@@ -46,8 +46,8 @@ async function loadSubject(claims: JWTPayload, deps: Deps): Promise<Omit<Authent
 }
 
 /**
- * Returns a request's audience: the one in its header, else the one in its token unless the token is an
- * administrator's, else the configured one.
+ * Returns the audience in the request's header. Without the header, returns the token's audience. Returns the
+ * configured audience if the token names none or belongs to an administrator.
  */
 function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
   const named = c.req.header("x-jwt-aud");

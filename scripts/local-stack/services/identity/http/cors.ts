@@ -5,7 +5,7 @@ import type { Env } from "./context.ts";
 
 const exposed = ["X-Total-Count", "Link", "X-Supabase-Api-Version"];
 
-/** CORS headers of every response except preflights, for routes that respond before the middleware runs. */
+/** The CORS headers of a response that is not a preflight. For routes that respond before the CORS middleware runs. */
 export const openToAnyOrigin = {
   "Access-Control-Allow-Origin": "*",
   "Access-Control-Allow-Credentials": "true",

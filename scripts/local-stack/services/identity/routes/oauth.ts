@@ -21,7 +21,7 @@ export function requireManualLinking({ config }: Deps): void {
   throw new AuthError(404, "manual_linking_disabled", "Manual linking is disabled");
 }
 
-/** Serves sign-in with external providers, and a user's identities at them. */
+/** Serves sign-in with external providers, and links and unlinks a user's identities at these providers. */
 export function oauthRoutes(deps: Deps): Hono<Env> {
   const begin = (c: Request, linkTo?: string) =>
     beginAuthorization(deps, {

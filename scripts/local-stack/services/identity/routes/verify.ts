@@ -19,7 +19,7 @@ const halfWay = "Confirmation link accepted. Please proceed to confirm link sent
 
 const body = z.looseObject({ type: text, token: text, token_hash: text, email: text, phone: text, redirect_to: text });
 
-/** Serves `/verify`, which redeems emailed tokens and codes for a link (GET) or an app (POST). */
+/** Serves `/verify`, which redeems emailed tokens and codes. Emailed links use GET, and apps use POST. */
 export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .post("/verify", async (c) => {

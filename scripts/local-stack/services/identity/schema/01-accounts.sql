@@ -1,5 +1,6 @@
--- Schema auth, first part: accounts and their identities. Names, types and constraints are the same as in Supabase
--- Auth, so that migrations written for one apply to the other. Run as supabase_auth_admin, which owns all of it.
+-- First part of the schema auth: accounts and their identities. Names, types and constraints are the same as in
+-- Supabase Auth, so that the same migrations work on both. Run this file as supabase_auth_admin, the owner of the
+-- schema.
 
 create type auth.one_time_token_type as enum (
   'confirmation_token', 'reauthentication_token', 'recovery_token',
@@ -50,7 +51,7 @@ create unique index users_email_partial_key on auth.users (email) where not is_s
 create index users_instance_id_email_idx on auth.users (instance_id, lower(email));
 create index users_instance_id_idx on auth.users (instance_id);
 create index users_is_anonymous_idx on auth.users (is_anonymous);
--- A pending token is unique; an empty or numeric column means that none is pending.
+-- Pending tokens must be unique. A value that is empty or has only digits and spaces is not a pending token.
 create unique index confirmation_token_idx on auth.users (confirmation_token) where confirmation_token !~ '^[0-9 ]*$';
 create unique index recovery_token_idx on auth.users (recovery_token) where recovery_token !~ '^[0-9 ]*$';
 create unique index email_change_token_current_idx on auth.users (email_change_token_current)

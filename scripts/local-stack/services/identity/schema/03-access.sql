@@ -19,8 +19,8 @@ $$;
 grant all on auth.webauthn_credentials, auth.webauthn_challenges, auth.oauth_client_states to postgres;
 grant all on sequence auth.refresh_tokens_id_seq to postgres;
 
--- Returns the claims of the request's token. PostgREST stores all claims in one setting; older versions use one setting
--- per claim.
+-- These functions read the claims of the request's token. PostgREST stores all claims in one setting. Older versions
+-- use one setting per claim.
 create function auth.uid() returns uuid language sql stable as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.sub', true), ''),

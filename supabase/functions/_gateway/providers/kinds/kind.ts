@@ -65,7 +65,7 @@ export type ProviderKind = {
    * charge.
    */
   passes?: readonly string[];
-  /** Members of a chat that have another name at the provider. */
+  /** Fields of a chat request that the provider names differently. */
   renamed?: Readonly<Record<string, string>>;
   /** The `service_tier` to send if the client names none, so that the account's default can't change the price. */
   defaultServiceTier?: "default";
@@ -78,8 +78,8 @@ export type ProviderKind = {
 /** How a kind lists its models. */
 export type ModelLists = {
   /**
-   * Paths below the base URL, requested with the chat key. If there are none, a minimal call checks the provider
-   * instead.
+   * Paths of the model lists below the base URL, requested with the chat key. A provider without model lists is checked
+   * with a minimal call.
    */
   paths: readonly string[];
   /** Whether some servers of this kind don't list their models. A minimal call checks such a server instead. */
@@ -89,7 +89,7 @@ export type ModelLists = {
   keyPath?: string;
   /** Whether the list is a bare array instead of an object. */
   array?: true;
-  /** Values of `owned_by` in this kind's lists, which distinguish it from other kinds. */
+  /** The `owned_by` values in this kind's model lists. They distinguish this kind from other kinds. */
   owners?: readonly string[];
   /** Whether the provider may also serve models that are not in its list. */
   incomplete?: true;
@@ -97,9 +97,9 @@ export type ModelLists = {
   spell?: (model: string) => string;
 };
 
-/** Hints whose value the client chooses. The other hints can only have their default value. */
+/** The {@link Hint} fields whose value the client chooses. The other hints can have only their default value. */
 export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
-/** OpenAI's chat members that don't change the answer. */
+/** Fields of an OpenAI chat request that don't change the answer. */
 export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";
 
 export type AssistantTurn = {

@@ -184,7 +184,7 @@ const hints = {
 };
 const sentHints = { ...hints, prompt_cache_key: "w:c" };
 const call = { id: "call00001", type: "function", function: { name: "f", arguments: "{}" } };
-/** An assistant message with members of several providers. */
+/** An assistant message with fields from several providers' APIs. */
 const turn = {
   role: "assistant",
   content: null,
@@ -211,7 +211,7 @@ const { metadata, ...withoutMetadata } = sentHints;
 const { modalities, prompt_cache_key, safety_identifier, user } = sentHints;
 const asItCame: Sent = { limit: "max_tokens", stream_options: usage, hints: sentHints, turn };
 
-describe("Chats", () => {
+describe("chat requests to each kind of provider", () => {
   test.for<[KindName, Record<string, string>, Sent]>([
     // https://platform.openai.com/docs/api-reference/chat/create, github.com/QwenLM/qwen-code/issues/243
     [
@@ -234,7 +234,8 @@ describe("Chats", () => {
         turn: { ...kept, refusal: "no" },
       },
     ],
-    // "Unknown name": github.com/ed-donner/agents/issues/45, github.com/Routstr/routstr-core/issues/505.
+    // Gemini rejects unknown fields with "Unknown name": github.com/ed-donner/agents/issues/45,
+    // github.com/Routstr/routstr-core/issues/505.
     [
       "gemini",
       {},
@@ -369,7 +370,7 @@ describe("Chats", () => {
   });
 
   test.for(Object.keys(kinds) as KindName[])(
-    "a chat with only the required fields is sent to %s with an output limit and no other optional field except openai's service tier",
+    "for a minimal chat, the request to %s adds only an output limit, and for openai a service tier",
     (kind) => {
       const more = kind === "azure" ? azureHost : kinds[kind].baseUrl ? {} : host;
       const provider = providerOf(kind, more);

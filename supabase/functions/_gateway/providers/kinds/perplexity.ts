@@ -1,8 +1,8 @@
 import { chat, type ProviderKind } from "./kind.ts";
 
 /**
- * Perplexity's Sonar models (https://docs.perplexity.ai/docs/sonar/openai-compatibility). Every chunk of a stream has
- * usage. The path has no version. The models have no list, and an unknown model gets 400 `invalid_model`
+ * Perplexity's Sonar models (https://docs.perplexity.ai/docs/sonar/openai-compatibility). Every stream chunk states
+ * usage. The URL has no API version. No endpoint lists the models, and an unknown model gets 400 `invalid_model`
  * (github.com/bhdicaire/visioStencils/issues/3).
  */
 export const perplexity: ProviderKind = {

@@ -24,8 +24,8 @@ const reserved = [
 export type Authorization = {
   redirectTo: string;
   /**
-   * Query of the request: `provider`, `scopes`, the two PKCE parameters, `invite_token`. Parameters that are not in
-   * `reserved` are forwarded to providers without fixed `parameters`.
+   * Query of the request: `provider`, `scopes`, the two PKCE parameters, `invite_token`. If the provider has no
+   * `parameters` of its own, it receives every parameter that is not in `reserved`.
    */
   query: Record<string, string>;
   /** The account to which the identity is linked. */

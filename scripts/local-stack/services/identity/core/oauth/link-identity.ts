@@ -12,8 +12,9 @@ import type { ExternalSignIn } from "./resolve-account.ts";
 
 /**
  * Adds an identity to the account that requested it.
- * @throws AuthError 422 identity_already_exists, even if the identity is linked to the same account;
- * email_not_confirmed if the account has no email and gets the identity's unverified one
+ * @throws AuthError 422 identity_already_exists if the identity is already linked to any account, including this
+ * account
+ * @throws AuthError 422 email_not_confirmed if the account had no email and now has the identity's unverified email
  */
 export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
   const { deps, provider, profile, userId, redirectTo } = given;
@@ -64,7 +65,7 @@ export async function unlinkIdentity(deps: Deps, { user, identityId }: { user: U
   });
 }
 
-/** Gives an account the email of one of its identities: verified ones first, then the oldest. */
+/** Replaces an account's email if no identity has it anymore. Prefers verified emails, then the oldest identity. */
 async function promoteAddress(tx: Sql, { deps, user }: { deps: Deps; user: User }): Promise<User> {
   const identities = await listIdentities(tx, user.id);
   if (identities.some((identity) => identity.email !== null && identity.email === user.email)) return user;

@@ -94,7 +94,8 @@ export function azure({ url }: ProviderConfig): OpenIdProvider {
       token_endpoint: `${base}/oauth2/v2.0/token`,
     },
     /**
-     * Unless the URL is one tenant's, trusts the issuer that the token claims, because every tenant has its own issuer.
+     * If the URL names a single tenant, trusts only that tenant's issuer. Otherwise trusts the issuer that the token
+     * claims, because every tenant has its own issuer.
      */
     trust: (claimed) => (isOneTenant ? only(tenant)() : only(claimed)()),
     scopes: ["openid"],

@@ -110,8 +110,9 @@ async function createAccount(
   if (deps.config.GOTRUE_DISABLE_SIGNUP) {
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
-  // An email that belongs to an account is never given to a second account, not even unconfirmed. If the profile has no
-  // verified email, the new account gets no email. If the profile has a verified email, the insert fails.
+  // An email that belongs to an account is never given to a second account, not even unconfirmed. If the email is taken
+  // and the profile has no verified email, the new account gets no email. If the email is taken and the profile has a
+  // verified email, the insert fails.
   const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
   const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);

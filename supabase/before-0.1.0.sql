@@ -234,25 +234,33 @@ alter table ai.model_prices
   add constraint model_prices_one_at_a_time exclude using gist
     (model_id with =, provider_id with =, service_tier with =, min_input_tokens with =, valid with &&);
 comment on column ai.model_routes.tier_multipliers is
-  'What a service tier costs, as a multiple of the default prices: {"priority": 2}. Tiers with prices of their own have '
-  'rows in ai.model_prices.';
-comment on column ai.model_routes.trusts_stated_cost is 'The cost of a run is the cost that the provider states in its answer.';
-comment on column ai.model_prices.service_tier is 'The tier that the provider''s answer names; default where it names none.';
-comment on column ai.model_prices.cache_write_usd_per_million is 'Null: writing to a cache costs what input costs.';
-comment on column ai.model_prices.cache_write_1h_usd_per_million is 'For an hour. Null: what other cache writes cost.';
-comment on column ai.model_prices.image_input_usd_per_million is 'Null: images cost what input costs.';
-comment on column ai.model_prices.request_fee_usd is 'For each request with a fee that the provider counts, such as a web search. Null: none.';
+  'Multiples of the default prices by service tier, such as {"priority": 2}. Tiers that have prices of their own '
+  'have rows in ai.model_prices.';
+comment on column ai.model_routes.trusts_stated_cost is
+  'If true, the cost of a run is the cost that the provider states in its answer.';
+comment on column ai.model_prices.service_tier is
+  'The service tier that the provider''s answer states; default if it states none.';
+comment on column ai.model_prices.cache_write_usd_per_million is
+  'The price of writing input to a cache. If null, cache writes cost the input price.';
+comment on column ai.model_prices.cache_write_1h_usd_per_million is
+  'The price of writing input to a cache for one hour. If null, these writes cost the price of other cache writes.';
+comment on column ai.model_prices.image_input_usd_per_million is
+  'The price of image input. If null, image input costs the input price.';
+comment on column ai.model_prices.request_fee_usd is
+  'The fee for each billable action that the provider counts in a call, such as a web search. Null if there is no '
+  'fee.';
 comment on column ai.model_prices.as_offered is
   'The price in the form that begin_run returns, computed once instead of on every call.';
 comment on column ai.runs.marks is
-  'What an operator should look at: above_context_window, above_output_limit, implausible, unpriced_tier.';
-comment on column ai.runs.billing_name is 'Who bills the run''s provider call, and to which account: for reconciliation.';
+  'Reasons for an operator to check the run: above_context_window, above_output_limit, implausible, unpriced_tier.';
+comment on column ai.runs.billing_name is
+  'The company that bills the run''s provider call. Used for reconciliation, together with the account.';
 comment on column ai.runs.cost_so_far_usd is
-  'What an open run''s calls cost as far as is known, by its latest heartbeat: charged where its function dies.';
+  'The cost of an open run''s provider calls at its latest heartbeat. Charged if the function that runs it crashes.';
 
 create type ai.credential as (source text, hash text, claims jsonb);
 comment on type ai.credential is
-  'What a caller shows: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
+  'What a caller presents: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
 
 create type ai.run_request as (
   credential ai.credential,
@@ -277,7 +285,9 @@ create type ai.run_request as (
   output_limit bigint,
   choices bigint
 );
-comment on type ai.run_request is 'A call as the gateway describes it to ai.begin_run. Other reads of a credential send parts of it.';
+comment on type ai.run_request is
+  'A call as the gateway describes it to ai.begin_run. Functions that only read a credential receive some of the '
+  'fields.';
 
 create type ai.route_offer as (
   refusal jsonb,
@@ -288,7 +298,8 @@ create type ai.route_offer as (
   reserved_tokens bigint,
   maximum_cost_usd numeric(24, 12)
 );
-comment on type ai.route_offer is 'A model with its routes and prices, and the maximum tokens and cost of a call; or why there is none.';
+comment on type ai.route_offer is
+  'A model with its routes and prices, and the maximum tokens and cost of a call; or the reason why there is none.';
 
 create type ai.priced_call as (
   refusal jsonb,
@@ -297,7 +308,8 @@ create type ai.priced_call as (
   offer ai.route_offer,
   account_id uuid
 );
-comment on type ai.priced_call is 'A call with its caller, offer and paying account, before anything is locked; or why it is refused.';
+comment on type ai.priced_call is
+  'A call with its caller, offer and paying account, before anything is locked; or the reason why it is refused.';
 
 create type ai.limit_subject as (scope text, subject_id uuid, workspace_id uuid);
 comment on type ai.limit_subject is 'A rate window or a budget.';
@@ -311,12 +323,11 @@ create type ai.lock_list as (
   accounts uuid[]
 );
 comment on type ai.lock_list is
-  'What ai.lock_rows locks. Idempotency keys are advisory locks; workspaces are those of idempotency keys; keys are those '
-  'whose last use is written.';
+  'The rows and locks that ai.lock_rows takes. Idempotency keys are advisory locks of the listed workspaces. The '
+  'listed keys are those whose last use is updated.';
 
 create type ai.reservation as (refused text, workspace_window ai.rate_window_use, budget_scopes text[]);
-comment on type ai.reservation is
-  'What a provider call has reserved, or which limit refused it.';
+comment on type ai.reservation is 'What a provider call has reserved, or the limit that refused it.';
 
 create type ai.run_outcome as (
   created_at timestamptz,
@@ -349,13 +360,13 @@ create type ai.run_outcome as (
   key_unused boolean
 );
 comment on type ai.run_outcome is
-  'How a run ended, as the gateway reports it: the usage and cost of all its provider calls together.';
+  'How a run ended, as the gateway reports it, with the usage and cost of all its provider calls together.';
 
 create type ai.token_use as (text bigint, image bigint, audio bigint, output bigint);
-comment on type ai.token_use is 'Tokens of a call: input by class, and output.';
+comment on type ai.token_use is 'The tokens of a call: input by class, and output.';
 
 create type ai.run_report as (run ai.runs, outcome jsonb);
-comment on type ai.run_report is 'A locked run, and what the gateway reported of it.';
+comment on type ai.run_report is 'A locked run, and what the gateway reported about it.';
 
 create type ai.closed_run as (
   run ai.runs,
@@ -367,8 +378,8 @@ create type ai.closed_run as (
   key_unused boolean
 );
 comment on type ai.closed_run is
-  'A run as it is when it is closed, and what that changes elsewhere: credits and cost that become due, what its '
-  'reservation returns to account and budgets, and whether its idempotency key is free again.';
+  'A run in its closed state, and the resulting changes: the credits and cost that become due, what its reservation'
+  ' returns to the account and the budgets, and whether its idempotency key is free again.';
 
 -- Stubs for triggers on Supabase Auth's tables, which we cannot rename. supabase/schemas creates the triggers again,
 -- and needs these functions to exist by then.

@@ -187,7 +187,7 @@ $$`,
       expect.stringMatching(
         /^create policy select_readable on public\.notes for select to authenticated using \(.*'SECRET'::text.*\)$/s,
       ),
-      "comment on policy select_readable on public.notes is 'Only their own.'",
+      "comment on policy select_readable on public.notes is 'Readers see only their own notes.'",
       "comment on function private.may_read(uuid) is 'Whether the caller may read a note of this author.'",
       "grant execute on function private.may_read(uuid) to authenticated",
     ]);

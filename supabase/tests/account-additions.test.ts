@@ -100,7 +100,7 @@ describe("an account being added to a browser", () => {
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
 
-  test("if an account is added to a browser twice, only the added session whose secret the browser presents is kept", async ({
+  test("if an account is added to a browser twice, the browser keeps the added session whose secret it presents", async ({
     db,
   }) => {
     const first = await newcomer(db);

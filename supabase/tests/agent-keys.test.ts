@@ -123,7 +123,7 @@ describe("the key of an agent", () => {
     expect(await callerOf(db, next.hash)).not.toBeNull();
   });
 
-  test("an agent's key appears once in the studio's list, with its tool and host, and as expired once its login is revoked", async ({
+  test("the studio lists an agent's key once, with its tool and host, and shows it as expired after its login is revoked", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);

@@ -84,7 +84,7 @@ test("disabling an app while people revoke all their handoffs does not deadlock"
   const others = await handOver(service, { claims: other, app });
   const first = await handOver(service, { claims: one, app });
   try {
-    // Forces index scans, so that one transaction reads the handoffs as stored and the other reads them by time.
+    // Forces index scans, so that the two transactions lock the handoffs in different orders.
     for (const { client } of [off, revoking])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await redeeming.client.query("begin");

@@ -19,7 +19,7 @@ export const meta = pageTitle("Run");
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const found = await readRun(context, { ...member, runId: params.runId ?? "" });
-  // Only members who manage content capture see the content, or learn whether it is stored.
+  // Shows the content, and whether it is stored, only to members who may manage content capture.
   const content = workspace.permissions.includes("manage_ai_policy")
     ? await describeRunContent(context, { reader: member, runId: found.run.id })
     : null;

@@ -57,7 +57,7 @@ const usageRow = z.object({
   appName: z.string().nullable(),
   memberId: z.uuid().nullable(),
   memberName: z.string().nullable(),
-  /** `*` represents the labels of a day beyond the 10,000 most expensive. */
+  /** The 10,000 most expensive labels of a day are listed. `*` stands for all others. */
   label: z.string().nullable(),
 });
 const usageWindow = {

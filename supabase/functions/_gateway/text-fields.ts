@@ -60,8 +60,8 @@ const media = [
 
 /**
  * A zod `superRefine` check that refuses media in a content part of the wrong type, such as an `image_url` in a text
- * part. The gateway would not count such media, but vLLM reads them. For a `uuid`, vLLM even reads media that another
- * tenant sent.
+ * part. The gateway would not count such media, but vLLM reads them. A part's `uuid` even makes vLLM load cached media,
+ * including media that another tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;

@@ -238,7 +238,7 @@ test("an answer made in several steps states the usage of all steps under OpenAI
   });
 });
 
-test("if a stream without [DONE] states each step's usage in the choice that finishes the step, the usage of all steps is charged", async () => {
+test("if a stream without [DONE] states usage in the last chunk of each step, the usage of all steps is charged", async () => {
   const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
   const called = { name: "calculator", arguments: '{"expression":"1+1"}' };
   const call = { tool_calls: [{ index: 0, id: "t", type: "function", function: called }] };

@@ -88,8 +88,8 @@ as $$
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
   from ai.cost_book_entries c
   where c.book_id = book and exists (
-    -- The names in the platform's book are always in lower case, so only a workspace's costs can clash. This condition
-    -- uses the partial index on names that are not in lower case.
+    -- Finds clashes only in a workspace's book, because provider names in the platform's book are always in lower case.
+    -- The condition on the name matches a partial index.
     select
     from ai.external_provider_costs o
     where o.workspace_id = book

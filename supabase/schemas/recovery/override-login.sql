@@ -9,7 +9,8 @@ create or replace function private.active_login_override(of_email text) returns 
 as $$
   select o.id
   from private.active_recovery_override(of_email) o
-  -- Excludes an override whose creator now has this email, because the creator may have taken the email over since.
+  -- Excludes an override whose creator now has this email: after creating the override, the creator may have taken over
+  -- the email.
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;

@@ -147,7 +147,7 @@ function sentAt(user: User, type: OneTimeTokenType): Date | null {
   return type === "reauthentication_token" ? user.reauthentication_sent_at : user.email_change_sent_at;
 }
 
-/** Returns whether a token sent at this time has expired. */
+/** Returns whether a token has expired, given the time at which it was sent. */
 export function isExpired(sent: Date | null, { config, clock }: Deps): boolean {
   return !sent || clock().getTime() > sent.getTime() + config.GOTRUE_MAILER_OTP_EXP * 1_000;
 }

@@ -11,27 +11,6 @@ import { startStack } from "./start-stack.ts";
  * combination.
  */
 const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
-/**
- * Tests that pass only with the stack's own server, which notices a disconnecting client immediately. Deno's server
- * notices it only sometimes, and hosted Supabase's only at the next write. leaving-clients.integration.test.ts covers
- * the charges in these cases. Deno's servers also reset a connection whose body they did not read, before the stack's
- * gateway has received the response.
- */
-const onNodeAlone = [
-  "client leaves before the first byte",
-  "cancels speech at the provider if the client leaves",
-  "disconnects during a later step",
-  "the client left the first call before its answer",
-  "200 concurrent calls",
-  "streams, tool calls, failed calls and abandoned calls",
-  "the client leaves before a stream's first byte",
-  "if the provider bills all of it",
-  "(large|endless request) bod(y|ies)",
-  "a body that is refused before its end",
-  "(10 MB|more than 1 MiB) with 413",
-  "refuses 65,537",
-  'refuses the speech request .{"input":"a{1000}',
-];
 const { values } = parseArgs({ options: { on: { type: "string" } } });
 const chosen = runtimes.filter((runtime) => values.on === undefined || values.on === runtime);
 if (chosen.length === 0) throw new Error(`--on takes one of ${runtimes.join(", ")}`);
@@ -54,7 +33,7 @@ for (const runtime of chosen) {
       ...(await runVitest("integration", {
         reportDir,
         files: ["supabase/functions"],
-        without: new RegExp(onNodeAlone.join("|")),
+        withoutTag: "needs-stack-server",
       })),
     });
   } finally {

@@ -39,6 +39,13 @@ test("the Vitest report names failures with their messages, without colours, and
   });
 });
 
+test("the Vitest report ignores tests with the tag that the run left out", () => {
+  const skipped = { fullName: "rests", status: "skipped", tags: ["slow"] };
+  const report = { testResults: [{ name: "/a.test.ts", status: "passed", assertionResults: [skipped] }] };
+  expect(vitestResult(report, "slow")).toEqual({ passed: 0, failed: 0, failures: [] });
+  expect(vitestResult(report, "fast")).toMatchObject({ failed: 1 });
+});
+
 test("the report keeps the beginning of a long message", () => {
   const message = Array.from({ length: 40 }, (_, line) => `line ${line}`).join("\n");
   const { failures } = soakResult({ verdicts: [{ check: "no lost charge", ok: false, failures: [message] }] });

@@ -237,19 +237,23 @@ describe("a streamed chat", () => {
     { stream: false, size: 0 },
     { stream: true, size: 100_000 },
     { stream: false, size: 100_000 },
-  ])("cancels the provider's call if the client leaves before the first byte: %j", async ({ stream, size }) => {
-    const requestId = newId();
-    const leaving = new AbortController();
-    const call = tenant.client.chat.completions.create(
-      { ...chatOf("demo-slow", `[[first=5000]]${"x".repeat(size)}`), stream },
-      { headers: { "x-request-id": requestId }, signal: leaving.signal },
-    );
-    void leaveOnceAsked(tenant, { requestId, leaving });
-    await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
-    const { run, truth } = await tenant.accountOf(requestId);
-    expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
-    expect(truth).toMatchObject([{ aborted: true }]);
-  });
+  ])(
+    "cancels the provider's call if the client leaves before the first byte: %j",
+    { tags: "needs-stack-server" },
+    async ({ stream, size }) => {
+      const requestId = newId();
+      const leaving = new AbortController();
+      const call = tenant.client.chat.completions.create(
+        { ...chatOf("demo-slow", `[[first=5000]]${"x".repeat(size)}`), stream },
+        { headers: { "x-request-id": requestId }, signal: leaving.signal },
+      );
+      void leaveOnceAsked(tenant, { requestId, leaving });
+      await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+      const { run, truth } = await tenant.accountOf(requestId);
+      expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });
+      expect(truth).toMatchObject([{ aborted: true }]);
+    },
+  );
 });
 
 describe("the credit ledger after all chat tests", () => {

@@ -214,7 +214,9 @@ describe("a repeated call", () => {
     expect(await keeping.db.query(runs, [keeping.workspaceId, call.key])).toEqual([{ n: 1 }]);
   });
 
-  test("a call with the same idempotency key gets 409 if the first call was cancelled at the provider because its client left", async () => {
+  test("a call with the same idempotency key gets 409 if the first call was cancelled at the provider because its client left", {
+    tags: "needs-stack-server",
+  }, async () => {
     const [key, requestId] = [newId(), newId()];
     const headers = { "idempotency-key": key, "x-request-id": requestId };
     const leaving = new AbortController();

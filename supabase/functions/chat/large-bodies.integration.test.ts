@@ -51,14 +51,16 @@ const ask = ({ client }: GatewayTenant, padding = 0) =>
   });
 
 describe("endless request bodies", () => {
-  test("endless request bodies from unknown callers get 401 immediately and block no other caller", async () => {
+  test("endless request bodies from unknown callers get 401 immediately and block no other caller", {
+    tags: "needs-stack-server",
+  }, async () => {
     const { text: key } = await createAiKey();
     const stalled = await Promise.all(Array.from({ length: 6 }, () => stall(key)));
     for (const { answered } of stalled) expect(await answered).toContain(" 401 ");
     await expect(ask(tenant)).resolves.toMatchObject({ object: "chat.completion" });
   });
 
-  test("endless request bodies from one tenant don't block other tenants", async () => {
+  test("endless request bodies from one tenant don't block other tenants", { tags: "needs-stack-server" }, async () => {
     await Promise.all(Array.from({ length: 4 }, () => stall(tenant.key)));
     await expect(ask(other)).resolves.toMatchObject({ object: "chat.completion" });
     await expect(ask(other, 1_000)).resolves.toMatchObject({ object: "chat.completion" });
@@ -95,6 +97,7 @@ describe("a body that is refused before its end", () => {
     ["a tenant's body that is too large", 1, 65, " 413 "],
   ] as const)(
     "the rest of a refused request body affects no other call: %s",
+    { tags: "needs-stack-server" },
     async ([whose, posts, chunks, status]) => {
       const key = whose === "a stranger's" ? (await createAiKey()).text : tenant.key;
       // This stream would break off if the process ended during the test.
@@ -113,7 +116,9 @@ describe("a body that is refused before its end", () => {
   );
 });
 
-test("the gateway answers a body with millions of values with 401 to an unknown caller and 400 to a tenant", async () => {
+test("the gateway answers a body with millions of values with 401 to an unknown caller and 400 to a tenant", {
+  tags: "needs-stack-server",
+}, async () => {
   const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;
   const post = async (key: string) => {
     const answer = await fetch(`${tenant.client.baseURL}/chat/completions`, {

@@ -43,7 +43,7 @@ async function callAtOnce(clients: OpenAI[], { admitted }: { admitted: number })
   return new Set(refusals);
 }
 
-describe("200 concurrent calls when the budget is nearly used up", () => {
+describe("200 concurrent calls when the budget is nearly used up", { tags: "needs-stack-server" }, () => {
   /** Sets a budget that covers five calls, or that falls short of them by `lacking`, and makes concurrent calls. */
   async function tryBudget(
     tenant: GatewayTenant,
@@ -221,7 +221,9 @@ describe("token limits", () => {
     await expect.poll(remaining).toBe(10_000 - used);
   });
 
-  test("the token limit also counts the tokens used by streams, tool calls, failed calls and abandoned calls", async () => {
+  test("the token limit also counts the tokens used by streams, tool calls, failed calls and abandoned calls", {
+    tags: "needs-stack-server",
+  }, async () => {
     await limitKey({ tokens: 10_000 });
     for await (const _ of await tenant.client.chat.completions.create({ ...answered, stream: true }));
     const prompt = [{ role: "user", content: 'call calculator with {"expression":"6*7"}' }];

@@ -141,7 +141,9 @@ describe.for(surfaces)("a client that disconnects from a stream on %s", (path) =
     else expectGuess(metered);
   });
 
-  test("charges only the input if the client leaves before a stream's first byte", async () => {
+  test("charges only the input if the client leaves before a stream's first byte", {
+    tags: "needs-stack-server",
+  }, async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = post({ ...paced, prompt: "[[first=5000]]" }, requestId, leaving.signal);
@@ -174,6 +176,7 @@ describe("an abandoned call to a provider that bills the whole answer", () => {
     [false, "[[first=1500]]"],
   ] as const)(
     "an abandoned call costs exactly the provider's usage if the provider bills the whole answer: streamed %s, %s",
+    { tags: "needs-stack-server" },
     async ([stream, content]) => {
       const requestId = newId();
       const leaving = new AbortController();

@@ -234,6 +234,7 @@ describe("a later step of a tool loop", () => {
 
   test.for([false, true])(
     "charges an estimate in addition to known usage if the client disconnects during a later step: streamed %s",
+    { tags: "needs-stack-server" },
     async (streamed) => {
       const requestId = newId();
       const leaving = new AbortController();

@@ -76,7 +76,7 @@ describe("embeddings", () => {
     await expect(none).rejects.toMatchObject({ status: 404, code: "model_not_found" });
   });
 
-  test("refuses an embeddings request of more than 1 MiB with 413", async () => {
+  test("refuses an embeddings request of more than 1 MiB with 413", { tags: "needs-stack-server" }, async () => {
     const ask = (bytes: number) => {
       const frame = JSON.stringify({ model, input: "", encoding_format: "base64" });
       return tenant.client.embeddings.create({ model, input: "a".repeat(bytes - frame.length) });

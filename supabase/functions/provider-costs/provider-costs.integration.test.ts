@@ -276,7 +276,7 @@ describe("POST /v1/provider-costs/batch", () => {
     }
   });
 
-  test("accepts a batch of 65,536 bytes and refuses 65,537", async () => {
+  test("accepts a batch of 65,536 bytes and refuses 65,537", { tags: "needs-stack-server" }, async () => {
     const json = JSON.stringify({ records: [costOf()] });
     const of = (bytes: number) => json.replace(/}$/, `${" ".repeat(bytes - json.length)}}`);
     expect((await batch(of(65_536))).status).toBe(200);

@@ -143,7 +143,9 @@ describe.for([
     expect(bare(steps)).toEqual([model("succeeded", name), tool("calculator"), model("failed", name)]);
   });
 
-  test("if a client disconnects during a later step of a Responses API call, an estimate is charged in addition to the known usage", async () => {
+  test("if a client disconnects during a later step of a Responses API call, an estimate is charged in addition to the known usage", {
+    tags: "needs-stack-server",
+  }, async () => {
     const requestId = newId();
     const leaving = new AbortController();
     const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });

@@ -76,8 +76,8 @@ export default defineConfig({
           // These tests mostly wait for the stack and for timers. With four workers, three of them are often waiting at
           // the same time.
           maxWorkers: 5,
-          // Loading the clients again for each file would be slow, as in `contract`. The files can share them because
-          // no file leaves state behind.
+          // Files can share a process, because no file leaves state behind. Loading the clients again for each file
+          // would be slow.
           isolate: false,
           expect: { poll: { timeout: 10_000 } },
         },
@@ -90,7 +90,7 @@ export default defineConfig({
           exclude: generated,
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          // Each file breaks only its own stacks, and waits for them to recover.
+          // Two files can run at the same time, because each breaks only its own stacks.
           maxWorkers: 2,
         },
       },

@@ -30,7 +30,7 @@ test("an account is deleted only after its email is typed", async ({ page, newco
   await expect(page.getByRole("alert")).toContainText("don’t match");
 });
 
-test("the sole owner of a shared workspace sees the workspace's name and must transfer it before deleting their account", async ({
+test("the sole owner of a shared workspace must transfer that workspace, which the page names, before deleting their account", async ({
   page,
   browser,
   member,

@@ -86,7 +86,7 @@ test("sign-up, resending its email, and resetting a password each need a passed 
   await expect(page.getByText("If there’s an account for this address")).toBeVisible();
 });
 
-test("requesting and resending a sign-in code each need a passed bot challenge", async ({ page, person }) => {
+test("a sign-in code can be requested and resent after the bot challenge passes", async ({ page, person }) => {
   await page.goto("/login");
   await page.getByLabel("Email").fill(person.email);
   // The form waits until it has a challenge token, then submits to the target of the clicked button.

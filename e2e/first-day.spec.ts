@@ -139,7 +139,7 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await expect(ledger).toContainText("5,000.00");
   });
 
-  const apiKey = await test.step("the member creates a key for the new model only", async () => {
+  const apiKey = await test.step("the member creates a key that is limited to the new model", async () => {
     await page.goto(keys);
     await follow(page, "Create key");
     await page.getByLabel("Name", { exact: true }).fill("First program");
@@ -169,7 +169,7 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     expect(said).not.toBe("");
   });
 
-  await test.step("the studio lists both runs as completed", async () => {
+  await test.step("the studio lists the member's two runs as completed", async () => {
     const table = page.getByRole("table", { name: "Runs" });
     await expect(async () => {
       await page.goto(`${studio}/runs`);

@@ -60,10 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
     };
 
-    test("an authenticator app can be added and is required at the next sign-in, which continues to its destination", async ({
-      page,
-      member,
-    }) => {
+    test("a person can add an authenticator app, and the next sign-in requires its code", async ({ page, member }) => {
       await signIn(page, member, { at: "/login?returnUrl=%2Fsettings%2Fsecurity" });
       await page.getByRole("link", { name: "Add app" }).click();
       await expect(heading(page, "Add an authenticator app")).toBeVisible();
@@ -187,7 +184,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(heading(page, "Enter your code")).toBeVisible();
     });
 
-    test("a security change asks for a code again after ten minutes and keeps the session", async ({
+    test("a security change asks for a code again if the last code is more than ten minutes old", async ({
       page,
       context,
       baseURL,

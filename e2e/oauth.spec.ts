@@ -47,7 +47,7 @@ test("signing in with a provider lists this provider first and marks it as last 
   expect(decodeURIComponent(hint?.value ?? "")).toMatch(/^oauth:[a-z]+$/);
 });
 
-test("the sign-in and sign-up pages with providers are accessible", async ({ page, newcomer }) => {
+test("the sign-in and sign-up pages are accessible when they show provider buttons", async ({ page, newcomer }) => {
   for (const path of ["/login", "/signup"]) {
     await page.goto(path);
     await expect(page.getByRole("button", { name: /^Continue with/ }).first()).toBeVisible();
@@ -176,7 +176,7 @@ test("a provider callback for another account asks before replacing the active a
   expect(await session.json()).toMatchObject({ user: { email: newcomer.email } });
 });
 
-test.describe("provider accounts without JavaScript", () => {
+test.describe("signing in and linking with a provider, without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
 
   test("people sign in with a provider, link a provider account and unlink it", async ({ page, member, newcomer }) => {

@@ -38,7 +38,7 @@ const create = (page: Page, options: PublicKeyCredentialCreationOptionsJSON) =>
     return credential.toJSON();
   }, options);
 
-/** Signs a challenge in the page's browser. */
+/** Signs a challenge with a passkey of the page's browser. */
 const get = (page: Page, options: PublicKeyCredentialRequestOptionsJSON) =>
   page.evaluate(async (json) => {
     const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(json);

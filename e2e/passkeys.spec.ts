@@ -193,7 +193,7 @@ async function expire(challengeId: string): Promise<void> {
   await database.end();
 }
 
-test("two passkeys can each sign in; renaming one and deleting the other updates the browser", async ({
+test("a user can rename one of two passkeys, and deleting the other also removes it from the device", async ({
   page,
   member,
 }) => {
@@ -290,7 +290,7 @@ test.describe("unavailable passkeys", () => {
       "Passkeys need a secure connection",
     ],
   ] as const) {
-    test(`${what} is reported, and the password still works`, async ({ page, member }) => {
+    test(`the sign-in page reports ${what}, and the password still works`, async ({ page, member }) => {
       await page.addInitScript(script);
       await page.goto("/login");
       await expect(page.getByText(words)).toBeVisible();

@@ -26,7 +26,7 @@ async function registerSatellite(name: string, origin: string): Promise<Record<s
   return { BASE_URL: origin, APP_NAME: app.name, APP_SECRET: app.secret, CENTRAL_URL: readStack().base };
 }
 
-/** Registers an OpenID client that uses Auth.js. @returns the settings that it starts with */
+/** Registers an OpenID client for an app that uses Auth.js. @returns the app's settings */
 async function registerClient(origin: string): Promise<Record<string, string>> {
   const { id, secret } = await createOpenidClient({ redirectUris: [`${origin}/auth/callback/gatehouse`] });
   return {

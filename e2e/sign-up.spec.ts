@@ -92,7 +92,7 @@ test("the confirmation link is resent on request and leads to the same destinati
   await expect(page).toHaveURL("/workspaces?from=invitation");
 });
 
-test("a person who confirms an account in a different browser chooses its password there", async ({
+test("a person who confirms an account in a different browser is asked to choose a password", async ({
   page,
   browser,
   newcomer,

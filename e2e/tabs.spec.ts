@@ -88,7 +88,7 @@ test("a rejected form is not sent again when its account becomes active again", 
   await expect(page.getByLabel("Name")).toHaveValue(kept);
 });
 
-test("the notice about a switch in another tab disappears when a page opens as the new account, and later switches update the page", async ({
+test("after an account switch in another tab, the next page hides the notice and shows the new account, and later switches update that page", async ({
   page,
   member,
   colleague,

@@ -16,7 +16,7 @@ export interface Person {
 interface Fixtures {
   /** A person without an account. An account created for the email is deleted afterwards. */
   newcomer: Person;
-  /** A person with a confirmed account, deleted afterwards. */
+  /** A person with a confirmed account. The account is deleted after the test. */
   member: Person;
   colleague: Person;
   third: Person;
@@ -53,8 +53,8 @@ async function withAccount(use: (person: Person) => Promise<void>): Promise<void
   const person = makePerson();
   const { data, error } = await admin.createUser({ ...person, email_confirm: true });
   if (error) throw error;
-  // Backdates the confirmation. The backend mistakes a sign-in link for the confirmation link if it is used in the same
-  // second as the confirmation.
+  // Backdates the confirmation. If a sign-in link is used in the same second as the confirmation, the backend mistakes
+  // the link for the confirmation link.
   await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [data.user.id]);
   await use(person);
   await admin.deleteUser(data.user.id);
@@ -119,8 +119,8 @@ export async function expectAccessible(page: Page): Promise<void> {
 }
 
 /**
- * Returns axe's violations on a page. Calls axe directly, because its builder opens an extra page per result, which
- * only pages with frames need.
+ * Returns axe's violations on a page. Uses AxeBuilder only for a page with frames, because AxeBuilder opens an extra
+ * page for each analysis.
  */
 async function violationsOn(page: Page, rules: axe.RunOptions): Promise<string[]> {
   const options: axe.RunOptions = { ...rules, resultTypes: ["violations"] };

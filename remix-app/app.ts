@@ -180,7 +180,10 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return isJson ? response : refuseForGateway("internal_error", told);
   }
 
-  /** Answers OAuth clients, which are servers and browsers of any origin. Reads no cookie; the route authenticates. */
+  /**
+   * Answers OAuth clients, which are servers and browsers of any origin. Reads no cookie. The route authenticates the
+   * client.
+   */
   async function answerForClient(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;

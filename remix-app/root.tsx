@@ -135,7 +135,8 @@ function wordsFor(error: unknown): ErrorWords {
   if (known) {
     return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
   }
-  // A client-side navigation fails if the device is offline. Never true on the server, because Node has no `onLine`.
+  // A client-side navigation fails if the device is offline. On the server, this check is always false, because Node
+  // has no `onLine`.
   if (globalThis.navigator?.onLine === false) {
     return { title: "You’re offline", detail: "Try again once this device is connected.", known };
   }
@@ -173,7 +174,8 @@ export function ErrorBoundary() {
  */
 function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
   const { pathname, search } = useLocation();
-  // The not-found route also shows errors of requests to other URLs. Loading this URL would not repeat such a request.
+  // The not-found route also shows errors of requests to other URLs. Trying again would load this URL and not repeat
+  // the failed request.
   const elsewhere = useMatches().at(-1)?.id === "routes/not-found";
   const wayOn = problem ? waysOn[problem.code] : undefined;
   if (wayOn) {

@@ -181,8 +181,8 @@ describe("sessions on the web server", () => {
 
   test("a session used in 20 concurrent requests is refreshed only once, and every response sets the cookie", async () => {
     const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
-    // Warms up the server, because compiling at the first visit would delay the twenty requests beyond the policy
-    // lookup's time limit.
+    // Visits each path once to warm up the server. Otherwise, compilation could delay the twenty requests until the
+    // policy lookup times out.
     const visitor = { cookie: await backend.cookieOf(await backend.session()) };
     await Promise.all(paths.map((path) => web.fetch(path, { headers: visitor })));
     const before = backend.count("POST /auth/v1/token");
@@ -264,7 +264,7 @@ describe("sessions on the web server", () => {
       stale: { provenSecondsAgo: 0, codeSecondsAgo: 601 },
     },
   ])(
-    "a session whose identity was confirmed over ten minutes ago (authenticators $authenticators) must step up before changing the password",
+    "a session must step up before a password change if its last proof of identity is older than ten minutes (authenticators $authenticators)",
     async (row) => {
       const { authenticators, fresh, stale } = row;
       await insertAuthenticators(backend.person, authenticators);
@@ -365,7 +365,7 @@ describe("the server's process", () => {
     ]);
   });
 
-  test("the server reports a port that is already in use, and how to fix that", () => {
+  test("the server exits with 1 and reports the port if the port is already in use", () => {
     const { port } = new URL(web.base);
     const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
       env: {

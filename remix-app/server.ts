@@ -28,9 +28,9 @@ const server = createServer({
   requestTimeout: requestTimeoutMs,
   maxHeaderSize: maxHeaderBytes,
   keepAliveTimeout: keepAliveTimeoutMs,
-  // Closes idle connections later than the response headers promise, because busy clients give them up late. Node's
-  // fetch, for example, counts timer ticks instead of time. Node before 24.6 ignores this option and always adds one
-  // second.
+  // Keeps idle connections open longer than the response headers promise, because busy clients may reuse a connection
+  // after that time. Node's fetch, for example, counts timer ticks instead of time. Node before 24.6 ignores this
+  // option and always adds one second.
   keepAliveTimeoutBuffer: 60_000,
 });
 const vite = development ? await startVite() : null;

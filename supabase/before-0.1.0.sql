@@ -381,8 +381,8 @@ comment on type ai.closed_run is
   'A run in its closed state, and the resulting changes: the credits and cost that become due, what its reservation'
   ' returns to the account and the budgets, and whether its idempotency key is free again.';
 
--- Stubs for triggers on Supabase Auth's tables, which we cannot rename. supabase/schemas creates the triggers again,
--- and needs these functions to exist by then.
+-- We cannot rename triggers on Supabase Auth's tables, so supabase/schemas creates them again. Their functions must
+-- exist by then, so these stubs define them.
 create function private.serialize_account_deletions() returns trigger language plpgsql as 'begin return new; end';
 create function private.preserve_required_mfa_policy() returns trigger language plpgsql as 'begin return new; end';
 create function private.record_unconfirmed_identity() returns trigger language plpgsql as 'begin return new; end';

@@ -36,7 +36,10 @@ export type AttemptAction =
  */
 export type AttemptOutcome = "succeeded" | "failed" | "void";
 
-/** An email with a link from the identity backend. Its link replaces the one in the last email of the same kind. */
+/**
+ * An email with a link, sent by the identity backend. The new link replaces the link in the previous email of the same
+ * kind.
+ */
 export type LinkMail = "sign_up_mail" | "confirmation_mail" | "recovery_mail" | "email_change_mail";
 
 export interface AttemptOptions {
@@ -73,11 +76,11 @@ export interface AdmittedAttempt {
   /** Options for the call to the identity backend; empty if no bot challenge is configured. */
   challenge: { captchaToken?: string };
   /**
-   * Seconds until a new email may replace the last email of this kind; null if it may be sent now. Until then, send
-   * nothing and answer as if an email was sent. Show the wait only to the signed-in owner of the account.
+   * Seconds until a new email may replace the last email of this kind, or null if a new email may be sent now. Until
+   * then, send nothing and answer as if an email was sent. Show the wait only to the signed-in owner of the account.
    */
   mailWaitSeconds: number | null;
-  /** How long the link in an email is protected from replacement, in words, such as "3 minutes". */
+  /** How long a newer email cannot replace the link in an email, in words, such as "3 minutes". */
   mailPause: string;
   /** Call it once, before answering. An attempt that is never settled stays counted. Never throws. */
   settle(outcome: AttemptOutcome): Promise<void>;

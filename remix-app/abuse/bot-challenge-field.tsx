@@ -23,7 +23,9 @@ export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | 
   return (
     <div data-bot-challenge data-site-key={challenge.siteKey} data-script={challenge.scriptUrl} className="space-y-2">
       <input type="hidden" name="botChallengeToken" autoComplete="off" />
-      {/* As tall as the widget, which is compact on the smallest screens, so that the layout doesn't shift. */}
+      {/*
+       * Reserves the widget's height, so that the layout doesn't shift. On the narrowest screens, the widget is taller.
+       */}
       <div data-bot-challenge-widget className="min-h-[65px] overflow-hidden max-[331px]:min-h-[140px]" />
       <p id="bot-challenge-status" role="status" className="text-muted text-small">
         {/* The script replaces this text immediately. */}

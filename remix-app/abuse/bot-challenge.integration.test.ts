@@ -98,7 +98,7 @@ describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code
       },
     );
 
-    test("instead of sending a withheld email, asks the backend to reset the password of an address that has no account", async () => {
+    test("when an email is withheld, the server instead requests a password reset for an address without an account", async () => {
       const { status } = await ask();
       backend.attempts = held;
       const seen = backend.calls.length;

@@ -18,7 +18,10 @@ const paths: readonly string[] = ["/login", "/signup", "/forgot-password", "/sig
 const statuses: Record<string, number> = { "/login": 400, "/signup": 302, "/login/code": 302 };
 type Kind = (typeof kinds)[number];
 
-/** Each path gets its own addresses, since one path's effect on an account would show in another path's answers. */
+/**
+ * Gives each path its own email addresses. Otherwise, a request to one path could change an account, and thereby the
+ * answers of another path.
+ */
 const emailOf = (kind: Kind, { path, index }: { path: string; index: number }) =>
   `${kind.toLowerCase()}-${index}-${paths.indexOf(path)}@${domain}`;
 
@@ -101,7 +104,7 @@ describe.concurrent.each(paths)("responses of %s to known and unknown email addr
 });
 
 test.concurrent.each(["/forgot-password", "/signup/check-mail", "/signup", "/login/code"])(
-  "answers a second request to %s the same for known and unknown addresses, even if the first sent an email",
+  "answers a second request to %s identically for known and unknown addresses, even if the first request sent an email",
   async (path) => {
     const twice = async (kind: Kind) => {
       const email = emailOf(kind, { path, index: path.length % sampleSize });

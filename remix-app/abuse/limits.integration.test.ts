@@ -68,7 +68,7 @@ describe("sign-in limits", () => {
     expect((await signIn(password)).status).toBe(302);
   });
 
-  test("delays but doesn't refuse a sign-in after password attempts for the account from many addresses", async () => {
+  test("password attempts from many addresses slow down an account's sign-in, but don't block it", async () => {
     for (let made = 0; made < 20; made += 1)
       await database.query("select private.begin_attempt($1)", [
         JSON.stringify({ action: "password", email, address: newAddress() }),

@@ -34,9 +34,9 @@ const post = (path: string, fields: Record<string, string>, headers = visitorHea
 /** Excludes the calls that the server makes at startup to read the keys and to check whether passkeys are enabled. */
 const identityCalls = () => backend.calls.filter((call) => call.includes("/auth/v1/") && !/jwks|passkeys/.test(call));
 
-describe.each(forms)("outages at %s", (path, fields) => {
+describe.each(forms)("the form at %s if attempts are refused or can't be counted", (path, fields) => {
   test.each(["down", "nonsense", "hang"] as const)(
-    "sends no credentials to the backend and answers 503 with the input kept if attempts can't be counted (%s)",
+    "if attempts can't be counted (%s), a form returns 503 and sends no credentials to the backend",
     async (attempts) => {
       backend.attempts = attempts;
       const response = await post(path, fields);
@@ -60,7 +60,7 @@ describe.each(forms)("outages at %s", (path, fields) => {
     expect(page).not.toContain("Request ID");
   });
 
-  test("sends no credentials to the backend from a blocked address", async () => {
+  test("a form from a blocked address returns 429 and sends no credentials to the backend", async () => {
     backend.attempts = { allowed: false, reason: "blocked", retryAfterSeconds: 21_600 };
     const response = await post(path, fields);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "21600"]);

@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-/** Returns our server's client and the bodies of the requests that it sends. */
+/** Returns a client with the server's key, and a list in which the client records the body of each request. */
 function countingClient() {
   const asked: string[] = [];
   const client = createClient(supabase.url, supabase.secretKey, {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { passkeyName } from "./passkey-name.ts";
 
-// The AAGUID of 1Password, and the one that authenticators send to stay anonymous (WebAuthn level 3, section 5.1.3,
+// The AAGUID of 1Password, and the all-zero AAGUID that hides the authenticator (WebAuthn level 3, section 5.1.3,
 // attestation "none").
 const onePassword = "bada5566-a7aa-401f-bd96-45619a55120d";
 const none = "00000000-0000-0000-0000-000000000000";
@@ -16,7 +16,7 @@ describe("a passkey's name", () => {
     expect(passkeyName({ name: "", aaguid: onePassword.toUpperCase(), device: null })).toBe("1Password");
   });
 
-  test("falls back to the browser and system that added the passkey if its provider is unknown", () => {
+  test("names a passkey after the browser and system that added it if the passkey's provider is unknown", () => {
     expect(passkeyName({ name: "Passkey", aaguid: none, device: "Firefox on Linux" })).toBe("Firefox on Linux");
     expect(passkeyName({ name: null, aaguid: null, device: "Firefox on Linux" })).toBe("Firefox on Linux");
   });

@@ -87,7 +87,7 @@ const timelineSchema = z.array(
     ip: z.string().nullable(),
     reason: z.string().nullable(),
     actorEmail: z.string().nullable(),
-    /** Set for an admin's action in the console. */
+    /** The request id of an action in the admin console; null for every other entry. */
     requestId: z.string().nullable(),
     createdAt: z.string(),
   }),

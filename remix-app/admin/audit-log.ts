@@ -58,8 +58,8 @@ export function writeAuditFilters(filters: AuditFilters): URLSearchParams {
 }
 
 /**
- * Returns a page of the audit log, newest first. Each read checks that the admin still has access, so the download of a
- * file breaks off once they lose it.
+ * Returns a page of the audit log, newest first. Each read checks that the admin still has access, so a download stops
+ * when the admin loses access.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor
  * @throws Response 403 FORBIDDEN if the session ended or no longer belongs to an admin with a second factor
  * @throws Response 503 UNAVAILABLE

@@ -7,7 +7,7 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(acts)].map(([, action = ""]) => action),
 );
 
-test("reads the audit actions from the SQL files", () => {
+test("the search of the SQL files finds the audit actions", () => {
   expect(written).toContain("recovery.create");
 });
 
@@ -25,6 +25,6 @@ test("names the admin, a former admin or the operator behind an action", () => {
   expect(actorLabel({ ...by, requestId: null })).toBe("The operator");
 });
 
-test("attributes the deletion of an account by its owner to the owner", () => {
+test("names the owner as the actor if the owner deleted the account", () => {
   expect(actorLabel({ actorEmail: null, action: "account.deleted", requestId: "request-1" })).toBe("The owner");
 });

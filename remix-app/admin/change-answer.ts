@@ -18,8 +18,8 @@ export function unreadable(error: z.ZodError, form: FormData): FailedChange {
 }
 
 /**
- * Returns the failed change of a form that was valid but refused. The message appears at the field concerned or above
- * the form.
+ * Returns the result for a valid form whose change was refused. The message appears at the field that caused the
+ * refusal, or above the form if no field did.
  */
 export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
   const typed = textsOf(form);

@@ -92,9 +92,9 @@ export async function askConsole<Schema extends z.ZodType>(
 }
 
 /**
- * Makes a change in the database on behalf of an admin, with its line in the audit log.
- * @param options.refusals messages for the function's own refusals; if another admin made a change first, the message
- * names them
+ * Makes a change in the database on behalf of an admin, and records it in the audit log.
+ * @param options.refusals messages for the database function's own refusals, except conflicts. The message for a
+ * conflict names the admin who made the earlier change.
  */
 export async function actInConsole(
   context: AppLoadContext,

@@ -48,7 +48,7 @@ test("grants credits once per reference, and says that a repeated grant changed 
   expect(page).toContain("INV-117");
 });
 
-test("answers 409, with the error at its field, if a reference was used with another amount or a withdrawal exceeds the balance", async () => {
+test("a credit grant that reuses a reference with another amount is refused with 409, as is a withdrawal above the available balance", async () => {
   const used = await admin.browser.post(credits("grant"), { ...filled, amount: "500.50000001" });
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };

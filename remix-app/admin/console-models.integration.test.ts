@@ -10,7 +10,7 @@ let person: Person;
 
 beforeAll(async () => {
   [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
-  // Adds the model, its route and its price in a single statement, because the doctor may check the stack at any time.
+  // Uses a single statement, so that a concurrent run of the doctor never sees the model without its route and price.
   await query(
     `with model as (
        insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')
@@ -183,7 +183,7 @@ describe("a model added in the console", () => {
     await query("delete from ai.models where id = $1", [id]);
   });
 
-  test("a model can be called once it is enabled and has a route, a grant and a price; its page says what is missing", async () => {
+  test("a model can be called once it is enabled and has a route, a grant and a price, and until then its page lists what is missing", async () => {
     const tenant = await createGatewayTenant();
     const call = () =>
       tenant.client.chat.completions.create({ model: id, messages: [{ role: "user", content: "hello" }] });

@@ -164,7 +164,7 @@ describe("a price file", () => {
     ["is chosen", [], "Choose a price file"],
     ["has a known format", ["{}"], "file0.json has no prices in a known form"],
     ["comes from a different project than the second file", [liteLlm, liteLlm], "Both files are from LiteLLM"],
-  ])("the price comparison answers 400 unless a price file %s", async (_, texts, words) => {
+  ])("the price comparison requires that a price file %s", async (_, texts, words) => {
     const answer = await admin.browser.post(address, files(...texts));
     expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
   });

@@ -101,7 +101,7 @@ const facts = [
   "$8.00 per million",
 ];
 
-test("shows a run's requests to providers to a member if the workspace shows provider cost", async () => {
+test("members see a run's requests to providers only if the workspace shows provider cost", async () => {
   const browser = await enter(owner);
   const page = `/workspaces/${tenant.workspaceId}/ai/runs/${runId}`;
   await showCost(true);

@@ -131,8 +131,8 @@ describe("the audit log", () => {
 
   test("aborts the download of the audit log once the reader is no longer an admin", async () => {
     const target = `test ${crypto.randomUUID()}`;
-    // Enough pages to exceed the buffers between this test and the database, so that most are read after the right is
-    // revoked.
+    // Enough pages to exceed the buffers between this test and the database, so that the server reads most pages after
+    // the admin right is revoked.
     const pages = 24;
     await query(
       `insert into private.admin_audit_log (action, target, reason, after)

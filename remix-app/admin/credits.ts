@@ -19,7 +19,7 @@ const accountSchema = z.object({
   /** The workspace's name, or the member's email. */
   name: z.string(),
   personalUserId: z.uuid().nullable(),
-  /** The plan that charges the account; null if no plan does now. */
+  /** The plan that the account pays for now; null if there is none. */
   plan: z.object({ id: z.string(), name: z.string(), initialCredits: z.string(), lowCredits: z.string() }).nullable(),
   /** Null until a grant or the first call opens the account. */
   account: z
@@ -144,7 +144,7 @@ const refusals = {
   },
 } as const;
 
-/** Describes the effects of a grant or a withdrawal, one sentence each. */
+/** Returns sentences that describe the effects of a grant or a withdrawal. */
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
   const held = account
     ? `The balance is ${exactCredits(account.balance)} credits, of which ${exactCredits(account.available)} are available.`

@@ -77,7 +77,7 @@ const credits: CreditAccount = {
   entries: [],
 };
 
-test("says that a grant creates a balance with the plan's initial credits only if there is none", () => {
+test("the effects of a grant include the plan's initial credits only for a workspace that has no balance yet", () => {
   const opens = "adds the plan’s 100,000 initial credits";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);

@@ -191,7 +191,7 @@ describe("a reset of authenticators", () => {
   });
 });
 
-/** Starts a proxy to the stack that breaks the connection when the server deletes the second authenticator. */
+/** Starts a proxy to the stack. The proxy breaks the connection when the server deletes the second authenticator. */
 async function startBrokenProxy(): Promise<{ url: string; close(): void }> {
   let deleted = 0;
   const server = createServer((request, response) => {

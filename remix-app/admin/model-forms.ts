@@ -134,7 +134,7 @@ export const grantFields = z
     error: "Choose a plan, or enter a workspace ID",
   });
 
-/** An amount that fits the database column: 12 digits and 6 decimals. */
+/** An amount that fits the database column: at most 12 digits before the decimal point and 6 after it. */
 const amount = z
   .string({ error: "Enter an amount in USD" })
   .trim()

@@ -24,7 +24,7 @@ export interface StepScope {
   price: ModelPrice | null;
   providerId: string;
   minInputTokens: number;
-  /** `name` is the plan's or workspace's name, for the start of a sentence. */
+  /** `name` describes the plan's workspaces or names the workspace. It can begin a sentence. */
   grantee: { plan: string | null; workspace: string | null; name: string };
 }
 

@@ -76,7 +76,7 @@ const modelSchema = listedSchema.extend({
   routes: z.array(routeSchema),
   /** All plans with their number of workspaces, which {@link countText} formats. */
   plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),
-  /** The first {@link grantedWorkspacesShown} workspaces with a grant of their own. */
+  /** The first {@link grantedWorkspacesShown} workspaces that were granted the model separately from their plan. */
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
 });
 /** A model with everything the console can edit. */
@@ -97,7 +97,7 @@ export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
 
 const modelsShown = 50;
 
-/** Parses the cursor of a page of models, which are sorted by three texts. */
+/** Parses the cursor of a page of models: the three texts by which the last model was sorted. */
 export function modelPosition(cursor: string | null, { requestId }: { requestId: string }): string[] | null {
   return positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 3 }), requestId });
 }

@@ -29,7 +29,7 @@ const clientSchema = z.object({
   logoutUrl: z.string().nullable(),
   allowsDeviceGrant: z.boolean(),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
-  /** Identifies the last change. The next change must send it. */
+  /** Identifies the last change. A request to change the client must send this value. */
   version: z.uuid().nullish(),
 });
 export type RegisteredClient = z.infer<typeof clientSchema>;

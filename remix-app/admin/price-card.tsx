@@ -86,7 +86,7 @@ export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): Mo
   return prices.filter((price) => !left.has(price));
 }
 
-/** Returns every tier that a price can be added to: those with a price, and each provider's tier for all inputs. */
+/** Returns every provider's tiers: the tier for all inputs, and each other tier that already has a price. */
 function tiersOf({ providers, prices }: CatalogueModel): { providerId: string; minInputTokens: number }[] {
   return providers.flatMap((providerId) => {
     const known = prices.filter((price) => price.providerId === providerId).map((price) => price.minInputTokens);

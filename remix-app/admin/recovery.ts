@@ -18,7 +18,7 @@ const daySeconds = 24 * 60 * 60;
 export const defaultLifetimeDays = 7;
 const maxLifetimeDays = 30;
 
-/** The form that creates an override. Its email is typed again, as for every change to an account. */
+/** The form that creates an override. An admin types the email a second time to confirm it. */
 export const overrideSchema = z.object({
   email: emailSchema.transform((email) => email.toLowerCase()),
   confirmation: z.string({ error: "Type the email to confirm" }).trim().toLowerCase(),
@@ -188,7 +188,7 @@ function refuse<Status extends 400 | 403 | 404 | 409 | 503>(status: Status, mess
   return { outcome: "refused", status, message } as const;
 }
 
-/** Reads the email that a recovery page is about from its URL; null if there is none. */
+/** Returns the email in a recovery page's URL, or null if the URL has no valid email. */
 export function readRecoveryEmail(request: Request): string | null {
   const email = emailSchema.safeParse(new URL(request.url).searchParams.get("email") ?? "");
   return email.success ? email.data.toLowerCase() : null;

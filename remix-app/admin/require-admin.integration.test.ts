@@ -83,7 +83,7 @@ describe("access to the console", () => {
     expect(await knock(stranger)).toBe("/login?returnUrl=%2Fadmin");
   });
 
-  test("the console requires a code if the session has no code, an old one, or only a phone approval", async () => {
+  test("the console asks for an authenticator code if the session has no code, only an old code, or only a phone approval", async () => {
     await command("grant", person.email);
     const app = await enroll();
     const waiting = await enter(person);

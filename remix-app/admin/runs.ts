@@ -24,7 +24,10 @@ const place = z.object({
   memberEmail: z.string().nullable(),
 });
 const consoleRun = z.intersection(runDetail, place).nullable();
-/** A run from any workspace with its full row, but never its prompts or answers. */
+/**
+ * A run from any workspace, including what the workspace hides from its members. Prompts and answers are never
+ * included.
+ */
 export type ConsoleRun = RunDetail & z.infer<typeof place>;
 
 /**

@@ -58,7 +58,7 @@ const consequences: Record<string, string> = {
   block: "then blocked",
 };
 
-/** Describes a counter of an email: "12 of 20 passwords an hour, then a bot challenge". */
+/** Describes how much of a rate limit an email has used: "12 of 20 passwords an hour, then a bot challenge". */
 export function counterSentence(counter: {
   action: string;
   used: number;

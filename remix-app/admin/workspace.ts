@@ -17,7 +17,7 @@ const workspaceSchema = z.object({
   plan: planSchema.nullable(),
   members: z.number(),
   owners: z.array(z.object({ id: z.uuid(), email: z.string().nullable() })),
-  /** The workspace's own account; null until it is opened. */
+  /** The credit account of the workspace itself, not of its members. Null until the account is opened. */
   account: z.object({ balance: z.string(), reserved: z.string(), available: z.string() }).nullable(),
   approvedAt: z.string().nullable(),
   approvedBy: z.string().nullable(),

@@ -24,7 +24,7 @@ test("accepts the shade that the check suggests for a light colour", () => {
   }
 });
 
-test("derives from every colour a shade that is readable on dark backgrounds, and a readable text colour for that shade", () => {
+test("every colour yields a shade that is readable on dark backgrounds, and a text colour that is readable on that shade", () => {
   const unreadable = colours.filter((colour) => darkContrast(colour) < 4.5);
   expect(unreadable).toEqual([]);
 });

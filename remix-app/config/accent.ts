@@ -15,8 +15,8 @@ type Rgb = [number, number, number];
 /** WCAG 2.2, success criterion 1.4.3. */
 const leastContrast = 4.5;
 /**
- * The backgrounds of text in the accent colour, from `ui/styles.css`. The soft background is missing because it is
- * derived from the accent.
+ * The backgrounds on which text in the accent colour appears, from `ui/styles.css`. Excludes the soft background, which
+ * is derived from the accent.
  */
 const grounds = {
   light: [
@@ -94,7 +94,7 @@ function toOklch(hex: string): Oklch {
   return { l, c: Math.hypot(x, y), h: (Math.atan2(y, x) * 180) / Math.PI };
 }
 
-/** Converts a colour to sRGB. Reduces its chroma until it fits. */
+/** Converts a colour to sRGB, and reduces its chroma until sRGB can represent the colour. */
 export function hexOfOklch({ l, c, h }: Oklch): string {
   let chroma = c;
   while (chroma > 0 && toLinear({ l, c: chroma, h }).some((value) => value < -0.0005 || value > 1.0005)) {

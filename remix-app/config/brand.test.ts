@@ -70,7 +70,7 @@ describe("BRAND_ACCENT", () => {
   });
 });
 
-describe("BRAND_MARK", () => {
+describe("the BRAND_MARK setting", () => {
   test("accepts a brand mark file, and detects its type from its content", () => {
     const file = fileOf("mark.bin", svg);
     expect(brand({ BRAND_MARK: file }).mark).toEqual({ type: "image/svg+xml", bytes: Buffer.from(svg) });

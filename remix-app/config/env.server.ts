@@ -21,7 +21,8 @@ export function wholeNumber(min: number, max: number) {
 /** Previous secrets, comma-separated. Anything made with them stays valid. */
 const previousSecrets = list.pipe(z.array(strongSecret)).optional();
 /**
- * Like `previousSecrets`, but accepts secrets of any length, because the Supabase project's own key may be one of them.
+ * Like `previousSecrets`, but without a minimum length, because the list may contain the Supabase secret key, which is
+ * the default for WEB_MULTI_ACCOUNT_SESSION_SECRET.
  */
 const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
 

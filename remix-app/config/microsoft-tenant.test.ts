@@ -53,7 +53,7 @@ describe("the tenant that a Microsoft URL belongs to", () => {
   });
 });
 
-describe("a tenant named by its domain", () => {
+describe("a Microsoft tenant named by its domain", () => {
   let server: Server;
   let loginUrl: string;
   let issuerOf: (tenant: string) => unknown;

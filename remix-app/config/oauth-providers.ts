@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 interface OAuthProviderFacts {
-  /** Spelled as the brand spells it. */
+  /** The provider's name as the brand spells it. */
   label: string;
   /**
    * Origin of the provider's pages, to which forms must be allowed to redirect. A self-hosted provider has no fixed
@@ -110,8 +110,9 @@ const discovery = z.object({ issuer: z.string() });
 const lookedUp = new Map<string, string>();
 
 /**
- * Returns the issuer in our tenant's tokens. A domain is looked up at Microsoft once per process.
- * @returns null if it cannot be determined; then every sign-in is refused
+ * Returns the issuer in our tenant's tokens. If the tenant is configured by its domain, asks Microsoft for the issuer
+ * once per process.
+ * @returns null if the issuer cannot be determined; every sign-in is then refused
  */
 export async function tenantIssuer(settings: TenantSettings): Promise<string | null> {
   const { MICROSOFT_TENANT, MICROSOFT_LOGIN_URL } = settings;

@@ -21,7 +21,7 @@ export function basicAuthorization({ name, secret }: BasicCredentials): string {
   return `Basic ${Buffer.from(`${name}:${secret}`).toString("base64")}`;
 }
 
-/** The Basic challenge, which names what it protects (RFC 7617 §2). */
+/** The Basic challenge, with the realm that RFC 7617 §2 requires. */
 export const basicChallenge = 'Basic realm="apps", charset="UTF-8"';
 
 const bearer = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i;

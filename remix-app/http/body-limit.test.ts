@@ -15,7 +15,7 @@ function streamed(bytes: number): Request {
 }
 
 describe("a request body", () => {
-  test("accepts a request body of 64 KiB and refuses a longer one, by counting bytes", async () => {
+  test("accepts a request body of 64 KiB and refuses a body that is one byte longer", async () => {
     expect((await readLimitedBody(streamed(maxBodyBytes)))?.byteLength).toBe(65_536);
     expect(await readLimitedBody(streamed(maxBodyBytes + 1))).toBeNull();
   });

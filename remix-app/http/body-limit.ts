@@ -8,7 +8,8 @@ export const maxBodyBytes = 64 * 1024;
 export async function readLimitedBody(request: Request, limit = maxBodyBytes): Promise<Uint8Array<ArrayBuffer> | null> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (!(declared <= limit)) return null;
-  // GET and HEAD requests have no body. Reading it would force Hono to turn its lightweight request into a real one.
+  // GET and HEAD requests have no body. Accessing `request.body` would force Hono to turn its lightweight request into
+  // a real one.
   if (request.method === "GET" || request.method === "HEAD") return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let length = 0;

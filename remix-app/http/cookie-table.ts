@@ -4,7 +4,7 @@ const year = 365 * 24 * hour;
 /** 400 days, the longest that browsers keep a cookie. */
 const longest = 400 * 24 * hour;
 
-/** A cookie of ours. All are HttpOnly, SameSite=Lax unless strict, and Secure on https. */
+/** One of our cookies. Every cookie is HttpOnly, is Secure on https, and is SameSite=Lax if `sameSite` is absent. */
 export interface CookieDefinition {
   name: string;
   /**

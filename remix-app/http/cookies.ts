@@ -20,7 +20,7 @@ export interface CookieJar {
   getAll(): Cookie[];
   get(name: string): string | undefined;
   set(name: string, value: string, attributes?: CookieAttributes): void;
-  /** Returns one `Set-Cookie` value for each name and domain, from the last write. */
+  /** Returns the last `Set-Cookie` value written for each name, domain and path. */
   setCookieHeaders(): string[];
 }
 

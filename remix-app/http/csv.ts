@@ -1,4 +1,4 @@
-/** A column of a CSV file. Amounts are exact text. */
+/** A column of a CSV file. Amounts are strings, so that no digits are lost. */
 export interface CsvColumn<Row> {
   name: string;
   value: (row: Row) => string | number | null | undefined;

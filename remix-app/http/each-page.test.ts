@@ -3,7 +3,7 @@ import { eachPage } from "./list-page.ts";
 
 const pageLength = 10;
 
-/** Returns a reader for a list of this many numbers, in pages. */
+/** Returns a function that reads the numbers from 0 to `length` - 1 page by page. */
 function listOf(length: number) {
   return async (cursor: string | undefined) => {
     const from = Number(cursor ?? 0);

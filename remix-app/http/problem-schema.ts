@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type ProblemBody, type ProblemCode, problems } from "./problem.ts";
 
-/** A problem as described in the API's documents. It is not in problem.ts because browsers load that file. */
+/** A problem as described in the API's documents. The schema is not in problem.ts, because browsers load that file. */
 export const problemSchema = z.object({
   type: z.string().regex(/^urn:gatehouse:problem:[a-z-]+$/),
   title: z.string(),

@@ -8,7 +8,7 @@ const seen = /[^\s\u00ad\u115f\u1160\u200c-\u200d\u2800\u3164\uffa0]/u;
 
 /**
  * Returns whether a name is one line of whole, visible characters. Names are shown to other people, and a name with
- * other characters could be mistaken for another person's. The tables' own checks are the same.
+ * other characters could be mistaken for another person's.
  */
 export function isReadable(name: string): boolean {
   return name.isWellFormed() && seen.test(name) && !unseen.test(name);

@@ -10,7 +10,7 @@ const sanitise = (input: unknown) => redirectTarget(input, { context, fallback }
 const cases = 20_000;
 /** Long enough for each test's many runs on a busy machine. */
 const timeout = 30_000;
-/** Uses only a few pieces, so that dot segments, slashes and hosts often meet. */
+/** Uses only a few pieces, so that dot segments, slashes and hosts are often next to each other. */
 const structure = fc
   .array(fc.constantFrom("/", "/", ".", "..", "./", "../", "%2e", "\\", "x", "evil.example", "\t"), { maxLength: 6 })
   .map((pieces) => `/${pieces.join("")}`);
@@ -59,7 +59,7 @@ describe("a redirect target", () => {
     );
   });
 
-  test("keeps a redirect target that is an ordinary path of ours", () => {
+  test("keeps a redirect target that is an ordinary path on our origin", () => {
     const segment = fc.stringMatching(/^[a-z0-9_~-]{1,12}$/);
     fc.assert(
       fc.property(fc.array(segment, { maxLength: 5 }), fc.option(segment), (segments, query) => {

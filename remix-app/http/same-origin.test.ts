@@ -12,7 +12,7 @@ describe("a request that changes state", () => {
   });
 
   test.each(["same-site", "cross-site", "none", "", "SAME-ORIGIN"])(
-    "refuses a request that changes state with Sec-Fetch-Site %j",
+    "refuses a request that changes state if its Sec-Fetch-Site header is %j",
     (site) => {
       expect(originAllowed(request("POST", { "sec-fetch-site": site, origin: own }), [own])).toBe(false);
     },

@@ -5,7 +5,7 @@ const names = { city: "x-city", country: "x-country" };
 const place = (headers: Record<string, string>, configured = names) => visitorPlace(new Headers(headers), configured);
 
 describe("a visitor's place", () => {
-  test("combines a visitor's city and country code, as Cloudflare sends them", () => {
+  test("a visitor's place combines the city and the country code that Cloudflare sends", () => {
     // https://developers.cloudflare.com/rules/transform/managed-transforms/reference/#add-visitor-location-headers
     expect(place({ "x-city": "Porto", "x-country": "PT" })).toBe("Porto, Portugal");
     const latin1 = Buffer.from("São Paulo", "utf8").toString("latin1");

@@ -37,8 +37,8 @@ export interface KeyRing {
 const idBytes = 9;
 
 /**
- * Derives a ring of keys from secrets by HKDF-SHA-256 (RFC 5869), so that no two purposes share a key. A key's id is
- * also derived from its secret, so a rotation only adds a new secret to the front of the list.
+ * Derives one key from each secret by HKDF-SHA-256 (RFC 5869). No two purposes share a key. The ids of keys are derived
+ * too, so a rotation only needs a new secret at the front of the list.
  * @param secrets the current one first
  */
 export async function openKeyRing(secrets: readonly [string, ...string[]], purpose: string): Promise<KeyRing> {

@@ -23,7 +23,7 @@ export interface MailSite {
   accent: string;
 }
 
-/** Returns the sender from the settings. */
+/** Builds the sender of our emails from the settings. */
 export function mailSite(env: Pick<Env, "BASE_URL" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">): MailSite {
   const { name, accent } = brandOf(env);
   return { origin: env.BASE_URL, product: name, accent };

@@ -14,7 +14,7 @@ const authenticator = z.object({
     .transform((name) => name || defaultName),
   verified: z.boolean(),
   createdAt: utcText,
-  /** The time at which a code of this authenticator was last requested; null if never. */
+  /** The time at which the identity backend last created a challenge for this authenticator; null if never. */
   lastUsedAt: utcText.nullable(),
 });
 const authenticators = z.array(authenticator);

@@ -106,7 +106,7 @@ describe("a code from an authenticator app", () => {
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
   });
 
-  test("refuses a used code even if the authenticator's id is sent in other letter case", async () => {
+  test("refuses a used code even if the authenticator's id is sent in uppercase", async () => {
     const code = codeOf(phone);
     expect((await (await enter(person)).post("/mfa", answerWith(phone, code))).location).toBe("/");
     const browser = await enter(person);

@@ -6,7 +6,7 @@ import { type QrCode, qrCodeOf } from "./qr-code.ts";
 
 const maxAuthenticators = 10;
 
-/** An authenticator whose first code hasn't been verified yet, as its page shows it. */
+/** An authenticator whose first code hasn't been verified yet, with the details that its setup page shows. */
 export interface Enrollment {
   factorId: string;
   secret: string;
@@ -20,7 +20,7 @@ export type StartedEnrollment = { started: true; enrollment: Enrollment } | ({ s
 
 /**
  * Starts the enrollment of an authenticator app, and drops any unfinished enrollment.
- * @param options.name chosen by the owner; defaults to a free name
+ * @param options.name chosen by the owner; defaults to an unused name
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link listAuthenticators}
  */
 export async function startEnrollment(

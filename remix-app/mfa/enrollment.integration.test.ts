@@ -157,7 +157,7 @@ describe("enrolling an authenticator app", () => {
 describe("an account that requires an authenticator but has none", () => {
   beforeEach(() => requireMfa(person));
 
-  test("an account that requires an authenticator enrolls one at sign-in, which continues to its destination", async () => {
+  test("an account that requires an authenticator enrolls one during sign-in and then continues to the requested page", async () => {
     const browser = await signIn(person, { returnUrl: "/workspaces" });
     expect(browser.location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
     const at = browser.location ?? "";

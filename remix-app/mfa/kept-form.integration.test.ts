@@ -65,7 +65,7 @@ describe("forms submitted with an expired step-up", () => {
     expect([fieldValue(text, "environment"), fieldValue(text, "requestsPerMinute")]).toEqual(["staging", "30"]);
   });
 
-  test("keeps a form that a script posts until the step-up is done", async () => {
+  test("a form posted by a script is kept until the step-up is done", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const page = "/settings/profile/email";
     const { status, text } = await browser.post(`${page}.data`, { email: "new@integration.gatehouse.test" });

@@ -11,7 +11,8 @@ export interface Step {
 }
 
 /**
- * Opens a page of the second step. The user may not have passed a factor yet, so each page decides what is due.
+ * Opens a page of the second step for a signed-in user. Does not check whether the user has passed a factor, because
+ * each page checks this itself.
  * @throws Response a redirect to the sign-in page that keeps the destination
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
  */
@@ -29,7 +30,8 @@ export async function openStep(
 /**
  * Opens a page for users who have to confirm their identity. Users who still have to enter their authenticator's code
  * go to the challenge.
- * @throws Response a redirect to what is due first, or to the destination if the last proof is recent enough
+ * @throws Response a redirect to the sign-in or second step that the user must complete first, or to the destination if
+ * the last proof is recent enough
  */
 export async function openStepUp(context: AppLoadContext, request: Request): Promise<Step> {
   const step = await openStep(context, { request });
@@ -53,7 +55,7 @@ function isProven(context: AppLoadContext, { user, destination }: Step): boolean
 /**
  * Opens the enrollment page for users without an authenticator, and for users who have passed their second factor.
  * Requires a recent proof of identity, so that an open session can't be used to enroll someone else's app.
- * @throws Response a redirect to what is due first, and from there back to this page
+ * @throws Response a redirect to the step that the user must complete first, such as the step-up
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {
   const step = await openStep(context, { request });

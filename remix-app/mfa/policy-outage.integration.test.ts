@@ -9,8 +9,8 @@ import type { WebProcess } from "../testing/web-process.ts";
 const boundMs = 3_500;
 const atOnce = 40;
 /**
- * Concurrency for repeating the late requests. Kept low, because on a busy machine many concurrent requests delay each
- * other.
+ * How many requests are repeated at once after they took too long. Kept low, because on a busy machine many concurrent
+ * requests delay each other.
  */
 const fewAtOnce = 8;
 let backend: IdentityBackend;
@@ -63,7 +63,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)(
       else backend.state = fault;
     });
 
-    test("if the policy lookup fails, routes that need the session answer 503 in time and without a partial page, for cookies and bearer tokens", async () => {
+    test("if the policy lookup fails, protected routes return a complete 503 in time, for cookies and bearer tokens", async () => {
       const session = await backend.session();
       const cookie = await backend.cookieOf(session);
       const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
@@ -74,11 +74,12 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)(
       ]);
       const first = await answersOf(asked, atOnce);
       const late = first.filter(({ ms }) => ms >= boundMs).map(({ asked }) => asked);
-      // Late requests are sent again only to measure their time. The content of the first answers still counts.
+      // Sends slow requests again, fewer at once, to measure their time. The content of the first answers is checked,
+      // too.
       const again = await answersOf(late, fewAtOnce);
       const wrong = [...first, ...again].filter(({ status, text, headers }) => {
         if (status === 405) return false;
-        // The redirect leads to a path whose answer is also checked here.
+        // Accepts a redirect only to a path whose answer is also checked here.
         if (status === 302) return !judgedPaths.has(headers.get("location")?.split(/[?#]/)[0] ?? "");
         const whole = headers.get("content-type")?.startsWith("application/problem+json")
           ? JSON.parse(text).code === "AUTH_UNAVAILABLE"
@@ -92,7 +93,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)(
       expect(first.length).toBeGreaterThan(60);
     }, 120_000);
 
-    test("a failed policy lookup leaves the recovery pages reachable and the cookies set", async () => {
+    test("a failed policy lookup leaves the recovery pages reachable and the auth cookies unchanged", async () => {
       const cookie = await backend.cookieOf(await backend.session());
       const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
       const hash = crypto.randomUUID();

@@ -18,9 +18,9 @@ export type Recovery =
  * Uses a recovery code to remove the lost authenticators of the signed-in user, or continues a recovery that failed
  * halfway. The code is not a second factor: the session stays at AAL1, and the account's MFA requirements still apply.
  *
- * The order ensures that a failure at any point never leaves the account unprotected. First, the code is claimed, which
- * advances the account's session boundary, marks the recovery, and ends other sessions and apps. Then, the factors are
- * deleted. Once none is left, the recovery is recorded as complete.
+ * The order ensures that a failure at any point never leaves the account unprotected. First, the database claims the
+ * code, blocks the account until the recovery is complete, and ends all other sessions and all apps' sessions. Then,
+ * the factors are deleted. When none is left, the recovery is recorded as complete.
  * @param options.code the normalised code; null to continue the recovery that this session started
  */
 export async function recover(

@@ -135,7 +135,7 @@ describe("using a recovery code", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("an interrupted recovery leaves the account inaccessible until the session that started it completes it", async () => {
+  test("an account with an interrupted recovery stays inaccessible until the session that started the recovery completes it", async () => {
     const browser = await enter(person);
     const { sessionId } = await browser.session();
     const hash = recoveryCodeHash(codes[0]?.replaceAll("-", "") ?? "", person.id);

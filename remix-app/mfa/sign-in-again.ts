@@ -32,9 +32,9 @@ export async function waysToSignInAgain(context: AppLoadContext, user: User): Pr
 }
 
 /**
- * Signs the user of this request in again by password. The new session is set in the answer's cookie and replaces the
- * current one once the sign-in is completed.
- * @returns the message to show if it failed
+ * Signs in the user of this request again by password. Sets the new session in the response's cookie. The new session
+ * replaces the current one when `completeSignIn` is called.
+ * @returns the message to show if the password sign-in failed
  */
 export async function signInAgain(
   context: AppLoadContext,

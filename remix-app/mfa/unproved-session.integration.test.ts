@@ -95,7 +95,7 @@ describe.each([
     expect(opened).toEqual([]);
     for (const { status, headers } of answers) {
       if (status === 302) expect(headers.get("location")).toMatch(/^\/(mfa|login|settings)/);
-      // A bearer's session never sets cookies.
+      // A response to a bearer token never sets cookies.
       expect(headers.getSetCookie()).toEqual([]);
     }
   });

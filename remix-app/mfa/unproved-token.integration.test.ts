@@ -18,7 +18,7 @@ const { ai, supabase } = readStack();
 describe.each([
   ["an AAL1 token of an account that requires MFA", (person: Person) => enter(person)],
   ["a token of a sign-in approved on a phone, without the approval's cookie", enterApproved],
-] as const)("%s", (_, arrive) => {
+] as const)("API access with %s", (_, arrive) => {
   let person: Person;
   let accessToken: string;
   let workspaceId: string;
@@ -59,7 +59,7 @@ describe.each([
     return { status: response.status, body: text === "" ? null : JSON.parse(text) };
   }
 
-  /** Returns whether an answer is empty: refused, or without rows. */
+  /** Returns whether an answer reveals no data: it has a 4xx status or no rows. */
   const holdsNothing = ({ status, body }: DataAnswer) =>
     status >= 400 ? status < 500 : body === null || (Array.isArray(body) && body.length === 0);
 

@@ -12,8 +12,8 @@ export interface CodeUse {
 export type CodeOutcome = "right" | "wrong" | "unknown";
 
 /**
- * Claims a code for a single verification (RFC 6238 §5.2). Only one of any number of callers gets it.
- * @returns whether this caller got it; null if the database did not answer, in which case the code must not be tried
+ * Claims a code for a single verification (RFC 6238 §5.2). If several callers claim the same code, only one succeeds.
+ * @returns whether this caller succeeded; null if the database did not answer, in which case the code must not be tried
  */
 export async function claimCode({ env }: AppLoadContext, use: CodeUse): Promise<boolean | null> {
   const { data, error } = await createServiceClient(env)

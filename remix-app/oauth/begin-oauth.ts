@@ -57,7 +57,7 @@ export function beginSignIn(
 }
 
 /**
- * Starts to link a provider's account to the user's, in the browser of this session.
+ * Starts to link a provider account to the signed-in user's account, in this session's browser.
  * @returns the provider's URL
  * @throws Response 429 or 503, as a problem
  */
@@ -66,10 +66,11 @@ export function beginLink(context: AppLoadContext, { provider, returnTo, user }:
 }
 
 /**
- * Starts to link a provider's account to a user's account on a phone. The phone's browser has none of our cookies, so
- * the state is returned to the app. A person lured to the provider's URL cannot finish the link without the state.
- * @param options.returnTo the app's own URL for the code, which must be on the identity backend's list; a URL of ours
- * is replaced by our callback
+ * Starts to link a provider's account to the user's account, for an app on a phone. The phone's browser has none of our
+ * cookies, so the state is returned to the app. A person lured to the provider's URL cannot finish the link without the
+ * state.
+ * @param options.returnTo the app's URL that receives the code. The identity backend's list must contain the URL. If it
+ * is absent or is a URL of ours, our callback receives the code.
  * @returns the provider's URL, and the state
  * @throws Response 429 or 503, as a problem
  */

@@ -40,9 +40,9 @@ export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuth
 }
 
 /**
- * Ends a link that a phone started. Like endOAuth, but with the state from the app instead of the browser's.
- * @returns why it failed, or null
- * @throws Response as endOAuth
+ * Ends a link that a phone started. Works like endOAuth, but takes the state from the app instead of from a cookie.
+ * @returns why the link failed, or null if it succeeded
+ * @throws Response like endOAuth
  */
 export async function endLinkOfPhone(
   context: AppLoadContext,

@@ -60,7 +60,7 @@ describe("a proof of identity", () => {
     expect(judge({ payload: proof, visitor: ada })).toEqual({ verdict: "sign_in" });
   });
 
-  test("refuses a proof of identity from another account, even with consent", () => {
+  test("refuses another account's sign-in as a proof of identity, even with consent", () => {
     const flow = { ...adasFlow, userId: bob.id };
     expect(judge({ payload: proof, visitor: ada, flow, agreed: true })).toEqual(refused("other_account"));
   });
@@ -74,7 +74,7 @@ describe.each([
     ["no account is signed in", null],
     ["another account is signed in", bob],
     ["another session of the account is signed in", { ...ada, sessionId: bob.sessionId }],
-  ])("refuses a proof of identity or a link if %s", (_reason, visitor) => {
+  ])("does not accept a proof of identity or link a provider account if %s", (_reason, visitor) => {
     expect(judge({ payload, flow, visitor, agreed: true })).toEqual(refused("expired"));
   });
 });

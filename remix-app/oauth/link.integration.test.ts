@@ -143,7 +143,7 @@ describe("a link to a provider's account", () => {
   );
 
   test.each(["json", "form"])(
-    "refuses to start linking a provider account with an unknown field in the request body (%s)",
+    "a request to link a provider account is refused if its body has an unknown field (%s)",
     async (as) => {
       const { browser } = await journey.member();
       const fields = { returnTo: "/", returnUrl: "/" };
@@ -167,7 +167,7 @@ describe("a link to a provider's account", () => {
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
   });
 
-  test("canceling the linking of a provider account leads to a message", async () => {
+  test("canceling at the provider links no account and shows a message", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
     expect(await noticeOf(browser)).toContain("Nothing has changed");
@@ -267,7 +267,7 @@ describe("a link started by a phone", () => {
     expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
-  test("a link that a phone started can't be completed by another account, with a wrong state, or with a browser's cookie", async () => {
+  test("a provider link started by a phone can't be completed by another account, with a wrong state, or from a browser session", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
@@ -392,7 +392,7 @@ describe("unlinking", () => {
     expect(await journey.providersOf(email)).toEqual([journey.provider]);
   });
 
-  test("two identities that are unlinked concurrently can't both be removed", async () => {
+  test("of two identities that are unlinked concurrently, only one is removed", async () => {
     const email = journey.newEmail();
     const browser = openBrowser(base);
     await journey.signIn(browser, { email });
@@ -403,7 +403,7 @@ describe("unlinking", () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 409]);
   });
 
-  test("unlinking answers 404 for another account's or an unknown identity, and 409 for the email identity", async () => {
+  test("unlinking answers 404 for an identity that is unknown or belongs to another account, and 409 for the email identity", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     await journey.signIn(theirs.browser, { email: journey.newEmail() }, link);
     const remove = (id: string) => call(`${api}/${id}`, { method: "DELETE", browser: mine.browser });

@@ -40,7 +40,7 @@ describe("a sign-in with a provider", () => {
     ]);
   });
 
-  test("a provider sign-in with an existing account's verified address is added to that account, and its owner gets an email", async () => {
+  test("signing in with a provider that reports an account's verified email links the provider to that account and records the link", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
@@ -160,7 +160,7 @@ describe("the provider's callback before the code is exchanged", () => {
     expect((await way.browser.get(way.back)).location).toBe("/");
   });
 
-  test("refuses an authorization code from another visit to the provider", async () => {
+  test("refuses an authorization code that belongs to another sign-in", async () => {
     const [way, other] = [await onTheWayBack(), await onTheWayBack()];
     const code = new URL(other.back).searchParams.get("code") ?? "";
     const mixed = new URL(way.back);
@@ -171,7 +171,7 @@ describe("the provider's callback before the code is exchanged", () => {
   });
 });
 
-describe("a visit to a provider that ends with an error", () => {
+describe("a provider sign-in that ends with an error", () => {
   const words = async (location: string | null) => (await openBrowser(base).get(location ?? "")).text;
 
   test("says that the user canceled the sign-in, without calling it a failure", async () => {

@@ -27,8 +27,8 @@ const contextOf = (jar: CookieJar, origin = "https://app.example.com") => ({ env
 const cookieOf = (jar: CookieJar) => jar.getAll().map(({ name, value }) => `${name}=${value}`)[0] ?? "";
 
 /**
- * Starts a visit to a provider with this payload. Returns the browser's cookie and the state that the provider sends
- * back.
+ * Starts a visit to a provider, with this payload in the browser's cookie. Returns the cookie and the state that the
+ * provider sends back.
  */
 async function setOut(payload: OAuthState = signIn) {
   const { state } = createState(env);
@@ -92,7 +92,7 @@ describe("the OAuth state sent to a provider", () => {
     expect(jar.setCookieHeaders()[0]).not.toContain("Secure");
   });
 
-  test("rejects a state without a cookie, without a query, or with another visit's state", async () => {
+  test("rejects an OAuth callback without a cookie or state, or with another visit's cookie or state", async () => {
     const [one, other] = [await setOut(), await setOut()];
     expect(await comeBack("", one.state)).toBeNull();
     expect(await comeBack(one.cookie, null)).toBeNull();

@@ -178,10 +178,10 @@ export function denialAddress({ target }: OpenAuthorization, { env }: AppLoadCon
 }
 
 /**
- * Issues a code to the person's session. The database checks the request again first.
+ * Issues an authorization code. The database checks the request again first.
  * @param options.consents whether the person has just agreed. If false, they must have agreed before.
  * @returns the URL that delivers the code to the client
- * @throws Response a redirect to the request's page if something has changed since it was read
+ * @throws Response a redirect to the request's page if the database no longer accepts the request
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE
  */
 export async function issueCode(

@@ -229,7 +229,7 @@ describe("the prompt parameter", () => {
     const asked = await ask(client, { prompt: "login" });
     const first = await browser.get(asked.path);
     expect(first.location).toMatch(/^\/step-up\?returnUrl=/);
-    // Until the person confirms, every return to the request leads to the step-up again.
+    // Until the person confirms, opening the authorization request again leads to the step-up.
     const returnUrl = new URL(first.location ?? "", base).searchParams.get("returnUrl") ?? "";
     expect((await browser.get(returnUrl)).location).toBe(first.location);
     // The page asks for confirmation even though the sign-in is less than ten minutes old.

@@ -83,7 +83,7 @@ describe("the form body of an OpenID client's request", () => {
     },
   );
 
-  test("a form has at most 50 parameters", async () => {
+  test("accepts an OpenID client's form with 50 parameters", async () => {
     expect((await read(`client_id=a&${many(49)}`)).form.size).toBe(50);
   });
 

@@ -4,7 +4,9 @@ const maxUriLength = 2_000;
 /** The same limit as in `private.openid_clients`. */
 export const maxUris = 20;
 
-/** Lines end with CRLF. One line too many is still read, so that the form can say so. */
+/**
+ * Lines end with CRLF. Allows one line more than the maximum, so that the form can report that there are too many URIs.
+ */
 const maxListLength = (maxUris + 1) * (maxUriLength + 2);
 
 /** Limits of a form with two lists of URIs. Each character may be percent-encoded. */

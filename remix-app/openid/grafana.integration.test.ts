@@ -11,7 +11,7 @@ import { newAddress } from "../testing/visitor.ts";
 // The requests that Grafana sends with the settings of docs/openid.md, according to its source:
 // https://github.com/grafana/grafana/blob/e7ed17198fd2284714b6971eb7eac7b8aaa96715/pkg/services/authn/clients/oauth.go
 // https://github.com/grafana/grafana/blob/09d6a32d0d8379517991245e50b9cfac5e6ecfa0/pkg/login/social/connectors/generic_oauth.go
-// It sends requests by https://pkg.go.dev/golang.org/x/oauth2, which tries client_secret_basic first.
+// Grafana uses https://pkg.go.dev/golang.org/x/oauth2, which tries client_secret_basic first.
 
 const { base } = readStack();
 const grafana = "https://charts.example.com";

@@ -53,9 +53,9 @@ async function consented(): Promise<{ asked: Asked; code: Record<string, string>
 
 const refreshing = (refresh_token: string) => post("/oauth/token", { grant_type: "refresh_token", refresh_token });
 
-describe("an OAuth client loses nothing in an outage", () => {
+describe("an OAuth client keeps its codes and tokens in an outage", () => {
   // Must run first, because the server caches the keys once it has read them.
-  test("an authorization code that was refused for lack of a signing key is accepted by the next request", async () => {
+  test("an authorization code that was refused because the signing keys could not be read is accepted on the next request", async () => {
     const { code } = await consented();
     await unreachable("read_signing_keys");
     expect(await post("/oauth/token", code)).toMatchObject(unavailable);
@@ -88,7 +88,7 @@ describe("an OAuth client loses nothing in an outage", () => {
 });
 
 const verifier = "v".repeat(43);
-describe("OAuth endpoints without a database answer 503 with an OAuth error (RFC 6749 section 5.2)", () => {
+describe("OAuth endpoints answer 503 with an OAuth error if the database is unreachable (RFC 6749 section 5.2)", () => {
   test.each([
     [
       "the authorization-code exchange",

@@ -31,7 +31,7 @@ function confirmation(text: string): string | null {
 }
 
 describe("RP-initiated logout", () => {
-  test("RP-Logout-id_token_hint: with a hint from the browser session's own login, signs out without asking and redirects back", async () => {
+  test("RP-Logout-id_token_hint: with an ID token of the browser's current login, signs out without asking and redirects back", async () => {
     const browser = await enter(person);
     const { tokens } = await signInAt(browser, client, { scope: "openid offline_access" });
     const answer = await browser.get(

@@ -131,7 +131,7 @@ describe("signing keys", () => {
     expect(await verifyOwnJwt(server(first), token, { typ: "JWT" })).toEqual(claims);
   });
 
-  test("concurrent rotations publish a single next signing key, a day before its first use and no earlier than the current key's 89th day", async () => {
+  test("concurrent rotations publish only one next signing key, after the current key has signed for 89 days", async () => {
     const before = decodeProtectedHeader(await signJwt(server(first), idToken)).kid;
     await query(
       "update private.signing_keys set signs_from = now() - interval '89 days' + interval '1 minute' where true",

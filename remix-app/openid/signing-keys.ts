@@ -6,7 +6,8 @@ import { readStoredKeys, type SigningContext } from "./stored-keys.ts";
 const algorithm = "RS256";
 
 /**
- * The purpose of a token from the provider. It is part of the signed content, so that no token passes for another kind.
+ * The type of a token that our OpenID provider signs. The signature covers the type, so that a token of one type is
+ * never accepted as the other.
  */
 export type OwnJwtType = "JWT" | "logout+jwt";
 
@@ -60,8 +61,9 @@ export async function publicKeys(context: SigningContext): Promise<PublicKey[]> 
 }
 
 /**
- * Returns the claims of a token of this type that a published key of this provider has signed, else null. Accepts
- * expired tokens, because an `id_token_hint` may have expired (OpenID Connect RP-Initiated Logout 1.0 section 2).
+ * Returns a token's claims, or null if the token is of another type or was not signed by a published key of this
+ * provider. Accepts expired tokens, because an `id_token_hint` may have expired (OpenID Connect RP-Initiated Logout 1.0
+ * section 2).
  * @throws Response 503 as {@link openSigner}
  */
 export async function verifyOwnJwt(

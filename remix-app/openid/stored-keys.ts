@@ -64,8 +64,8 @@ export async function readStoredKeys(context: SigningContext): Promise<StoredKey
 }
 
 /**
- * Publishes the next key when it is due, re-encrypts with the current secret any key that an earlier secret encrypted,
- * and deletes retired keys. Safe to run on several servers at the same time.
+ * Publishes the next key when it is due, re-encrypts keys that an earlier secret encrypted, and deletes retired keys.
+ * Safe to run on several servers at the same time.
  * @throws Response as {@link readStoredKeys}
  */
 export async function rotateStoredKeys(context: SigningContext): Promise<void> {

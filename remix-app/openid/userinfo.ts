@@ -8,9 +8,10 @@ import { oauthError } from "./oauth-error.ts";
 const answered = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);
 
 /**
- * Answers `/oauth/userinfo` (OpenID Connect Core 1.0 section 5.3) for a token in the Authorization header or, posted as a
- * form, in the body (RFC 6750 sections 2.1 and 2.2).
- * @throws Response 400, 401 or 403 as RFC 6750 section 3.1; 503 if the policy or the database does not answer
+ * Answers `/oauth/userinfo` (OpenID Connect Core 1.0 section 5.3) for a token in the Authorization header or, posted as
+ * a form, in the body (RFC 6750 sections 2.1 and 2.2).
+ * @throws Response 400, 401 or 403 as defined in RFC 6750 section 3.1; 503 if the policy or the database does not
+ * answer
  */
 export async function answerUserinfo(context: AppLoadContext, request: Request): Promise<Response> {
   const token = await tokenOf(request);

@@ -10,7 +10,9 @@ export interface PasskeysOverview {
   signals: Signals | null;
 }
 
-/** Returns the account's passkeys for the security page, and the signals that it passes to the browser. */
+/**
+ * Returns the account's passkeys for the security page, and the WebAuthn signals that the page sends to the browser.
+ */
 export function passkeysOverview(
   context: AppLoadContext,
   { user, passkeys }: { user: User; passkeys: Passkey[] | null },

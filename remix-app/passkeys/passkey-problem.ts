@@ -51,8 +51,9 @@ const refusals: Record<string, Refusal> = {
 };
 
 /**
- * Narrows an error to the identity backend's error type. The client's types also allow browser errors.
- * @throws any other error: ceremonies run in the browser, never on our server
+ * Narrows an error to the identity backend's error type. The client's types also allow browser errors, which cannot
+ * occur on our server.
+ * @throws any other error
  */
 export function backendError(error: Error | null): AuthError | null {
   if (error === null || isAuthError(error)) return error;
@@ -80,7 +81,10 @@ export function registeredPasskey(requestId: string): Response {
   return problem(registered.code, { requestId, detail: registered.detail });
 }
 
-/** Answers a sign-in with a passkey that no account has. The page tells the browser, which may then forget it. */
+/**
+ * Returns the response to a sign-in whose passkey belongs to no account. The page tells the browser, which may then
+ * remove the passkey.
+ */
 export function unknownPasskey(requestId: string): Response {
   return problem("INVALID_REQUEST", {
     requestId,

@@ -4,8 +4,8 @@ import { useNonce } from "../ui/inline-script.tsx";
 import scriptUrl from "./browser/sign-in.ts?worker&url";
 
 /**
- * Renders the button that signs in with a passkey. Its script enables the button if the browser supports passkeys, and
- * also offers them in the email field's autofill. Vite bundles the script into one file, as it does for workers.
+ * Renders the button that signs in with a passkey. If the browser supports passkeys, the script enables the button and
+ * also offers passkeys in the email field's autofill. Vite bundles the script into one file, as it does for workers.
  * @param verifyAt our route that verifies the passkey's answer
  */
 export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { returnUrl: string; verifyAt?: string }) {

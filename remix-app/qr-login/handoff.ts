@@ -23,7 +23,7 @@ const noEmail = "This account has no email, so a phone can’t sign it in to a b
 
 /**
  * Asks the account's phones to approve a fresh session for a browser that is already signed in.
- * @throws Response 409 CONFLICT for an account without an email, for which no session can be minted; 429, 503
+ * @throws Response 409 CONFLICT if the account has no email, which is required to mint a session; 429, 503
  */
 export async function beginHandoff(context: AppLoadContext, user: User): Promise<BegunChallenge> {
   if (user.email !== "") return beginChallenge(context, { kind: "qr", user });
@@ -89,8 +89,9 @@ export type Consumption =
 /**
  * Consumes an approved challenge and returns a new session for the caller to put into the browser. Only one of several
  * concurrent callers succeeds. The session has the approver's sign-in time. Checks before and after minting that the
- * sessions of creator and approver satisfy the account's policy. If minting fails, the next poll can consume the
- * challenge. If its outcome is unknown, the challenge cannot be used any more.
+ * session that created the challenge and the session that approved it satisfy the account's policy. If minting fails,
+ * the next poll can consume the challenge. If it is unknown whether minting succeeded, the challenge cannot be used
+ * again.
  * @param options.claims of the requesting session, which is active
  * @throws Response 403 MFA_REQUIRED, 404, 409 CONFLICT for an account without an email, 503
  */

@@ -533,7 +533,7 @@ describe("polling a QR challenge", () => {
       const begun = await begin(browser);
       await approve(phone, begun);
       await web.trouble({ holds: "continue_account_session" });
-      // `tab` keeps the cookies of the poll's response, which reaches the browser last.
+      // The poll's response reaches the browser last. `tab` stands for the browser with the cookies of that response.
       const tab = openBrowser(web.base, { cookie: browser.cookie() });
       const late = tab.get(`${challenges}/${begun.id}?secret=${begun.secret}`);
       await web.held();

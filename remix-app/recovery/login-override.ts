@@ -64,8 +64,8 @@ export async function signInUnderOverride(
 }
 
 /**
- * Records the result of a sign-in attempt under an override. Does not lift a ban, because an emailed sign-in code is
- * not enough for that.
+ * Records the result of a sign-in attempt for an email that has a login override. Does not lift a ban, because the
+ * person may have proved only that they received an emailed code.
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,

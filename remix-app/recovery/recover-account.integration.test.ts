@@ -70,7 +70,7 @@ describe("a recovery link", () => {
   });
 
   test.each(["link", "code"] as const)(
-    "a recovery by %s is refused in a browser that already has 10 accounts, and is not used up",
+    "a recovery %s is refused in a browser that already has 10 accounts, and still works in another browser",
     async (way) => {
       const { token, code } = await help();
       const owner = await createPerson();
@@ -115,7 +115,7 @@ describe("a recovery link", () => {
     expect((await stranger().post(page, { token })).location).toBe(review());
   });
 
-  test("a recovery link names the other signed-in account, and adds its own account to the browser", async () => {
+  test("a recovery link shows which other account is signed in, and then adds the recovered account to the browser", async () => {
     const other = await createPerson();
     try {
       const { path, token } = await help();
@@ -156,7 +156,7 @@ describe("a recovery code", () => {
     expect((await stranger().post(page, { token })).status).toBe(410);
   });
 
-  test("a recovery code gets the same refusal for a wrong code, another account's email and an unknown email", async () => {
+  test("account recovery gives the same refusal for a wrong code, another account's email and an unknown email", async () => {
     const { code } = await help();
     const other = await createPerson();
     const wrong = code === "000000" ? "000001" : "000000";
@@ -271,7 +271,7 @@ describe("account recovery", () => {
     expect([list.status, list.words]).toEqual([200, expect.stringContaining("Review account access")]);
   });
 
-  test("a recovery for an email without an account creates one", async () => {
+  test("a recovery for an email without an account creates the account", async () => {
     const email = `new-${person.email}`;
     const { code } = await help(email);
     const browser = stranger();
@@ -330,7 +330,7 @@ describe("account recovery", () => {
     expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "recovered" });
   });
 
-  test("a recovery consumes nothing if the database does not answer", async () => {
+  test("a recovery returns 503 if the database does not answer", async () => {
     const context = await openContext({ ...stack, supabase: { ...stack.supabase, url: "http://127.0.0.1:9" } });
     const proofs = [{ token: "x".repeat(43) }, { email: person.email, code: "000000" }];
     for (const proof of proofs) expect(await recoverAccount(context, proof)).toMatchObject({ status: 503 });

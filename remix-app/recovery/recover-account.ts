@@ -46,7 +46,7 @@ const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;
   const whenDue = startEvenTiming();
-  // Links are too long to guess, so failed guesses at the code do not block them.
+  // Attempts with a link are not limited per email, because links are too long to guess.
   const attempt = await guardAttempt(context, { action: "code", ...(byLink ? {} : { email: proof.email }) });
   if (!attempt.admitted) return failed(attempt.status, attempt.message);
   const judged = await consume(context, proof);
@@ -88,7 +88,7 @@ async function enter(
   const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
   const account = { email, overrideId, banned, confirmed, provenBy: "mailbox" } as const;
   const open = !known.userId || (await liftBlocks(context, { ...account, userId: known.userId }));
-  // Waits, because the account's MFA policy accepts only a session that is created after `waitMs`.
+  // Waits, because the account's MFA policy rejects a session that is created before `waitMs` has passed.
   await new Promise((resolve) => setTimeout(resolve, waitMs));
   const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {

@@ -6,10 +6,7 @@ import { secretHashOf } from "../session/challenge.ts";
 const secretBytes = 32;
 const shape = /^[\w-]{43}$/;
 
-/**
- * Marks the browser that shows the recovery page. The mark remains until the browser has received the response to its
- * form.
- */
+/** Marks the browser that shows the recovery page. The response to a successful recovery removes the mark. */
 export function markRecoveryBrowser(context: CookieContext): void {
   const held = readCookie(context, cookies.recoveryBrowser);
   // Renews the cookie at each visit, so that it lasts as long as the most recently opened link.
@@ -25,7 +22,7 @@ export function recoveryBrowserHash(context: CookieContext): string | null {
   return shape.test(secret) ? secretHashOf(secret) : null;
 }
 
-/** Removes the browser's mark once the recovery has signed the user in. */
+/** Clears the recovery cookie once the recovery has signed the user in. */
 export function clearRecoveryBrowser(context: CookieContext): void {
   clearCookie(context, cookies.recoveryBrowser);
 }

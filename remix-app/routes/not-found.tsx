@@ -1,7 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
 
-/** Answers every URL without a route, and shows the server's own refusals as pages. */
+/**
+ * Responds to every URL without a route with 404. If the server has already refused the request, shows that refusal as
+ * a page.
+ */
 export function loader({ context }: LoaderFunctionArgs) {
   throw context.refusal ?? problem("NOT_FOUND", { requestId: context.requestId });
 }

@@ -62,7 +62,7 @@ const refusals = refusalOf(
 /**
  * Calls a database function as the person behind an app session. Each function derives person, app, scopes and MFA from
  * the token's hash in the same statement.
- * @param name of a function of supabase/schemas/apps/app-session-access.sql
+ * @param name a function in supabase/schemas/apps/app-session-access.sql
  * @throws Response the function's refusal, as a problem
  */
 export async function callAsApp<Schema extends z.ZodType>(

@@ -20,7 +20,8 @@ export const revokedTokens = z.object({ revoked: z.number().int() });
 export const validateRequest = z.strictObject({
   token: z.string().max(8192),
   /**
-   * If true, the call returns only the person that the token would sign in, for "Continue as …", and redeems nothing.
+   * If true, the call returns only the person that the token would sign in, and redeems nothing. Apps use this to show
+   * "Continue as …".
    */
   preview: z.boolean().default(false),
 });

@@ -31,7 +31,7 @@ export function requireAppClient(request: Request, { requestId }: { requestId: s
 /**
  * Reads the JSON that an app's server posts. The database function that serves the request also verifies the app's
  * credentials. If the body is invalid, this function verifies the credentials before it returns the error.
- * @throws Response 401 if the credentials are invalid; else 415 or 400, as readJson
+ * @throws Response 401 if the credentials are invalid; else 415 or 400 from {@link readJson}
  */
 export async function readAppRequest<Schema extends z.ZodType>(
   request: Request,
@@ -81,8 +81,8 @@ export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): 
 }
 
 /**
- * Counts an attempt like {@link countAttempt}.
- * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE if it cannot be counted
+ * Counts an attempt, and throws if the attempt is not allowed.
+ * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE if the attempt cannot be counted
  */
 export async function requireAllowance(context: AppLoadContext, attempt: CountedAttempt): Promise<void> {
   const answer = await countAttempt(context, attempt);

@@ -34,7 +34,7 @@ export async function callAppFunction<Schema extends z.ZodType>(
   throw appsUnavailable(context);
 }
 
-/** Returns the schema of a database function's refusal, with the reasons that it may give. */
+/** Returns the schema of a refusal by a database function, for the reasons that the function may give. */
 export function refusalOf<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
   return z.object({ refused: z.enum(reasons) });
 }

@@ -25,8 +25,8 @@ export interface AppDestination {
 }
 
 /**
- * Returns the registered app and page that an absolute URL belongs to, by the registry's exact origins.
- * @returns null if it is not a URL, carries a user name, or belongs to no registered app
+ * Returns the registered app whose origin is exactly the origin of a URL, and the page that the URL names in the app.
+ * @returns null if `address` is not an absolute URL, contains a user name or password, or belongs to no registered app
  * @throws Response 503 UNAVAILABLE if the registry did not answer
  */
 export async function appDestination(context: AppLoadContext, address: unknown): Promise<AppDestination | null> {

@@ -53,7 +53,7 @@ describe("what an app may do", () => {
 test.each([
   [["profile"], false],
   [["profile", "studio:keys"], true],
-])("the notice about disconnecting an app with the login scopes %j mentions coding agents: %j", (scopes, stops) => {
+])("for an app with the login scopes %j, the disconnect notice mentions coding agents: %j", (scopes, stops) => {
   const login = { ...held, scopes };
   const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };
   expect(effectOfDisconnecting(app).includes("Coding agents that it connected stop working.")).toBe(stops);

@@ -73,7 +73,7 @@ function aiRight(scopes: readonly string[], where: string): string | null {
 export function effectOfDisconnecting({ displayName, session, login, consent, tokens }: ConnectedApp): string {
   const effects = [
     session ? `You’ll be signed out of ${displayName} on all devices.` : "",
-    // Doesn't say that the person is signed out, because the app decides whether to end its own session too.
+    // The text doesn't say that the person is signed out, because the app decides whether to end its own session.
     login ? `${displayName} loses access to your account.` : "",
     login?.scopes.includes("studio:keys") ? "Coding agents that it connected stop working." : "",
     consent && !login ? `${displayName} can no longer sign you in without asking.` : "",

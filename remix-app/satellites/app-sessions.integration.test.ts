@@ -185,7 +185,7 @@ describe("a central session", () => {
     expect(full.status).toBe(400);
   });
 
-  test("a central session is limited to its scopes", async () => {
+  test("a central session allows only what the app's scopes permit", async () => {
     const reader = await createApp({ scopes: ["workspaces:read"] });
     const token = (await handOver(person, reader)).centralSession.token;
     expect((await central("GET", workspacePath(), { token })).status).toBe(200);
@@ -202,7 +202,7 @@ describe("the end of an app session", () => {
     (await central("GET", workspacePath())).status,
   ];
 
-  test("an app session ends with sign-out on the web", async () => {
+  test("an app session ends when the person signs out on the web", async () => {
     expect(await worth()).toEqual([true, 200]);
     await signOut(person);
     expect(await worth()).toEqual([false, 401]);
@@ -243,7 +243,7 @@ describe("the end of an app session", () => {
     expect(await worth()).toEqual([true, 200]);
   });
 
-  test("an app session ends when a password step-up replaces the browser session that it came from", async () => {
+  test("a password step-up replaces the browser session and ends its app session", async () => {
     const browser = await signedInLongAgo(person, { secondsAgo: 610 });
     const { appSession } = await handOver({ accessToken: accessTokenOf(browser) }, app);
     expect(await introspect(appSession.token)).toMatchObject({ active: true });

@@ -83,7 +83,7 @@ test("refreshing an app's token never widens the scopes, and concurrent refreshe
   const refresh = () => exchange({ refreshToken: second.refreshToken });
   const answers = await callAtOnce(refresh);
   const pairs = answers.filter(({ status }) => status === 200);
-  // Requests that wait too long for the row get 503. The app can retry them.
+  // A refresh that waits too long for a database lock gets 503. The app can retry the refresh.
   for (const { status, body } of answers) {
     if (status !== 200) expect([status, body]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
   }

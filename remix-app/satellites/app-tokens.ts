@@ -127,8 +127,8 @@ async function issued(
 }
 
 /**
- * Revokes an app session or a gateway token, with everything from the same handoff. An invalid token is not an error
- * (RFC 7009).
+ * Revokes an app session or a gateway token, and all other credentials that the app received through the same handoff.
+ * An invalid token is not an error (RFC 7009).
  * @throws Response 401 if the app's credentials are invalid
  */
 export async function revokeAppCredential(context: AppLoadContext, { client, token }: TokenOfApp): Promise<void> {

@@ -14,7 +14,7 @@ afterAll(async () => {
   await Promise.all([line.client.end(), close()]);
 });
 
-test("a token request for an app that is being turned off is refused as if it were already off", async () => {
+test("a token request for an app that is being turned off waits, and is refused as if the app were already off", async () => {
   await line.client.query("begin");
   await line.db.query("select private.set_app_enabled($1, false, 'test')", [app.name]);
   const answer = send(paths.mint, { body: { targetApp: app.name }, headers: bearer(person.accessToken) });

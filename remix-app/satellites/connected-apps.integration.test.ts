@@ -225,7 +225,7 @@ describe("disconnecting an app", () => {
     expect((await soon.post(pathOf(notes), {})).location).toBe(list);
   });
 
-  test("a pending second step blocks both disconnecting an app and reading the list", async () => {
+  test("while a second step is pending, a user can neither list connected apps nor disconnect one", async () => {
     await requireMfa(person);
     for (const answer of [
       await browser.get(list),

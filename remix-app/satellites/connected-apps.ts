@@ -22,7 +22,7 @@ const connectedApp = z.object({
   origins: z.array(z.string()),
   /** The app's sessions combined, or null if it has none. */
   session: held.nullable(),
-  /** The app's OpenID Connect logins combined, or null if it has none. */
+  /** The app's OpenID Connect logins, combined into one entry, or null if the app has none. */
   login: held.nullable(),
   /** The scopes that the app gets through OpenID Connect without asking the person again, or null if it has to ask. */
   consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
@@ -43,7 +43,7 @@ const registeredName = /^[a-z][a-z0-9-]{1,39}$/;
 const outcome = z.enum(["disconnected", "over", "not_found"]);
 
 /**
- * Lists the apps with sessions or tokens of a user, by name.
+ * Lists the apps with access to a user's account, ordered by name.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function listConnectedApps(context: AppLoadContext, user: User): Promise<ConnectedApp[]> {

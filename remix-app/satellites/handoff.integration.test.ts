@@ -86,7 +86,7 @@ describe("minting a handoff token", () => {
 });
 
 describe("validating a handoff token", () => {
-  test("validating a handoff token opens an app session and a central one, without any token of the identity backend", async () => {
+  test("validating a handoff token opens an app session and a central session, and returns no identity backend token", async () => {
     const answer = await asApp(app, paths.validate, { token: await mint(person, app) });
     expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "private, no-store"]);
     const held = answer.body as Held;

@@ -70,7 +70,7 @@ const appAnswer = z.object({
   proof: z.string().nullable(),
 });
 
-/** A token with a valid proof, and the proof's signed facts. */
+/** A token with a valid proof, and the facts that the proof states. */
 export interface ProvenHandoff {
   keys: AppKeys;
   app: z.infer<typeof appAnswer>["app"];
@@ -178,14 +178,14 @@ export type HandoffFacts = z.infer<typeof handoffFacts>;
 
 const type = "mfa-proof+jwt";
 
-/** Signs the required-MFA proof of a handoff, bound to user and target. */
+/** Signs a handoff's facts as a proof of required MFA for one user and one target. */
 function signProof(facts: HandoffFacts, keys: KeyRing): Promise<string> {
   return signToken(facts, { type, keys });
 }
 
 /**
- * Returns the facts of a proof that we signed for this app, or null for any other. Does not check whether they still
- * hold.
+ * Returns the facts from a handoff proof, or null if we did not sign the proof for this app. Does not check whether the
+ * facts still hold.
  */
 async function readProof(
   proof: string,

@@ -29,7 +29,7 @@ describe("a platform without APP_SESSION_SECRET", () => {
   });
   afterAll(() => web.stop());
 
-  test("connections to the identity backend are recorded during a sign-in", async () => {
+  test("the test's connection recorder sees the connection to the identity backend during a sign-in", async () => {
     await openBrowser(web.base).post("/login", { email: person.email, password: "wrong", returnUrl: "" });
     expect(connections(web)).toContain(new URL(supabase.url).host);
   });

@@ -26,8 +26,8 @@ const [first = "", second = "", third = ""] = secrets;
 let person: Person;
 let workspaceId: string;
 /**
- * Three servers: one with the first secret, one with a new secret that also accepts the first, and one with only the
- * new secret.
+ * Three servers: `before` has the first secret, `after` has the new secret and still accepts the first, and `without`
+ * has only the new secret.
  */
 let before: WebProcess;
 let after: WebProcess;

@@ -25,8 +25,8 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
 }
 
 /**
- * Refreshes a token with the current key. If the database rejects the token, tries the earlier keys. An earlier key can
- * only repeat a refresh from before the secret was changed, within that refresh's grace period.
+ * Refreshes a token with the current key. If the database rejects the token, tries the earlier keys. An earlier key
+ * works only if the token was first refreshed before the secret changed and the grace period has not ended.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
   { current, earlier }: KeyRing,
@@ -62,11 +62,11 @@ export interface IssueOptions {
   keys: KeyRing;
   issuer: string;
   app: string;
-  /** The token's own random part. The database stores its SHA-256. */
+  /** The token's random part. The database stores the SHA-256 of this part. */
   jti: string;
 }
 
-/** Signs the token of a session: person, app, factor and expiry. */
+/** Signs a session token, which states the session's user, app, factor and expiry. */
 export async function issueSessionToken(session: SessionSummary, options: IssueOptions): Promise<IssuedSession> {
   const { keys, issuer, app, jti } = options;
   const claims = {
@@ -134,7 +134,7 @@ export async function verifyToken(
   }
 }
 
-/** Reads a token's declared purpose without verifying it. */
+/** Reads the purpose that a token declares, without verifying the token. */
 function typeOf(token: string): string | undefined {
   try {
     return decodeProtectedHeader(token).typ;

@@ -16,7 +16,7 @@ test("one scheduled run clears more than one batch of expired attempts", async (
     );
     const env = { SUPABASE_URL: supabase.url, SUPABASE_SECRET_KEY: supabase.secretKey };
     await upkeepTask(env, "clear-attempts").run(AbortSignal.timeout(10_000));
-    // The stack's own server may be clearing concurrently; its result is the same.
+    // The stack's server may be clearing the same rows concurrently, so this waits until all rows are gone.
     const left = async () => (await db.query("select from private.rate_limits where action = 'test.batches'")).length;
     await expect.poll(left, { timeout: 10_000 }).toBe(0);
   } finally {

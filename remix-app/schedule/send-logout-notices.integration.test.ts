@@ -207,7 +207,7 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
   });
 
   test.for([200, 204])(
-    "section 2.8: an app's response with status %i counts as a successful logout",
+    "an app's response with status %i counts as a successful logout (Back-Channel Logout 2.8)",
     async (status) => {
       statuses = [status];
       await signedOut();

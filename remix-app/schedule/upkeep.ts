@@ -35,7 +35,7 @@ export const upkeepFunctions = {
   "forget-expired-gateway-state": { schema: "ai", name: "delete_expired", intervalMs: 5 * minute },
   /** Deletes each app credential a day after the credential ends. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minute },
-  /** Deletes expired sign-in attempts at providers, and removes identities whose link was never completed. */
+  /** Deletes expired OAuth attempts, and identities whose linking was never completed. */
   "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minute },
   /** Deletes expired challenges, and approvals that are no longer valid. */
   "sweep-login-challenges": { schema: "private", name: "sweep_login_challenges", intervalMs: 10 * minute },
@@ -49,10 +49,7 @@ export const upkeepFunctions = {
    * records of added accounts.
    */
   "sweep-account-devices": { schema: "private", name: "sweep_account_devices", intervalMs: hour },
-  /**
-   * Deletes expired recovery credentials, records of wrong codes that no longer count, and expired leases for minting
-   * sessions.
-   */
+  /** Deletes expired recovery credentials, expired records of wrong codes, and expired leases for minting sessions. */
   "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hour },
 } as const satisfies Record<string, DatabaseFunction>;
 

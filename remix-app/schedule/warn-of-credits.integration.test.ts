@@ -42,7 +42,10 @@ async function warn(): Promise<void> {
     .toBe(true);
 }
 
-/** Emails are due immediately, and the stack's own server may send them as well. */
+/**
+ * Sends the due emails until none are left, because the stack's own server may be sending some of them. Returns the
+ * emails to the admin.
+ */
 async function received() {
   const send = async () => {
     await sendDueMails(env).run(soon());

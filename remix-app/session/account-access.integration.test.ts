@@ -44,7 +44,7 @@ async function signInDirectly({ email, password }: Pick<Person, "email" | "passw
   return { client, token: data.session.access_token };
 }
 
-/** Links a Google account to the person, as anyone who knows the password can do without our pages. */
+/** Links a Google account to the person without using our pages. Anyone who knows the password can do this. */
 async function linkDirectly(): Promise<string> {
   await signInDirectly();
   const { db, close } = openPool(1);
@@ -174,7 +174,7 @@ describe("the account's access list", () => {
     expect((await signInDirectly()).token).toBeTruthy();
   });
 
-  test("the access list keeps the last authenticator of an account that requires one", async () => {
+  test("an account that requires MFA can't remove its last authenticator from the access list", async () => {
     const [app] = await insertAuthenticators(person, ["Phone"]);
     if (!app) throw new Error("no authenticator");
     await requireMfa(person);
@@ -202,7 +202,7 @@ describe("the account's access list", () => {
     }
   });
 
-  test("two concurrent submissions of the access list remove each item only once", async () => {
+  test("submitting the access list twice concurrently removes each item only once", async () => {
     const browser = await enter(person);
     await linkDirectly();
     const { fields } = await list(browser);
@@ -322,7 +322,7 @@ describe("signing out everywhere", () => {
     expect((await browser.postJson(everywhere, undefined)).status).toBe(status);
   });
 
-  test("signing out everywhere with a pending second step is refused", async () => {
+  test("signing out everywhere is refused while the second factor is pending", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const answer = await call((await signInDirectly()).token);
     expect([answer.status, await answer.json()]).toEqual([403, expect.objectContaining({ code: "MFA_REQUIRED" })]);

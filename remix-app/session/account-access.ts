@@ -19,12 +19,15 @@ const listedWay = z.object({
   provider: z.string().nullable(),
   addedAt: utcText,
   lastUsedAt: utcText.nullable(),
-  /** The device that added the item, or null if no event recorded one. */
+  /** The device that added the item, or null if no event recorded the device. */
   device: z.string().nullable(),
   address: z.string().nullable(),
   /** The session that added the item, if known. */
   bySession: z.uuid().nullable(),
-  /** Added since the owner last confirmed the list, or since the account was created. */
+  /**
+   * Whether the item was added after the owner last confirmed the list, or after the account was created if the owner
+   * never confirmed the list.
+   */
   isNew: z.boolean(),
   /** Whether the item was added by a direct call to the identity backend without a step-up. */
   unconfirmed: z.boolean(),
@@ -55,7 +58,7 @@ export type AccessWay = z.output<typeof way>;
 /** Everything that can open an account. */
 export type AccountAccess = z.output<typeof accountAccess>;
 
-/** The maximum number of listed sessions, the most recently seen first. */
+/** The maximum number of sessions in the list. */
 const sessionsListed = 50;
 
 /**
@@ -76,7 +79,8 @@ export async function listAccess(
 const accessState = z.object({ confirmedAt: utcText.nullable(), unconfirmed: z.array(z.uuid()) });
 
 /**
- * Returns when the owner last confirmed the list, and the ids of items on it that were added without a step-up.
+ * Returns when the owner last confirmed the access list, and the ids of the list's items that were added without a
+ * step-up.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function readAccessState(
@@ -137,13 +141,14 @@ export interface AccessDecision {
   listed: string[];
   /** Keys of the items to remove. */
   remove: string[];
-  /** Keys of all sessions that the list showed. */
+  /** The form key of each session that the list showed. */
   sessions: string[];
 }
 
 /**
- * Returns whether a session may review authenticators without using one first. Requires that all of the account's
- * authenticators were added by direct calls, and that the session began with a recent password reset or recovery.
+ * Returns whether a session may review the account's authenticators without using one first. Requires that all of the
+ * authenticators still await the owner's confirmation, and that the session began with a recent password reset or
+ * recovery.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function mayReviewAuthenticators(

@@ -154,7 +154,7 @@ describe("the activity log API", () => {
     ["cursor=nonsense", 400],
     [`cursor=${Buffer.from('["2026-01-01T00:00:00Z","x,or(id.gt.0)"]').toString("base64url")}`, 400],
     [`cursor=${Buffer.from('["2026-01-01T00:00:00Z),or(a","x"]').toString("base64url")}`, 400],
-  ])("the activity log with %s answers %s", async (query, status) => {
+  ])("a request for the activity log with the query %s returns %s", async (query, status) => {
     const answer = await call(await account.signIn(), { at: `${at}?${query}` });
     expect(answer.status).toBe(status);
     if (status === 400) expect(answer.body.code).toBe("INVALID_REQUEST");

@@ -18,7 +18,7 @@ const rows = z.array(
     place: z.string().nullable(),
     method: z.string().nullable(),
     aal: z.string().nullable(),
-    /** The sort key of the pages, to the microsecond. */
+    /** The time that sessions are sorted by, to the microsecond. */
     refreshed_at: z.string(),
   }),
 );
@@ -51,8 +51,8 @@ export interface AccountSession extends z.output<typeof listed> {
 }
 
 /**
- * The position after the requesting session, which always comes first. All other sessions follow, regardless of when
- * they were seen.
+ * The list position right after the requesting session. The requesting session always comes first. All other sessions
+ * follow, regardless of when they were seen.
  */
 const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
 

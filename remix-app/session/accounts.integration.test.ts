@@ -190,7 +190,7 @@ describe("switching accounts", () => {
     expect((await switchTo(browser, ada)).status).toBe(status);
   });
 
-  test("a switch whose response was lost loses nothing: the old device secret works until the browser has received the new one", async () => {
+  test("switching accounts survives a lost response: the old device secret works until the browser has received the new one", async () => {
     const browser = await browserWith(ada, bob);
     const lost = openBrowser(base, { cookie: browser.cookie() });
     expect((await switchTo(lost, ada)).status).toBe(200);

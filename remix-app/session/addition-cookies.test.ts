@@ -28,7 +28,7 @@ test("the cookie of an added account is host-only, HttpOnly, Secure on https, an
   expect(readAdditions(open(headerOf(context)), device)).toEqual([one.secret, other.secret]);
 });
 
-test("once the device holds an added account, the account's cookie works only with earlier device secrets, and expires a minute after the first use of the new secret", () => {
+test("after an account is added, its cookie works only with earlier device secrets, and expires a minute after the first use of the new secret", () => {
   const shown = open();
   const one = addition();
   writeAddition(shown, one);

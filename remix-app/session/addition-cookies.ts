@@ -7,8 +7,9 @@ import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from ".
  * The cookies of additions. An addition is a sign-in that is not yet merged into the browser's accounts. Each addition
  * has its own cookie, so that responses to tabs that add accounts concurrently don't overwrite each other. The cookie
  * has the format of a device cookie and holds the addition's secret. After the merge, the cookie is marked with a hash
- * of the device's new secret and kept until a minute after the browser has sent that secret. Until then, the browser
- * can find its current device secret even if a late response restores an earlier device cookie.
+ * of the device's new secret and kept until a minute after the browser has sent that secret. If a late response
+ * restores an earlier device cookie in that time, the server can still derive the current device secret from the
+ * addition's secret.
  */
 
 type Context = CookieContext & { cookie: KeyRing };
@@ -37,14 +38,14 @@ export function readAdditions(context: Context, device: Device): string[] {
   return [...new Set(secrets)];
 }
 
-/** Stores an addition in a cookie of its own. */
+/** Stores an addition in its own cookie. */
 export function writeAddition(context: Context, addition: Device): void {
   const name = cookies.addition.name + markOf(addition);
   writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });
 }
 
 /**
- * Marks the cookies of additions that are merged into the device's current secret, and removes all other addition
+ * Marks the cookies of merged additions with a hash of the device's current secret, and clears all other addition
  * cookies.
  * @param options.shown the secret in the browser's own device cookie
  */

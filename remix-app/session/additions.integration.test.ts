@@ -76,7 +76,7 @@ describe("two tabs of one browser that add accounts concurrently", () => {
     expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
   });
 
-  test("two tabs keep all the accounts if one tab adds an account after the other tab has loaded its sign-in form", async () => {
+  test("adding an account in a tab with older cookies keeps the account that another tab has just added", async () => {
     const browser = await enter(ada);
     const tab = copyOf(browser);
     await add(browser, bob);
@@ -140,7 +140,7 @@ test("two concurrent first sign-ins in one browser each create a device, and the
 });
 
 describe("access to an added account", () => {
-  test("an added account is not revealed to an earlier copy of the cookies, even if that copy adds an account itself", async () => {
+  test("an added account is not revealed to a thief with an earlier copy of the cookies, even if the thief adds an account too", async () => {
     const browser = await enter(ada);
     const thief = copyOf(browser);
     await add(browser, bob);

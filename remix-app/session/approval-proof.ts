@@ -18,7 +18,7 @@ export function proveApproval(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: 
   return `${second}.${hmac(approvalProofKey(env, sessionId), `${sessionId} ${second}`).toString("hex")}`;
 }
 
-/** Returns a proof of the session's mobile approval, or null if the browser does not hold its cookie. */
+/** Returns a proof of the session's mobile approval, or null if the browser does not hold the approval's cookie. */
 export function heldApprovalProof(context: ApprovalContext, sessionId: string): string | null {
   return heldApproval(context, sessionId) === "held" ? proveApproval(context.env, sessionId) : null;
 }

@@ -22,7 +22,7 @@ export const handoffRejection = z.strictObject({ secret });
 const handoffApproved = z.object({ status: z.literal("approved") });
 const handoffRejected = z.object({ status: z.literal("rejected") });
 
-/** `session` is only in the response that consumes the challenge. That response also sets the cookies. */
+/** `session` is present only if this request consumed the challenge. The response then also sets the cookies. */
 export const handoffProgress = z.object({
   status: z.enum(["created", "approved", "consumed", "rejected", "expired"]),
   session: z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() }).optional(),
@@ -42,7 +42,9 @@ const handoffRequest = phoneRequest.extend({ status: handoffProgress.shape.statu
 export type HandoffRequest = z.output<typeof handoffRequest>;
 
 const pairCode = z.string().regex(/^\d{6}$/);
-/** Rejecting needs no code, because the page that shows the code may be an attacker's. */
+/**
+ * Rejecting needs no code. The code is on the requesting page, which a person who did not make the request cannot see.
+ */
 export const approvalDecision = z.discriminatedUnion("decision", [
   z.strictObject({ decision: z.literal("approve"), pairCode, device: approvingDevice }),
   z.strictObject({
@@ -53,7 +55,7 @@ export const approvalDecision = z.discriminatedUnion("decision", [
 ]);
 const approvalDecided = z.object({ status: z.enum(["approved", "rejected"]) });
 
-/** `validUntil` is when an approval that is bound to a session expires. */
+/** `validUntil` is the time at which a bound approval expires. */
 const approvalProgress = z.object({
   status: z.enum(["created", "approved", "bound", "rejected", "locked", "expired"]),
   validUntil: z.iso.datetime().optional(),

@@ -40,7 +40,7 @@ export interface ChallengeProgress {
   status: ChallengeStatus;
   /** An RFC 3339 timestamp. */
   expiresAt: string;
-  /** When a bound approval expires. */
+  /** When an approval with the status `bound` expires. */
   validUntil: string | null;
   /** The session that a completed handoff created. */
   mintedSessionId: string | null;
@@ -149,7 +149,7 @@ const begunAnswer = z.discriminatedUnion("outcome", [
 
 /**
  * Begins a challenge for this request's session. An earlier challenge of the same kind expires.
- * @param options.pairCodeHash hashes the code that a phone has to enter, with the challenge's id
+ * @param options.pairCodeHash returns a hash of the challenge's id and the code that a phone must enter
  * @throws Response 429 RATE_LIMITED after 20 of a kind in 15 minutes, 503 UNAVAILABLE if it cannot be stored
  */
 export async function beginChallenge(
@@ -189,8 +189,8 @@ export const approvingDevice = z.object({
 const localAuthentications: readonly unknown[] = ["biometric", "passcode"];
 
 /**
- * Requires the app lock and a local confirmation by fingerprint, face or passcode before a phone approves
- * (docs/mobile.md). Trusts what the app reports, because the session belongs to the app.
+ * Rejects a phone's approval unless the app reports an app lock and a local confirmation by fingerprint, face or
+ * passcode (docs/mobile.md). The server cannot verify the report.
  * @throws Response 403 FORBIDDEN
  */
 export function requireLocalAuthentication(

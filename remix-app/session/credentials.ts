@@ -30,7 +30,7 @@ export const emailSchema = z
 
 const typedPassword = z.string({ error: "Enter your password." });
 
-/** Where a form continues on success. Sanitized where it is used. */
+/** The URL to redirect to after the form succeeds. Callers sanitize the URL before they use it. */
 const returnUrl = z.string().optional();
 
 export const signInSchema = z.object({ email: emailSchema, password: typedPassword, returnUrl });

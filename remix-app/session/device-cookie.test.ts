@@ -55,7 +55,7 @@ describe("the device cookie", () => {
     }
   });
 
-  test("the device cookie stays valid under a new server secret while the old one is listed", async () => {
+  test("the device cookie stays valid after the server secret changes if the old secret is listed as a previous secret", async () => {
     const { value, device } = written();
     const rotated = await openAccountKeys({
       SUPABASE_SECRET_KEY: "sb_secret_b",

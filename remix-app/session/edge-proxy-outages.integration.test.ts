@@ -65,7 +65,7 @@ describe("requests with a live session", () => {
     expect(backend.calls).toEqual(["POST /rest/v1/rpc/device_session_state"]);
   });
 
-  test("a live session is refreshed from 90 s before its expiry, not at 91 s", async () => {
+  test("a live session is refreshed in its last 90 s, but not earlier", async () => {
     expect((await withCookie(await backend.session({ expiresIn: 92 }))).setCookies).toEqual([]);
     const { auth, kept, jar } = await withCookie(await backend.session({ expiresIn: 90 }));
     expect(auth.status).toBe("authenticated");
@@ -136,7 +136,7 @@ describe("sessions while the backend's keys are unavailable", () => {
     },
   );
 
-  test("a session is unavailable within a bounded time if neither the backend's keys nor the user can be fetched", async () => {
+  test("reports a session as unavailable within 5 seconds if neither the backend's keys nor the user can be fetched", async () => {
     backend.jwks = "hang";
     backend.user = "hang";
     const started = Date.now();

@@ -13,7 +13,10 @@ import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUn
  */
 const maxVerdicts = 4;
 
-/** How a request authenticates. With `unavailable`, its session could not be verified and its cookies stay. */
+/**
+ * How a request authenticates. `unavailable` means that its session could not be verified. The browser then keeps its
+ * cookies.
+ */
 export type RequestAuth =
   | { status: "anonymous" }
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
@@ -30,11 +33,11 @@ interface Judgement {
 export interface Verdict extends Judgement {
   /** The session that the browser holds from now on. */
   session: StoredSession | null;
-  /** The device that the browser's cookie has to be set to; null if the cookie stays. */
+  /** The device to write to the browser's cookie; null leaves the cookie unchanged. */
   deviceCookie: Device | null;
   /**
-   * The device after the sign-ins in the request's cookies were added to its accounts. Null if the device is unknown or
-   * could not be checked.
+   * The browser's device. The sign-ins in the request's cookies are already added to its accounts. Null if the device
+   * is unknown or could not be checked.
    */
   taken: Device | null;
 }
@@ -77,7 +80,8 @@ function unanswered(error: unknown): "unavailable" {
  * Creates the edge proxy, which checks each request's session, refreshes the session before it expires, and decides
  * which session the browser keeps. A request with an Authorization header never falls back to its cookies. A cookie's
  * session is valid only if it is the active session of the browser's device. The proxy replaces any other session, such
- * as an outdated or planted one, with the session in the vault, or removes it.
+ * as an outdated or planted one, with the session in the vault. If the vault has none, the proxy removes the cookie's
+ * session.
  */
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
@@ -207,7 +211,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         known.device = successorOf(known.device, vault.keys);
         return known.device;
       }
-      // If adding accounts gave the device a new secret, this request still has the earlier secret.
+      // If adding accounts gave the device a new secret, the browser has not sent that secret yet.
       const shown = known.device.secret === credentials.device?.secret;
       if (shown && !view.arrived) void vault.noteArrival(known.device);
       // Extends the cookie's expiry only rarely, because a late response could overwrite the cookie of a newer sign-in

@@ -134,7 +134,7 @@ describe("refused emailed codes", () => {
     expect((await enter(browser, code)).status).toBe(302);
   });
 
-  test("an emailed code is refused if it was used, by the same browser or by another", async () => {
+  test("an emailed code that was used in one browser is refused in another", async () => {
     const other = openBrowser(base);
     await askForCode(other);
     const code = await codeOf(person.email);
@@ -295,7 +295,7 @@ describe("limits on emailed codes", () => {
     expect((await browser.post("/login/code", { email: person.email })).status).toBe(429);
   });
 
-  test("a recovery override lifts the rate limit on emailed codes for its email", async () => {
+  test("a recovery override for an email lifts the rate limit on entering that email's codes", async () => {
     const address = newAddress();
     const { email } = person;
     const browser = openBrowser(base, { address });

@@ -18,7 +18,7 @@ describe("the remembered email of a code request", () => {
     vi.useRealTimers();
   });
 
-  test("the remembered email of a code request is in a host-only, HttpOnly cookie", () => {
+  test("the email for which a code was requested is remembered in a host-only, HttpOnly cookie", () => {
     const context = contextOf(null);
     rememberRequest(context, "ada@example.com");
     expect(context.jar.setCookieHeaders()).toEqual([

@@ -44,9 +44,9 @@ export function startEvenTiming({ now, sleep, random }: Clock = systemClock): ()
 const unknownEmail = "unknown@gatehouse.invalid";
 
 /**
- * Handles a request for an email that may not be sent yet. Asks the identity backend to email an unknown address
- * instead, so that the backend sends nothing but still checks the bot challenge. Without that check, the response to a
- * wrong challenge would reveal which emails are known.
+ * Handles a request to email an address that must wait for its next email. Asks the identity backend to email an
+ * unknown address instead, so that the backend sends nothing but still checks the bot challenge. Without that check,
+ * the response to a wrong challenge would reveal which emails are known.
  */
 export async function holdMailBack(
   { session }: Pick<AppLoadContext, "session">,

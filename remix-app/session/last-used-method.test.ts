@@ -33,7 +33,7 @@ describe("the last used sign-in method", () => {
   });
 
   test.each(["ada@example.com", "<script>", "", `oauth:${"x".repeat(33)}`])(
-    "the last used sign-in method ignores the stored value %j",
+    "the last used sign-in method is unknown if its cookie has the invalid value %j",
     (value) => {
       const jar = createCookieJar(null);
       jar.set("__Host-gh_last_method", value);

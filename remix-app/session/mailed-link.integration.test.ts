@@ -30,7 +30,7 @@ async function linkOf(type: "signup" | "invite" | "recovery" | "magiclink") {
 }
 const pathOf = (link: Record<string, string>) => `/auth/confirm?${new URLSearchParams(link)}`;
 
-describe.each(["signup", "invite", "recovery"] as const)("the page of an emailed link of type %s", (type) => {
+describe.each(["signup", "invite", "recovery"] as const)("the page of an emailed %s link", (type) => {
   test("an emailed link's page shows the account's masked email above the button, and does not use up the link", async () => {
     const link = await linkOf(type);
     for (const method of ["GET", "HEAD", "GET"]) {
@@ -58,7 +58,8 @@ describe.each(["signup", "invite", "recovery"] as const)("the page of an emailed
   });
 });
 
-// The types of Supabase Auth's POST /verify for emails: https://supabase.com/docs/reference/javascript/auth-verifyotp
+// Supabase Auth's POST /verify accepts these types, but our confirmation page does not:
+// https://supabase.com/docs/reference/javascript/auth-verifyotp
 describe.each(["magiclink", "email"])("an emailed link of type %s", (type) => {
   test("an unsupported emailed link is refused with instructions and stays unused", async () => {
     const link = { ...(await linkOf("magiclink")), type };

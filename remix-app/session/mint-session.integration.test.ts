@@ -16,7 +16,7 @@ afterEach(() => deletePerson(person));
 
 const mint = async (userId = person.id) => mintSession(await openContext(stack), { userId });
 
-test("a minted session is an AAL1 session of the account, with a one-time code as its method and the current time", async () => {
+test("a minted session belongs to the account, is AAL1 and records a sign-in by one-time code at the current time", async () => {
   const minted = await mint();
   if (minted.status !== "minted") throw new Error(minted.status);
   const { sub, aal, amr } = minted.claims;
@@ -62,7 +62,7 @@ test("minting a session for an unknown id creates no account", async () => {
   expect(await query("select from auth.users where id = $1", [id])).toEqual([]);
 });
 
-test("minting a session reports an account without an email, and is refused for a banned account", async () => {
+test("minting a session returns no_email for an account without an email, and refused for a banned account", async () => {
   await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
   expect(await mint()).toEqual({ status: "refused" });
   await query("update auth.users set banned_until = null, email = null where id = $1", [person.id]);

@@ -55,7 +55,7 @@ async function generateAndVerify(
   };
 }
 
-/** Returns whether the backend rejected the call, rather than failed. */
+/** Returns whether the status means that the backend rejected the call (4xx). Any other error status is a failure. */
 function isAnswer(status: number | undefined): boolean {
   return status !== undefined && status >= 400 && status < 500;
 }

@@ -102,7 +102,7 @@ describe("an account that its owner signed up for", () => {
     expect([await signsIn(own), await signsIn(theirs)]).toEqual([true, false]);
   });
 
-  test("a browser that already tried to sign in with the sign-up's password confirms the sign-up with one click", async () => {
+  test("one click confirms a sign-up in a browser that has already tried to sign in with the same password", async () => {
     await openBrowser().post("/signup", { email, password: own });
     const browser = openBrowser();
     await browser.post("/login", { email, password: own });

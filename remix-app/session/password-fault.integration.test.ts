@@ -24,7 +24,7 @@ async function createOwner(password: string) {
 }
 
 test.each(["12345678", "password", "        ", "Gatehouse1"])(
-  "a sign-up with the password %j is rejected at its field",
+  "a sign-up with the easily guessed password %j is rejected",
   async (password) => {
     const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
     const answer = await openBrowser(base).post("/signup", { email, password });
@@ -70,7 +70,7 @@ describe("a session that began with a common password", () => {
     });
     expect([bearer.status, (await bearer.json()).code]).toEqual([403, "FORBIDDEN"]);
 
-    // The page shows the same message without its query parameters.
+    // The page shows the same message even without query parameters.
     expect((await browser.get("/reset-password")).words).toContain("Your password is too common");
     expect((await browser.post(page, { password: email })).status).toBe(400);
     expect((await browser.get("/workspaces")).location).toContain(leadsBack);
@@ -108,7 +108,7 @@ describe("a session that began with a common password", () => {
     expect((await browser.get(location ?? "")).status).toBe(200);
   });
 
-  test("a restricted session older than a day needs an emailed code to replace its password", async () => {
+  test("in a restricted session older than a day, replacing the password requires an emailed code", async () => {
     const { id, email, browser, page } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [id]);
     const password = "three unrelated words";

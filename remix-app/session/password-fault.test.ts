@@ -58,7 +58,7 @@ describe("a password that is easy to guess", () => {
     expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" }, { product })).toBe(false);
   });
 
-  test("a password that is easy to guess is detected without an email or a name", () => {
+  test("a password can be checked without an email or a name", () => {
     expect(isEasyToGuess({ email: null, password: "purple-mango-88" }, { product })).toBe(false);
   });
 });
@@ -70,8 +70,8 @@ describe("a breached password", () => {
   const asked: { path: string; padding: string | undefined }[] = [];
   let url = "";
   let status = 200;
-  // In the format of https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange: suffix, colon, count, CRLF;
-  // padding has a count of 0.
+  // Returns lines in the format of https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange: suffix, colon,
+  // count, CRLF. A padding line has a count of 0.
   const server = createServer((request, response) => {
     asked.push({ path: request.url ?? "", padding: request.headers["add-padding"] as string | undefined });
     const lines = [`${"0".repeat(34)}1:3`, `${hashOf(stolen).slice(5)}:42`, `${hashOf(padded).slice(5)}:0`];

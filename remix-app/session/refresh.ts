@@ -3,9 +3,9 @@ import type { StoredSession } from "./cookies.ts";
 
 /** A session this close to its expiry is refreshed before use. */
 export const refreshMarginSeconds = 90;
-/** How long the result of a refresh is reused for the token it replaced. */
+/** How long requests with the old refresh token still get the result of its refresh. */
 const refreshResultKeptMs = 30_000;
-/** Keeps a request's total wait below 10 s, together with its other timeouts and the timeouts of #shared/claims.ts. */
+/** Together with the policy timeout and the timeouts of #shared/claims.ts, keeps a request's total wait below 10 s. */
 const refreshTimeoutMs = 4_000;
 
 /** `refused` is the backend's final answer about a session. `unavailable` says nothing about the session. */

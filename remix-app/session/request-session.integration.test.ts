@@ -46,7 +46,7 @@ describe("storing a proven second factor in the vault", () => {
         backend.vaultMisses = 1;
       },
     ],
-  ])("a session with a newly proven second factor is stored in the vault %s", async (_, meanwhile) => {
+  ])("stores a session in the vault after a second factor is proven: %s", async (_, meanwhile) => {
     const signedIn = await backend.session();
     const cookie = await backend.cookieOf(signedIn);
     const jar = createCookieJar(cookie);

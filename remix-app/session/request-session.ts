@@ -35,7 +35,10 @@ export interface RequestSession {
   readonly device: { device: Device; view: DeviceView } | null;
   /** The accounts of this browser, the active one first. For display only. */
   readonly accounts: readonly Account[];
-  /** Returns the session's state in the database. Read at most once per request, and never cached longer. */
+  /**
+   * Returns the session's state in the database. The state is read at most once per request and is not cached across
+   * requests.
+   */
   state(): Promise<SessionState>;
   /** Reads the state of the session that this response leaves in the browser. */
   issuedState(): Promise<SessionState>;
@@ -77,7 +80,7 @@ export interface RequestSession {
   mailClient(): SupabaseClient;
 }
 
-/** The services with which a process judges every request's session. */
+/** The services that a process uses to check the session of each request. */
 export interface SessionServices {
   proxy: EdgeProxy;
   refreshSession: SessionRefresher;
@@ -127,8 +130,8 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
-  // If the device's secret is unknown, keeps the cookies of sign-ins that have yet to join the browser's accounts. The
-  // response with the new secret may still be on its way.
+  // Keeps the cookies of sign-ins that have yet to join the browser's accounts if the device's secret is unknown. The
+  // browser may not have received its new secret yet.
   if (verdict.taken || (byCookie && !deviceCookie)) {
     settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });
   }
@@ -226,9 +229,8 @@ export function requireKeptSession({ session, requestId }: AppLoadContext): { se
 
 /**
  * Returns the headers of a call to the identity backend for one visitor. They contain the visitor's address, so that
- * visitors do not share our server's limits. The gateway in front trusts the address only with the secret key as
- * `apikey`. Authorization stays the publishable key or the user's token, because a secret key would skip the bot
- * challenge.
+ * visitors do not share our server's limits. Supabase's API gateway trusts this address only if `apikey` is the secret
+ * key. `Authorization` never contains the secret key, which would skip the bot challenge.
  */
 export function identityHeaders(env: Env, clientAddress: string): Record<string, string> {
   return {

@@ -32,14 +32,14 @@ function flip(text: string, at: number): string {
 }
 
 describe("a sealed session", () => {
-  test("a sealed session can be opened for its own browser and account on every server, and reveals no content", async () => {
+  test("a sealed session reveals no content, and every server can open it for the same browser and account", async () => {
     const { sealed } = await seal();
     expect(await openSession(sealed, { keys: await keysOf(secret), deviceId, userId })).toEqual(session);
     expect(Buffer.from(sealed.sealed, "base64url").toString("latin1")).not.toContain("refresh-token");
     expect(sealed.tag).not.toContain("refresh-token");
   });
 
-  test("sealing a session twice gives different ciphertexts with the same tag", async () => {
+  test("sealing a session twice gives different ciphertexts but the same session tag", async () => {
     const [one, other] = [await seal(), await seal()];
     expect(one.sealed.sealed).not.toBe(other.sealed.sealed);
     expect(one.sealed.tag).toBe(other.sealed.tag);
@@ -62,7 +62,7 @@ describe("a sealed session", () => {
     }
   });
 
-  test("a sealed session does not open for another device, another user, or with another key's id", async () => {
+  test("a sealed session does not open for another device, for another user, or under another key id", async () => {
     const { keys, sealed } = await seal();
     const stranger = crypto.randomUUID();
     expect(await openSession(sealed, { keys, deviceId: stranger, userId })).toBeNull();

@@ -56,7 +56,7 @@ test.each([
     required: true,
   },
 ] as const)(
-  "a second step is required by the MFA policy ($policy.state) or by an enrolled authenticator ($enrolled)",
+  "mfaFactsOf tells whether a second step is required if the MFA policy is $policy.state and enrolled is $enrolled",
   (row) => {
     const { policy, enrolled, required } = row;
     const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };

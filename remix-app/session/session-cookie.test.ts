@@ -76,7 +76,7 @@ describe("the auth cookie", () => {
     expect(data.session?.refresh_token).toBe("refresh");
   });
 
-  test("writing the auth cookie clears stale parts and host-only duplicates", () => {
+  test("writing the auth cookie expires leftover parts of an earlier cookie, and host-only duplicates", () => {
     const jar = createCookieJar("sb-ref-auth-token.0=x; sb-ref-auth-token.1=y; sb-ref-auth-token=z");
     writeSessionCookie(jar, shared, session());
     const expired = jar.setCookieHeaders().filter((value) => value.includes("Max-Age=0"));

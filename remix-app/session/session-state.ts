@@ -40,9 +40,8 @@ const answer = z.union([z.object({ alive: z.literal(false) }), facts.extend({ al
 export type SessionFacts = z.infer<typeof facts>;
 
 /**
- * A session's current state in the database. `over` means that the session has ended or its user is not allowed.
- * `refused` means that the token itself was rejected. `unavailable` means that the database did not answer, so nothing
- * is known.
+ * A session's current state in the database. `over` means that the session has ended, or that its user is banned or
+ * deleted. `refused` means that the token itself was rejected. `unavailable` means that the state could not be read.
  */
 export type SessionState =
   | { status: "alive"; facts: SessionFacts }
@@ -76,7 +75,7 @@ export async function fetchSessionState(accessToken: string, options: SessionSta
   return typeof answered === "string" ? { status: answered } : stateOf(answered);
 }
 
-/** Fetches the session's state and the browser's in one call, `public.device_session_state`. */
+/** Fetches the state of the session and of the browser's device in one call, `public.device_session_state`. */
 export async function fetchDeviceSessionState(
   accessToken: string,
   { device, ...options }: SessionStateOptions & { device: Device },

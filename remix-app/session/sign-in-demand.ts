@@ -17,8 +17,8 @@ export function demandSignIn(context: DemandContext, { page, since }: { page: st
 }
 
 /**
- * Returns the earliest time, in Unix seconds, of a sign-in that the page accepts. Returns null if this browser holds no
- * demand for the page from the last ten minutes.
+ * Returns the earliest time, in Unix seconds, of a sign-in that the page accepts. Returns null unless this browser
+ * holds a demand for the page that is less than ten minutes old.
  */
 export function demandedSince(context: DemandContext, page: string): number | null {
   const [since = "", signature = ""] = readCookie(context, cookies.signInDemand).split(".");

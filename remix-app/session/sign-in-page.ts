@@ -62,9 +62,9 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
 }
 
 /**
- * Returns the email of this browser's active account, or null if there is none or it is unknown. Pages show this email
- * to warn that an emailed link will replace the active account. The account does not have to be verified, because these
- * pages grant nothing through its session.
+ * Returns the email of this browser's active account, or null if no account is active or its email is unknown. Pages
+ * show this email to warn that an emailed link will replace the active account. The session does not have to be
+ * verified, because these pages give no access through it.
  */
 export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);

@@ -38,7 +38,7 @@ describe("signing out", () => {
   });
 
   test.each(["down", "hang"] as const)(
-    "signing out reports that neither the database nor the backend (%s) could end the session",
+    "if neither the database nor the backend (%s) can end the session, signing out says so",
     async (outage) => {
       const valid = await backend.cookieOf(await backend.session());
       const expired = await backend.cookieOf(await backend.session({ expiresIn: -10 }));

@@ -102,8 +102,8 @@ function unavailable({ requestId }: AppLoadContext) {
 const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
 
 /**
- * Ends only the request's own session at the identity backend, and none of the user's other sessions.
- * @returns false if it may still be active because the backend did not answer; this is logged
+ * Ends the request's session at the identity backend, but none of the user's other sessions.
+ * @returns false if the session may still be active because the backend did not answer; this is logged
  */
 export async function revokeSession({ session, requestId }: AppLoadContext): Promise<boolean> {
   const { auth } = session;

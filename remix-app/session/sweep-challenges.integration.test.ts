@@ -20,7 +20,7 @@ test("the scheduled sweep deletes challenges that ended more than an hour ago, a
         [person.id, age],
       );
     }
-    // Another server may be sweeping, and then this call has nothing to do.
+    // Repeats the sweep, because a sweep deletes nothing while another server is sweeping.
     const kept = async () => {
       await sweep(supabase.secretKey);
       return (await query("select from private.login_challenges where user_id = $1", [person.id])).length;
@@ -31,6 +31,6 @@ test("the scheduled sweep deletes challenges that ended more than an hour ago, a
   }
 });
 
-test("sweeping challenges with a key without permission fails with permission denied", async () => {
+test("sweeping challenges with the publishable key fails with permission denied", async () => {
   await expect(sweep(supabase.publishableKey)).rejects.toThrow(/permission denied/);
 });

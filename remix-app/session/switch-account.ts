@@ -30,7 +30,7 @@ export type SwitchOutcome =
 
 export interface SwitchOptions {
   accountId: string;
-  /** The current route of the outgoing account, or null if it cannot be returned to. */
+  /** The page to restore when the person switches back to the outgoing account. Null if there is none. */
   leaving: string | null;
 }
 
@@ -125,7 +125,7 @@ async function giveBack(
   }
 }
 
-/** Saves the outgoing account's live session in its entry, unless another tab has already stored a newer session. */
+/** Saves the outgoing account's current session in the vault, unless another tab has already stored a newer session. */
 async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
   const { auth, device, vault, stored: live } = session;
   if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !live) return;
@@ -234,7 +234,7 @@ export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device
 
 const requiresReauth = { requiresReauth: true };
 
-/** Returns the API's response to an account call that failed, such as a switch. */
+/** Returns the API's response if accounts could not be listed, switched or signed out. */
 export function accountProblem(
   status: Exclude<SwitchOutcome["status"], "switched">,
   { requestId }: { requestId: string },

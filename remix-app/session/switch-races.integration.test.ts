@@ -141,7 +141,7 @@ describe("account switches on a separate server", () => {
   let running: WatchedWeb | undefined;
   afterAll(() => running?.stop());
 
-  /** Returns a server, which consecutive tests share while it is running. */
+  /** Starts the server unless it is running. Consecutive tests share it. */
   async function serverWith(trouble: Trouble = {}): Promise<WatchedWeb> {
     if (!running || running.child.signalCode) running = await startWatchedWeb(supabase, vaultSettings());
     await running.trouble(trouble);
@@ -175,7 +175,7 @@ describe("account switches on a separate server", () => {
       const tokens = calls.filter((path) => path.startsWith("/auth/") && !path.endsWith("/jwks.json"));
       expect(tokens.length).toBeLessThanOrEqual(2);
       expect(tokens.every((path) => path === "/auth/v1/token")).toBe(true);
-      // The activation has already released the lease.
+      // Activating the account has already released the device's switch lease, so no separate call is needed.
       expect(calls.some((path) => path.endsWith("/end_account_switch"))).toBe(false);
     }
   }, 60_000);
@@ -202,7 +202,7 @@ describe("account switches on a separate server", () => {
   test.each([
     ["device_session_state", (browser: Browser) => browser.cookie()],
     ["open_account_device", deviceCookieOf],
-    // Restores the cookies from before the account joined the browser's accounts.
+    // Removes the mark of a merged addition, so that the server calls take_additions.
     ["take_additions", (browser: Browser) => browser.cookie().replace(/(gh_added_[^;]+)\.[0-9a-f]{8}(?=;|$)/, "$1")],
   ])(
     "a server that fails to call %s ends no session and redirects no one to sign-in",
@@ -242,7 +242,7 @@ describe("account switches on a separate server", () => {
     await expectBothUsable(tab);
   }, 60_000);
 
-  test("a server with a new secret keeps sessions and reseals them while it lists the old secret", async () => {
+  test("a server with a new secret keeps and reseals existing sessions while the old secret is configured as a previous secret", async () => {
     const browser = await browserWithBoth();
     const keyOf = async ({ id }: Person) =>
       (await query<{ key_id: string }>("select key_id from private.account_vault_entries where user_id = $1", [id]))[0]

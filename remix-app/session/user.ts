@@ -27,7 +27,7 @@ export interface User {
   /** Whether the session can only replace the account's password, because the password is easy to guess. */
   mustReplacePassword: boolean;
   infrastructureAdmin: boolean;
-  /** The Data API as this user, under row-level security. */
+  /** A Data API client that acts as this user, under row-level security. */
   data: SupabaseClient;
 }
 
@@ -182,7 +182,7 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
 
 /**
  * Returns the page for a session that does not satisfy its account's MFA policy: the challenge, or enrollment if the
- * account has no authenticator. Returns a destination that is itself one of the MFA pages unchanged.
+ * account has no authenticator. If the destination is already an MFA page, returns the destination unchanged.
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
   if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;

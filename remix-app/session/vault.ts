@@ -75,8 +75,8 @@ export async function sealSession(
 
 /**
  * Opens a sealed session.
- * @returns null if the session was modified or truncated, was sealed for another device or user, or if its key is not
- * listed any more
+ * @returns null if the session was modified, truncated, or sealed for another device or user, or if `keys` does not
+ * contain its key
  */
 export async function openSession(
   { sealed, keyId }: Pick<Sealed, "sealed" | "keyId">,
@@ -208,8 +208,8 @@ export interface Vault {
    */
   noteArrival(device: Device): Promise<void>;
   /**
-   * Records that an entry's session has ended. `listed` keeps the account in the list, for another sign-in.
-   * @returns false if another rotation came first
+   * Discards an entry's session. `listed` keeps the account in the list, for another sign-in.
+   * @returns false if another request changed the entry first
    */
   lose(device: Device, options: { entry: VaultEntry; listed: boolean }): Promise<boolean>;
 }
@@ -230,7 +230,8 @@ export async function openVault(env: Env): Promise<Vault> {
     const taken = await call("take_additions", { args, schema: takenAnswer });
     const device = { id, secret: taken.secret ?? secret };
     if (taken.status === "current") return device;
-    // The response to a switch was lost, so the browser has yet to receive the next secret.
+    // The response to an account switch was lost, so the browser still sends the previous secret. Retries with the next
+    // secret.
     return taken.status === "previous" ? takeAdditions(successorOf(device, keys), added) : null;
   }
 

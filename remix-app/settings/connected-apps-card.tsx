@@ -24,7 +24,7 @@ export function ConnectedAppsCard() {
 const workspacesShown = 10;
 const originsShown = 3;
 
-/** Shows an app, its permissions and their dates, and a link to disconnect it. */
+/** Shows an app, what it may do and for how long, and a link to disconnect the app. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   const product = useBrand().name;
   const { name, displayName, session, login, consent } = app;
@@ -104,7 +104,7 @@ function Rights({ title, rights }: { title: string; rights: string[] }) {
 
 interface HeldLineProps {
   held: HeldByApp;
-  /** What expires. */
+  /** The subject of the sentence "… expires", such as "Session". */
   what: string;
   ends: string;
   children: ReactNode;

@@ -18,7 +18,7 @@ export function YourDataCard() {
   );
 }
 
-/** Shows the actions that cannot be undone, last on the page. */
+/** Offers to delete the account. */
 export function DangerZoneCard() {
   return (
     <Card

@@ -22,14 +22,14 @@ describe("readRange", () => {
   it.each([
     ["?range=7d", "2026-03-18", "2026-03-25"],
     ["?range=last-month", "2026-01-01", "2026-02-01"],
-    // February has fewer days than the range, so the comparison covers all of February.
+    // The range has 31 days. February is shorter, so the comparison covers all of February.
     ["?range=month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-10&to=2026-02-11", "2026-02-08", "2026-02-10"],
   ])("the range %s is compared with the range right before it", (search, from, to) => {
     expect(read(search).previous).toEqual({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
   });
 
-  it("the current month is compared with as many days of the previous month", () => {
+  it("the current month so far is compared with the same days of the previous month", () => {
     const { from, to, previous } = read("?range=month", new Date("2026-03-05T00:00:00Z"));
     expect(rangeDays({ from, to })).toEqual({ first: "2026-03-01", last: "2026-03-05" });
     expect(rangeDays(previous)).toEqual({ first: "2026-02-01", last: "2026-02-05" });

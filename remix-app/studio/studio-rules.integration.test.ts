@@ -245,7 +245,7 @@ describe("the policy page", () => {
     expect(answer.text).toContain('value="366"');
   });
 
-  test("the policy page refuses changes to an outdated policy and lists the differences, then saves the changes when they are sent again", async () => {
+  test("the policy page refuses changes made to an outdated policy version, lists the differences, and saves the changes when they are sent again", async () => {
     const { readAt } = await read();
     const first = await admin.browser.post(at("policy"), form({ readAt, tokensPerMinute: "5000" }));
     expect(first.status).toBe(303);

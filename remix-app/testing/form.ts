@@ -6,7 +6,7 @@ export interface PageForm {
   boxes: Record<string, { name: string; checked: boolean }>;
 }
 
-/** Returns the form on a page whose action is `action`. */
+/** Returns the page's form that has the given action. */
 export function formOf(html: string, action: string): PageForm {
   const forms = [...html.matchAll(/<form\b[^>]*>.*?<\/form>/gs)].map(([form]) => form);
   const form = forms.find((candidate) => attributeOf(/^<form[^>]*>/.exec(candidate)?.[0] ?? "", "action") === action);

@@ -19,7 +19,8 @@ export function oauthJourney({ base, supabase }: Target) {
   let provider = "";
 
   beforeEach(async () => {
-    // The first enabled provider, which differs if the stack has a real Supabase Auth.
+    // Uses the first provider on the sign-in page, because a stack with a real Supabase Auth may enable other
+    // providers.
     provider ||= /\/auth\/oauth\/([a-z]+)/.exec((await openBrowser(base).get("/login")).text)?.[1] ?? "";
   });
   afterAll(async () => {

@@ -1,8 +1,8 @@
 import { Socket } from "node:net";
 
 /**
- * Loaded into a server's process (`node --import`). Writes `connects to <host>:<port>` to standard output before the
- * process opens a connection. Wraps `Socket.prototype.connect`, which every client library in Node uses.
+ * Writes `connects to <host>:<port>` to standard output before each connection that a server's process opens. Load this
+ * file with `node --import`. It wraps `Socket.prototype.connect`, which every client library in Node uses.
  */
 const { connect } = Socket.prototype;
 

@@ -72,7 +72,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
               Manage accounts
             </a>
           ) : null}
-          {/* Shown in the header instead if there is room. */}
+          {/* On wider screens, the header shows these links. */}
           <a href="/docs/api" className="menu-item sm:hidden">
             Docs
           </a>

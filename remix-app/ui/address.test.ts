@@ -13,7 +13,7 @@ test.for([
   expect(shown?.replaceAll("<wbr/>", "|")).toBe(broken);
 });
 
-test("keeps an email's domain on one line if that is requested", () => {
+test("keeps an email's domain on one line if `whole` is set", () => {
   const text = "Continue as ada.b-c@north-lights.example.test";
   const markup = renderToStaticMarkup(Address({ whole: true, children: text }));
   expect(markup).toBe(

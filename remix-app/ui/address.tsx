@@ -3,8 +3,8 @@ import { Fragment, type ReactNode } from "react";
 /** Matches the places where an email may break: before its @ and after its dots. Other words with dots stay whole. */
 const breaks = /(?<=\.)(?=[^\s@]*@)|(?=@)|(?<=@[^\s@]*\.)(?=\S)/;
 /**
- * Matches the places where an email may break if its domain must stay whole: before its @, unless the email is masked,
- * and after the dots before its @.
+ * Matches the places where an email address may wrap if its domain must stay whole: after each dot before the @, and
+ * before the @ unless the address is masked.
  */
 const breaksBeforeDomain = /(?<=\.)(?=[^\s@]*@)|(?<!•)(?=@)/;
 /** Matches a domain's hyphens with the character on each side, to prevent a line break after the hyphen. */

@@ -31,7 +31,8 @@ export function brandOfDocument({ documentElement }: Document): PageBrand {
 export const gatePath = "M4 21V11a8 8 0 0 1 16 0v10M9 21v-9a3 3 0 0 1 6 0v9M2.5 21h19";
 
 /**
- * Returns a route's `meta` with its title, followed by the product's name. @param title may depend on the loader's data
+ * Returns a route's `meta`, which sets the page title followed by the product's name. @param title may depend on the
+ * loader's data
  */
 export function pageTitle<Loader = unknown>(
   title: string | ((data: MetaArgs<Loader>["data"]) => string),

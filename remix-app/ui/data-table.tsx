@@ -108,9 +108,7 @@ function classOf({ numeric, small }: DataColumn<never>, index: number): string |
   return [numeric ? "" : "words", small === "aside" ? "aside" : ""].filter(Boolean).join(" ") || undefined;
 }
 
-/**
- * Joins label and value into one text if possible, because rendering a text node takes as long as rendering an element.
- */
+/** Joins label and value into one text if possible, because each text node takes as long to render as an element. */
 function labelled(label: string, value: ReactNode): ReactNode {
   if (typeof value === "string" || typeof value === "number") return `${label} ${value}`;
   return (

@@ -6,7 +6,7 @@ interface Words {
   lead: string;
   /** The alternative to signing in. */
   way: { href: string; label: string };
-  /** Whether the alternative comes before "Sign in". Set if most people need the alternative. */
+  /** Whether `way` is shown before "Sign in". Set if most people need `way`. */
   newLinkFirst?: boolean;
 }
 
@@ -42,7 +42,7 @@ const byType: Record<string, Words> = {
   },
 };
 
-/** Says that an emailed link no longer works, and what to do next for its type. */
+/** Says that an emailed link no longer works. The suggested next step depends on the link's type. */
 export function DeadLink({ type }: { type: string | null }) {
   const { title, lead, way, newLinkFirst } = (type && Object.hasOwn(byType, type) && byType[type]) || dead;
   const ways = [{ href: "/login", label: "Sign in" }, way];

@@ -6,7 +6,7 @@ import { createContext, useContext } from "react";
  */
 export const FailedRequestContext = createContext<string | null>(null);
 
-/** Shows the request id to quote for an error on our side. */
+/** Shows the id of a request that failed on our side. The user can quote the id when reporting the error. */
 export function FailedRequest({ id }: { id?: string | null | undefined }) {
   const sent = useContext(FailedRequestContext);
   const requestId = id ?? sent;

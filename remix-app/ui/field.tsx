@@ -12,7 +12,7 @@ interface Described {
   label: string;
   hint?: string | undefined;
   error?: string | null | undefined;
-  /** Shown next to the label, such as a link that helps with this field. */
+  /** Content next to the label, such as a link that helps with this field. */
   aside?: ReactNode;
 }
 
@@ -22,7 +22,7 @@ export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described
    * name.
    */
   field?: FormField;
-  /** Shown at the end inside the field, such as a button that shows a password. */
+  /** An element shown at the end of the input, such as a button that shows the password. */
   trailing?: ReactNode;
 }
 

@@ -11,7 +11,7 @@ interface NextPage {
   focused: Element | null;
 }
 
-/** Returns the page being loaded in place of this one, once loading takes more than a moment. */
+/** Returns the page that has been loading for more than a moment and will replace this page, or undefined. */
 function useNextPage(content: RefObject<HTMLElement | null>): NextPage | undefined {
   const here = useLocation().pathname;
   const { state, location } = useNavigation();

@@ -4,9 +4,9 @@ import { AccountForm } from "./account-form.tsx";
 import { fillUnanswered, forgetAnswered, forgetSent, keepSent } from "./unanswered-form.ts";
 
 /**
- * Renders a form that changes something, on a hydrated page. While it is being sent, pressing its button again does
- * nothing. If the browser is offline, nothing is sent. Typed values are restored if the response fails. On pages
- * without hydration, `data-once` prevents double submission.
+ * Renders a form that changes something, on a hydrated page. While a submission is pending, another one does nothing.
+ * If the browser is offline, nothing is sent. Typed values are restored if the response fails. On pages without
+ * hydration, `data-once` prevents double submission.
  */
 export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "method">) {
   const idle = useNavigation().state === "idle";
@@ -39,8 +39,8 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     keepSent(event.currentTarget);
     onSubmit?.(event);
     if (navigator.onLine || event.defaultPrevented) return;
-    // `onLine` is false without a network, even if the server runs on this machine. A request shows whether the server
-    // can be reached.
+    // `onLine` is false without a network, even if the server runs on this machine. So a request tests whether the
+    // server can be reached.
     event.preventDefault();
     const { submitter } = event.nativeEvent as SubmitEvent;
     const target = submitter instanceof HTMLButtonElement ? submitter : event.currentTarget;

@@ -1,4 +1,4 @@
-// All scripts of pages that are not hydrated. The pages work without them.
+// Adds conveniences to pages that are not hydrated. The pages work without this script.
 for (const button of document.querySelectorAll("button[data-reveals]")) {
   const input = document.getElementById(button.dataset.reveals);
   button.hidden = false;
@@ -24,7 +24,8 @@ for (const button of document.querySelectorAll("button[data-prints]")) {
   button.hidden = false;
   button.addEventListener("click", () => print());
 }
-// A double click submits once. A canceled form can be submitted again.
+// Prevents a double click from submitting a form twice. Allows another submission later, in case the user stopped the
+// first.
 const resendAfterMs = 3000;
 for (const form of document.querySelectorAll("form[data-once]")) {
   form.addEventListener("submit", (event) => {

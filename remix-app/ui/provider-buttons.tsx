@@ -78,7 +78,10 @@ export function ProviderIcon({ provider }: { provider: string }) {
   );
 }
 
-/** Shows the page's own sign-in methods and the providers, with the last used one first. */
+/**
+ * Shows the provider buttons and the page's own sign-in methods. The buttons come first if the last sign-in in this
+ * browser was with a provider.
+ */
 export function WaysIn({ children, ...offered }: ProviderButtonsProps & { children: ReactNode }) {
   if (offered.providers.length === 0) return children;
   const buttons = <ProviderButtons {...offered} />;

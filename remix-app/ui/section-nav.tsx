@@ -91,7 +91,10 @@ function Group({ label, sections, current }: SectionGroup & { current: Section |
   );
 }
 
-/** Returns the section with the longest path, or alternative path, that contains the page. */
+/**
+ * Returns the section that a page belongs to: the section whose `to` or `also` is the longest prefix of the page's
+ * path.
+ */
 export function currentSection(sections: readonly Section[], pathname: string): Section | undefined {
   const depth = ({ to, also }: Section) =>
     Math.max(...[to, also].map((path) => (path && `${pathname}/`.startsWith(`${path}/`) ? path.length : 0)));

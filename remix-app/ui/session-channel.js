@@ -1,6 +1,6 @@
-// Tells this browser's other tabs who is signed in, and reacts when they do the same. This affects only the display: a
-// notified tab asks the server before it reacts, and the server checks every request anyway. The script also checks
-// again when client-side navigation changes the page's account.
+// Tells this browser's other tabs who is signed in, and listens for the same message from them. This affects only the
+// display: a notified tab asks the server who is signed in before it changes anything, and the server checks every
+// request anyway. The script also checks again when client-side navigation changes the page's account.
 const page = document.documentElement;
 // Fields that received input. Comparing `value` with `defaultValue` does not detect a changed checkbox or selection.
 const touched = new Set();

@@ -13,7 +13,7 @@ export interface Site {
    * tabs.
    */
   account: string;
-  /** For the header and the account menu; null if signed out. */
+  /** The user that the header and the account menu show; null if signed out. */
   user: { email: string; displayName: string | null; infrastructureAdmin: boolean } | null;
   /** The accounts to list in the account menu. */
   accounts: (ListedAccount & { active: boolean })[];

@@ -60,8 +60,8 @@ function isTicked(field: Field): field is HTMLInputElement {
 }
 
 /**
- * Returns a name that identifies a form: its hidden fields and their values, which include the account and the subject,
- * and the names of its other fields.
+ * Returns a name that identifies a form. The name contains the hidden fields with their values, such as the account,
+ * and the names of the fields that people fill in.
  */
 function nameOf(form: HTMLFormElement): string {
   const own = [...form.querySelectorAll<HTMLInputElement>("input[type=hidden]")];

@@ -25,7 +25,7 @@ const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   ),
 );
 
-test("finds the workspace activity actions that the SQL schema files log", () => {
+test("finds workspace activity actions in the SQL schema files", () => {
   expect(written).toContain("workspace.created");
 });
 
@@ -56,7 +56,7 @@ test("an activity entry names what changed about a workspace", () => {
   );
 });
 
-test("an activity entry says whether a member left or who removed them", () => {
+test("an activity entry says that a member left, or names who removed the member", () => {
   const left = { ...line, subject: "Ada", action: "member.left" };
   expect(activitySentence({ ...left, actor: null, subjectId: line.actorId })).toBe("Ada left");
   expect(activitySentence({ ...left, actor: "Grace" })).toBe("Grace removed Ada");

@@ -38,7 +38,7 @@ export function invitationMail(
 }
 
 /**
- * Sends an invitation. Its token is a secret, so the email is sent immediately or not at all.
+ * Sends an invitation immediately. The email queue would store the invitation's secret token.
  * @returns false if the email could not be sent; the failure is logged
  */
 export async function sendInvitation({ env, requestId }: AppLoadContext, invitation: Invitation): Promise<boolean> {

@@ -72,7 +72,7 @@ export async function applyMemberChange(
 
   switch (change.intent) {
     case "invite": {
-      // Counts this email toward the limits of the caller's address and of the recipient. The database limits the
+      // Counts this email toward the limits of the caller's IP address and of the recipient. The database limits the
       // inviter.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
       if (!attempt.admitted) return failed(attempt.message, attempt.status);

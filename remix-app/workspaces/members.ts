@@ -90,7 +90,9 @@ export async function listMembers(
   return { members, nextCursor };
 }
 
-/** Returns the workspace's member with a user id from a URL, or null if no member has that id. */
+/**
+ * Returns the member whose user id is `userId`, or null if the workspace has no such member. `userId` may be any text.
+ */
 export async function getMember(
   user: User,
   { userId, ...place }: Place & { userId: string | null },

@@ -131,7 +131,7 @@ export async function requireWorkspace(
 
 const othersListed = 8;
 
-/** Returns workspaces to switch to, or none if they could not be read, because the page does not depend on them. */
+/** Returns other workspaces to switch to. Returns none if the lookup fails, so that the page still loads. */
 async function readOthers(
   user: User,
   { workspaceId, requestId }: { workspaceId: string; requestId: string },

@@ -4,8 +4,8 @@ import type { WorkspaceAccess, WorkspacePermission } from "./permission.ts";
 type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
 
 /**
- * Returns the roles that a member may assign on the members page. They have no more permissions than the member, which
- * row-level security enforces too. The owner's role is transferred on the settings page instead, after a fresh sign-in.
+ * Returns the roles that a member may assign on the members page: those whose permissions the member has too. Row-level
+ * security enforces the same rule. The owner's role is transferred on the settings page instead, after a fresh sign-in.
  */
 export function assignableRoles(roles: readonly Role[], access: Access): { id: string; name: string }[] {
   return roles.filter((role) => withinReach(role, access)).map(({ id, name }) => ({ id, name }));

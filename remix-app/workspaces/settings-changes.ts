@@ -30,7 +30,7 @@ const failed = (field: string, message: string): SettingsOutcome => ({
 });
 
 /**
- * Makes one change to a workspace itself. The database decides whether the caller is allowed to make it.
+ * Renames, transfers or deletes a workspace. The database decides whether the caller is allowed to make the change.
  * @throws Response a problem if the caller is not allowed, or the database did not answer
  */
 export async function applySettingsChange(

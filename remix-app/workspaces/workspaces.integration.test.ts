@@ -226,7 +226,7 @@ describe("an irreversible action on a workspace", () => {
     expect(await stateOf(id)).toBe(before);
   });
 
-  test("asks for confirmation before removing another member or making them the owner, but not for anyone else", async () => {
+  test("asks to confirm a removal or a transfer of ownership only if the chosen person is another member", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
     expect(await asked(`/members?remove=${manager.id}`)).toContain("They’ll lose access immediately");

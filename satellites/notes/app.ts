@@ -114,7 +114,8 @@ export function createNotes(
       const { title, detail } = failures[error.code] ?? failures.forbidden;
       return c.html(failurePage(frame, { title, detail }), error.status as 403 | 404 | 429);
     }
-    // For a SatelliteError, the satellite package's middleware replaces this response, so the error is not logged here.
+    // The satellite package's middleware handles a SatelliteError and replaces this response, so only other errors are
+    // logged.
     if (!(error instanceof SatelliteError)) log(`error ${error.stack ?? error.message}`);
     return c.html(failurePage(frame, { title: "Something went wrong", detail: "Try again in a moment." }), 500);
   });

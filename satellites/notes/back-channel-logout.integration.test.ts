@@ -47,7 +47,7 @@ async function enter(session: Pick<Person, "accessToken">) {
   return browser;
 }
 
-test("signing out of the platform ends only that browser's cached satellite session, within 5 seconds", async () => {
+test("signing out of the platform ends the same browser's satellite session within 5 seconds, but not another browser's", async () => {
   const [here, elsewhere] = [await signInAgain(person), await signInAgain(person)];
   const [browser, other] = [await enter(here), await enter(elsewhere)];
   await signOut(here);

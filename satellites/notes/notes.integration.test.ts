@@ -109,7 +109,7 @@ describe("the page that completes a sign-in", () => {
     },
   );
 
-  test("the verify-token page explains that a sign-in has expired if its token is missing or unknown", async () => {
+  test("the verify-token page says that a sign-in link doesn't work if its token is missing or unknown", async () => {
     for (const path of ["/verify-token", `/verify-token?token=xat_${"a".repeat(43)}`])
       expect(await (await get(path)).text()).toContain("This sign-in link doesn’t work");
     const late = await form("/verify-token", { token: "x", nextUrl: "/" });

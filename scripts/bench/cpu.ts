@@ -6,7 +6,7 @@ const msPerTick = 10;
 export type CpuTimes = {
   /** CPU time of libuv's thread pool, which runs bcrypt and signs tokens. */
   poolMs: number;
-  /** The process's other threads: its own JavaScript, and V8's compilers and collectors. */
+  /** CPU time of the process's other threads, which run its JavaScript and V8's compilers and garbage collectors. */
   restMs: number;
   /** All processes of Postgres, including its connections. */
   postgresMs: number;

@@ -75,7 +75,7 @@ function allSteps(): number {
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 
-/** Runs the parts whose results are text, without figures to compare with a bound. */
+/** Runs the benchmark parts that report text instead of figures to compare with a bound. */
 async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], stackFile: string): Promise<string[]> {
   const texts: string[] = [];
   if (options.parts.has("calls")) texts.push(await measureOneWorkspace(given));

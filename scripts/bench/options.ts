@@ -48,13 +48,16 @@ export function readOptions(args: string[]): Options {
 export type Plan = {
   rounds: number;
   workspaces: number;
-  /** Closed-loop load on each gateway before the first round: V8 keeps optimizing for tens of thousands of calls. */
+  /**
+   * How long each gateway gets closed-loop load before the first round. V8 keeps optimizing for tens of thousands of
+   * calls.
+   */
   firstWarmUpMs: number;
   warmUpMs: number;
   openLoop: { perSecond: number; durationMs: number };
   /**
-   * Calls made directly to the upstream last `upstreamMs`, which is long enough to show that the upstream is not the
-   * bottleneck.
+   * `upstreamMs` is the duration of the calls made directly to the upstream. It is long enough to show that the
+   * upstream is not the bottleneck.
    */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
   streams: { count: number; staggerMs: number; warmUp: number };
@@ -98,7 +101,7 @@ const quick: Plan = {
   calls: { count: 5_000, readings: 50 },
 };
 
-/** Returns the amounts to measure in a full or a quick run. */
+/** Returns the plan for a full or a quick run. With `largest`, growth is measured only at the largest size. */
 export function planOf({ quick: isQuick, largest }: Pick<Options, "quick"> & Partial<Pick<Options, "largest">>): Plan {
   const plan = isQuick ? quick : full;
   return largest ? { ...plan, growth: plan.growth.slice(-1) } : plan;

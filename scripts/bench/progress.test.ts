@@ -18,7 +18,7 @@ test("prints a line with the number and start time of each benchmark step", () =
   expect(said).toEqual(["  0 s   1/12  one\n", "  1 s   2/12  two\n"]);
 });
 
-test("on a terminal, each progress line is cut to the width and overwrites the previous one, and the last one is cleared", () => {
+test("on a terminal, each progress line is cut to the terminal's width and replaces the previous line, and the end clears the last line", () => {
   const { said, progress } = start({ isTTY: true });
   progress.begin("a step with a rather long name");
   progress.show("half of it");

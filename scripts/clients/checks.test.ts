@@ -43,7 +43,7 @@ describe("required checks of a client", () => {
     expect(shown({ input: [{ role: "user" }, { type: "function_call_output" }] })).toEqual(["plain", "tools"]);
   });
 
-  test("requires that a client returned a custom tool's result", () => {
+  test("the tools check passes if the client returned a custom tool's result", () => {
     expect(shown({ input: [{ type: "custom_tool_call_output" }] })).toEqual(["plain", "tools"]);
   });
 
@@ -62,7 +62,7 @@ describe("required checks of a client", () => {
     expect(shown({ response_format: { type: "text" }, text: {} })).toEqual(["plain"]);
   });
 
-  test("requires that a client received a successful response", () => {
+  test("a client's checks count a call only if its response was successful", () => {
     expect(shown({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([]);
   });
 

@@ -11,7 +11,7 @@ test.for(clients)("the client $name is pinned to an exact version", (client) => 
   expect(existsSync(path.join(sourceDir, client.program))).toBe(true);
 });
 
-test("every package that is installed with the clients has an exact version", () => {
+test("every package that the client suite installs has an exact version", () => {
   const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
   for (const version of Object.values({ ...dependencies, ...optionalDependencies }))
     expect(version).toMatch(/^(npm:[^"]+@)?\d+\.\d+\.\d+$/);
@@ -44,7 +44,7 @@ test.for(files.filter((file) => file.endsWith(".txt")))(
   },
 );
 
-test("an update of the tested clients replaces exact versions with the newest, and keeps an alias's major version", () => {
+test("an update of the tested clients moves exact versions to the newest, and keeps the major version of aliased packages", () => {
   const newest = (name: string) => {
     const client = clients.find((each) => each.name === name);
     return client ? newestManifest(client) : "";

@@ -4,7 +4,7 @@ import type { Feature } from "./checks.ts";
 
 export type Runtime = "node" | "python" | "java" | "go";
 
-/** A published client and a program that uses it as its documentation shows. */
+/** A published client, and a program that uses the client as the client's documentation shows. */
 export type Client = {
   name: string;
   runtime: Runtime;
@@ -12,7 +12,7 @@ export type Client = {
   args?: readonly string[];
   /** The file that pins the client to an exact version. */
   manifest: string;
-  /** The file that pins the packages installed with the client, by hash. Maven has no such file. */
+  /** The file with the hash of each package that is installed with the client. Maven has no such file. */
   lock?: string;
   /** The client's name in the manifest. */
   package: string;
@@ -54,7 +54,7 @@ export const clients: readonly Client[] = [
   node("mastra", "mastra", "@mastra/core"),
   { ...node("anthropic-node", "anthropic", "@anthropic-ai/sdk"), models: messagesModels },
   {
-    // The binary that `@anthropic-ai/claude-code` runs here. It always streams.
+    // The Linux binary that `@anthropic-ai/claude-code` runs. Claude Code always streams.
     ...node("claude-code", "claude-code", "@anthropic-ai/claude-code-linux-x64"),
     platform: "linux-x64",
     models: messagesModels,

@@ -48,7 +48,7 @@ export function install(client: Client, { newest }: { newest: boolean }): Instal
         cpSync(path.join(sourceDir, "js/package-lock.json"), path.join(cwd, "package-lock.json"));
         run("npm", ["ci", ...options], cwd);
       });
-      // Copies the programs, since Node resolves packages from the program's directory.
+      // Copies the programs next to the installed packages, because Node resolves packages from a program's directory.
       for (const file of readdirSync(path.dirname(program)))
         if (file.endsWith(".mjs")) cpSync(path.join(path.dirname(program), file), path.join(cwd, file));
       const manifest = readFileSync(path.join(cwd, "node_modules", client.package, "package.json"), "utf8");

@@ -5,8 +5,8 @@ import { type Client, sourceDir } from "./clients.ts";
 import { run } from "./install.ts";
 
 /**
- * Writes a client's lock file from its manifest, with the packages of every platform and without a registry's address.
- * Requires `uv` for Python clients.
+ * Writes a client's lock file from its manifest. The lock file covers the packages of every platform and names no
+ * registry. Requires `uv` for Python clients.
  */
 export function writeLock({ runtime, manifest, lock }: Client): void {
   if (!lock) return;

@@ -37,7 +37,7 @@ export function renderTable(rows: readonly Row[]): string {
   ].join("\n");
 }
 
-/** Describes the failures of the newest version that the locked version does not have, one per line. */
+/** Lists the features that fail in the newest version but not in the locked version, one per line. */
 export function whatBroke(newest: Row, locked: Row): string[] {
   const before = failedFeatures(locked);
   return failedFeatures(newest)

@@ -7,7 +7,7 @@ export type Entry = {
   oid: number;
   /** Leaves out the line comments of a function's body, so that changing a comment does not recreate the function. */
   definition: string;
-  /** The comments on objects and on the columns of views, by designation. */
+  /** Maps the SQL names of the object and, for a view, of its columns to their comments. */
   comments: ReadonlyMap<string, string>;
   /**
    * For a trigger on another owner's table: the function that the trigger runs. We can remove such a trigger only by
@@ -16,10 +16,7 @@ export type Entry = {
   borrowedBy?: string;
 };
 
-/**
- * Objects by their designation in SQL, such as `function private.f(integer)`, `view public.v` or
- * `trigger t on public.notes`.
- */
+/** Objects by kind and name, such as `function private.f(integer)`, `view public.v` or `trigger t on public.notes`. */
 export type Entries = ReadonlyMap<string, Entry>;
 export type Catalogue = { entries: Entries; grants: readonly Grant[] };
 

@@ -82,7 +82,7 @@ describe("generating a migration", () => {
     expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
   });
 
-  test("replaces a function if a line of a string that looks like a comment changes", async () => {
+  test("replaces a function if a line inside a string changes, even if the line looks like a comment", async () => {
     await edit(functions, "prefix || title", "prefix || title || $label$\n-- one\n$label$");
     const layout = layoutOn(await cluster.createDatabase());
     await generateMigration(layout, "first");
@@ -194,7 +194,7 @@ $$`,
     expect(statements[3]).not.toMatch(/\b(SELECT|AND|AS)\b/);
   });
 
-  test("recreates a policy to call the new overload when the function that it uses gains an argument with a default", async () => {
+  test("recreates a policy if its function gains an argument with a default, so that the policy calls the new overload", async () => {
     await edit(
       functions,
       "may_read(author uuid) returns",
@@ -210,7 +210,7 @@ $$`,
     expect(statements[3]).toMatch(/^create policy select_readable .*private\.may_read\(notes\.author\)/);
   });
 
-  test("restores a policy when the return type of the function that it uses changes", async () => {
+  test("recreates a policy when the return type of the policy's function changes", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns setof boolean");
     await edit(functions, "stable\n  security definer", "stable\n  rows 1\n  security definer");
     expect((await generate()).statements.slice(0, 2)).toEqual([
@@ -296,7 +296,7 @@ $$`,
     expect((await generate()).statements).toEqual(["drop function private.may_read(text)"]);
   });
 
-  test("if a definition ends in a comment, puts its semicolon on a new line", async () => {
+  test("a generated migration puts the semicolon on a new line if a definition ends in a comment", async () => {
     await add(
       "z.sql",
       "create or replace view public.one as select 1 as one -- One\n;\ncomment on view public.one is 'One.';",

@@ -2,10 +2,7 @@ import type { CreateStmt, Node } from "libpg-query";
 
 type Written = { text: string; version: string };
 
-/**
- * Explains that a statement belongs in a hand-written migration instead of `supabase/schemas/`, because it decides
- * about existing data or access.
- */
+/** Returns the error for a statement that belongs in a hand-written migration instead of `supabase/schemas/`. */
 export function handWrittenMigration(node: Node, { text, version }: Written): string {
   if ("CreateStmt" in node) return tableMigration(node.CreateStmt, { text, version });
   const kind = Object.keys(node)[0] ?? "";

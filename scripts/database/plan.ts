@@ -139,7 +139,10 @@ function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop
     .map((key) => ({ key, text: `drop ${key}${borrowing.has(key) ? " cascade" : ""}` }));
 }
 
-/** Returns the definitions that are new, have changed or were dropped, in the order of the files. */
+/**
+ * Returns the definitions to run, in the order of the files: new definitions, changed definitions, and definitions
+ * whose objects were dropped.
+ */
 function createStatements(
   dropped: ReadonlySet<string>,
   { wanted, differences }: Pick<Planned, "wanted" | "differences">,

@@ -12,7 +12,7 @@ import { StackError } from "../local-stack/errors.ts";
 import { leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "../local-stack/statements.ts";
 import { handWrittenMigration } from "./hand-written.ts";
 
-/** An object's name as a statement writes it, for Postgres to resolve. */
+/** The name of an object, written as in the SQL statement. Postgres resolves the name. */
 export type ObjectName =
   | { kind: "function"; schema: string; name: string; signature: string }
   | { kind: "view"; schema: string; name: string; column?: string }
@@ -31,7 +31,8 @@ const defaultSchema = "public";
 
 /**
  * Reads `supabase/schemas/`: functions, triggers and views with their comments, and the grants of `grants.sql`.
- * @param version the next migration's version, which errors name for statements that belong in a migration
+ * @param version the next migration's version. If a statement belongs in a migration, the error suggests a file name
+ * with this version.
  * @throws StackError with file and line if the SQL is invalid or a statement belongs in a migration
  */
 export async function readSchemaFiles(directory: string, { version }: { version: string }): Promise<SchemaFiles> {

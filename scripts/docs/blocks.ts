@@ -1,6 +1,6 @@
 /**
- * What a block may need that is not available when the documents are checked. A block with such a need is parsed but
- * not run.
+ * Requirements that may be missing when the documents are checked. A block with a requirement is parsed but not run,
+ * except for `python` blocks, which run wherever their packages are installed.
  */
 const needs = {
   hosted: "a hosted Supabase project",
@@ -50,7 +50,7 @@ const fence = /^( *)(`{3,})([^`]*)$/;
 
 /**
  * Reads a document's fenced blocks (CommonMark 4.5). The info string is the language. A block that cannot run when the
- * documents are checked adds `needs=` with a word from the closed list.
+ * documents are checked adds `needs=` with a key of {@link needs}.
  */
 export function readBlocks(file: string, markdown: string): { blocks: Block[]; faults: Fault[] } {
   const blocks: Block[] = [];

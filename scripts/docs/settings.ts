@@ -7,8 +7,8 @@ const settingName = /[A-Z][A-Z0-9]*(?:_(?:[A-Z0-9]+|<[A-Z]+>|\*))*/;
 const inBackticks = new RegExp(`\`(${settingName.source})\``, "g");
 
 /**
- * Reads the tables of docs/settings.md. A name in another column, such as a former name, counts as a mention and not as
- * a row.
+ * Reads the sections of docs/settings.md. `names` are the settings in the first column of a section's tables.
+ * `mentions` are all settings in the section's text, including former names.
  */
 export function readSections(markdown: string): Section[] {
   const sections: Section[] = [];

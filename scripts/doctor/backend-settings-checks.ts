@@ -7,7 +7,7 @@ import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
  * the previous one (docs/abuse.md).
  */
 const leastSeconds = 180;
-/** An interval below Supabase's own default of 60 is unsafe. */
+/** An interval shorter than Supabase's default of 60 seconds is unsafe. */
 const unsafeSeconds = 60;
 
 const hooks = [

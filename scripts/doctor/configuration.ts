@@ -7,7 +7,7 @@ import { demoProviders } from "../local-stack/description.ts";
 export interface Configuration {
   source: string;
   settings: Record<string, string | undefined>;
-  /** Whether this is a stack on this machine, which generates its own settings. */
+  /** True for a local stack, which generates its own settings. */
   local: boolean;
 }
 
@@ -23,7 +23,7 @@ const runningStack = z.object({
 /**
  * Reads the configuration to examine. If files are passed, reads them in order, and later files take precedence.
  * Otherwise reads the environment and `.env` if they name a project, or else the running local stack.
- * @throws Error saying what to do if none of these exists
+ * @throws Error if a file is missing or there is nothing to examine. The message says what to do.
  */
 export function readConfiguration(files: readonly string[] | undefined): Configuration {
   if (files !== undefined) {
@@ -50,7 +50,7 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     );
   }
   const { base, ai, supabase, ...demo } = runningStack.parse(JSON.parse(readFileSync(stackFile, "utf8")));
-  // The stack passes the `AI_PROVIDER_*` variables of its environment to its functions, too.
+  // The stack also passes the `AI_PROVIDER_*` variables of its environment to its functions.
   const own = Object.entries(settings).filter(([name]) => name.startsWith("AI_PROVIDER_"));
   return {
     source: stackFile,

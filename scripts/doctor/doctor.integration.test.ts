@@ -101,7 +101,7 @@ describe("model providers in a settings file", () => {
     expect(code).toBe(1);
   });
 
-  test("queries no model providers if none are set, and names the settings file to add", async () => {
+  test("without AI_PROVIDER_ settings, the doctor queries no model provider and advises adding supabase/functions/.env", async () => {
     const { findings } = await examine({});
     expect(findings).toContainEqual({
       level: "unseen",

@@ -95,7 +95,7 @@ function findProviders(settings: Configuration["settings"]): { providers: Provid
   }
 }
 
-/** @param env the environment, or undefined if it is invalid or a check of its keys failed */
+/** @param env the environment, or undefined if the environment is invalid or checkKeys reports a failure */
 async function checkModels(providers: Providers, env: Env | undefined): Promise<Finding[]> {
   const findings: Finding[] = [];
   let models: RoutedModel[] | undefined;

@@ -11,7 +11,7 @@ const kinds: Record<"SUPABASE_PUBLISHABLE_KEY" | "SUPABASE_SECRET_KEY", readonly
   SUPABASE_SECRET_KEY: ["secret key", "legacy service_role key", undefined],
 };
 const roleClaim = z.object({ role: z.enum(["anon", "service_role"]) });
-/** The platform's response to a key of a disabled kind (supabase.com/docs/guides/api/api-keys). */
+/** Supabase's response to a request with a disabled legacy key (supabase.com/docs/guides/api/api-keys). */
 const refusal = z.object({ message: z.string() });
 const disabled = /legacy api keys are disabled/i;
 

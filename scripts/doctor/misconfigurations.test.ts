@@ -195,7 +195,7 @@ test.each([
 test.each([
   ["an older release", { status: "ok", app: "web" }],
   ["another service", { message: "not found" }],
-])("the number of proxies cannot be checked if %s answers at the health endpoint", async (_, body) => {
+])("the doctor can't check the number of proxies if %s answers at the health endpoint", async (_, body) => {
   const url = await answering({ "/healthz": [200, body] });
   expect((await checkProxyHops(envOf({ BASE_URL: url }))).map(({ level }) => level)).toEqual(["unseen"]);
 });

@@ -28,7 +28,10 @@ const authConfig = {
   smtp_pass: "the mail server's password",
 };
 
-/** Checks a project against a Management API with this response, and also returns the requests that it received. */
+/**
+ * Checks a project against a Management API that gives this response. Returns the finding and the requests sent to the
+ * API.
+ */
 async function check(settings: Record<string, string>, [status, body]: [status: number, body: unknown]) {
   const requests: string[] = [];
   const server = createServer((request, response) => {

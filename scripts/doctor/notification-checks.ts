@@ -29,9 +29,7 @@ function settingName(name: (typeof notificationMails)[number]): string {
   return `mailer_notifications_${name}_enabled`;
 }
 
-/**
- * Judges a self-hosted backend by its own settings, if they were given to the doctor. Notifications are off by default.
- */
+/** Checks a self-hosted backend's settings, if the doctor was given them. Notifications are off by default. */
 function checkOwnBackend(settings: Record<string, string | undefined>): Finding {
   const names = notificationMails.map(notificationSetting);
   const on = names.filter((name) => /^(1|t|true)$/i.test(settings[name] ?? ""));

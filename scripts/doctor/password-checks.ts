@@ -30,7 +30,8 @@ interface PasswordSettings {
 }
 
 /**
- * Names from https://supabase.com/docs/reference/api/v1-get-auth-service-config. Null means Supabase Auth's default.
+ * A project's Auth settings, named as in https://supabase.com/docs/reference/api/v1-get-auth-service-config. Null means
+ * Supabase Auth's default.
  */
 const projectSettings = z.object({
   password_min_length: z.number().nullable(),

@@ -26,7 +26,7 @@ test.each([
   [false, false, "warn"],
   [true, undefined, "unseen"],
   [false, undefined, "unseen"],
-])("judges a bot challenge on our pages (%s) and at the backend (%s) as %s", (here, there, level) => {
+])("judges the bot challenge settings of our pages (%s) and of the backend (%s) as %s", (here, there, level) => {
   expect(judgeBotChallenge({ here, there }).level).toBe(level);
 });
 
@@ -64,7 +64,7 @@ test.each([
   ["cannot be read", undefined, "unseen"],
   ["has no fault", [], "ok"],
   ["has a fault", ["passkeys are refused"], "fail"],
-])("reports the right level for a passkey relying party that %s", (_, faults, level) => {
+])("judges a passkey relying party that %s", (_, faults, level) => {
   expect(judgePasskeys(faults).map((finding) => finding.level)).toEqual([level]);
 });
 

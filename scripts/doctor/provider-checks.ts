@@ -23,8 +23,8 @@ const limitMs = 10_000;
 export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
 
 /**
- * Queries all providers for their models concurrently, each with its own time limit. A provider without a model list
- * gets a call of one token for each model.
+ * Queries all providers for their models concurrently, each with its own time limit. If a provider has no model list,
+ * calls each of its models once with a small token limit.
  * @param askedOf the models that are routed to each provider; undefined if the routes could not be read
  */
 export async function checkProviders(

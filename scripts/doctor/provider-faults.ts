@@ -52,8 +52,8 @@ const namesKey = /api[ _%]?(20)?key/i;
 const spent = /insufficient|credit|balance|billing/i;
 
 /**
- * Finds a fault of the address, the key or the account that the response to any request can reveal.
- * @returns undefined if the response reveals none
+ * Finds a fault that the response to any request can reveal: in the address, the key, the account or the service.
+ * @returns undefined if the response reveals no fault
  */
 export function judgeReply({ id, provider }: Named, reply: Reply): Finding | undefined {
   const about = aboutProvider(id);
@@ -133,7 +133,7 @@ function usualPath({ kind: { baseUrl, basePath }, apiVersion }: Pick<Provider, "
   return baseUrl ? new URL(baseUrl).pathname.replace(/\/$/, "") : (basePath ?? "");
 }
 
-/** Reports that the API is not at the base URL. `found` is the base URL where it is, if known. */
+/** Reports that the API is not at the configured base URL. `found` is the API's actual base URL, if known. */
 export function notThere({ id, provider }: Named, reply: Reply, found: string | undefined): Finding {
   const name = settingOf(id, "BASE_URL");
   const { baseUrl, kind } = provider;

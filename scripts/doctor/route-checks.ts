@@ -119,9 +119,9 @@ export function groupByProvider(
 type Providers = ReadonlyMap<string, Provider> | undefined;
 
 /**
- * Checks that calls to each enabled model have a usable route: one with a provider, an endpoint and a price.
- * @param providers undefined if their settings are unknown. Then only prices are checked. A missing price is a warning,
- * since it is unknown which models the functions should serve.
+ * Checks that each enabled model has a route, and that each route has a provider, an endpoint and a price.
+ * @param providers undefined if their settings are unknown. Then providers and endpoints are not checked, and faults
+ * are only warnings, because we don't know which models the functions should serve.
  */
 export function checkRoutes(models: readonly RoutedModel[], providers: Providers): Finding[] {
   const judged = models.flatMap((model) => checkModel(model, providers));

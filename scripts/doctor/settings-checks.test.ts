@@ -115,12 +115,15 @@ test.each([
   ["production", "http://127.0.0.1:54321", "fail"],
   ["production", "https://project.supabase.co", "warn"],
   ["test", "http://127.0.0.1:54321", "warn"],
-])("judges a bot challenge bypass in %s, with the backend at %s, as %s", (NODE_ENV, SUPABASE_URL, level) => {
-  const found = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "on" }));
-  expect(found.filter(({ about }) => about === "bot challenge").map((finding) => finding.level)).toEqual([level]);
-  const without = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL }));
-  expect(without.filter(({ about }) => about === "bot challenge")).toEqual([]);
-});
+])(
+  "in %s, with the backend at %s, the doctor reports a bot challenge bypass with level %s",
+  (NODE_ENV, SUPABASE_URL, level) => {
+    const found = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL, E2E_BOT_CHALLENGE_BYPASS: "on" }));
+    expect(found.filter(({ about }) => about === "bot challenge").map((finding) => finding.level)).toEqual([level]);
+    const without = checkFeatures(parseEnv({ ...complete, NODE_ENV, SUPABASE_URL }));
+    expect(without.filter(({ about }) => about === "bot challenge")).toEqual([]);
+  },
+);
 
 describe("the doctor's checks of the functions' settings", () => {
   const functions = {

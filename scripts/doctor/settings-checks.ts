@@ -112,7 +112,7 @@ export function checkAddresses(env: Env): Finding[] {
 function checkTransport({ SUPABASE_URL, AI_URL, WEB_ALLOWED_ORIGINS = [], TURNSTILE_ORIGIN }: Env): Finding[] {
   const addresses = [
     ["SUPABASE_URL", SUPABASE_URL, "sessions and keys would travel in the clear"],
-    // An unset AI_URL is derived from SUPABASE_URL.
+    // If AI_URL is below SUPABASE_URL, the finding about SUPABASE_URL covers both.
     ...(AI_URL.startsWith(`${SUPABASE_URL}/`)
       ? []
       : [["AI_URL", AI_URL, "the project's secret key would travel in the clear"] as const]),

@@ -4,8 +4,8 @@ import { type BackendEmail, backendEmails, type EmailBrand } from "./backend-ema
 export type Files = ReadonlyMap<string, string>;
 
 /**
- * Renders the files of the Supabase project that show the brand: the templates, and config.toml with their subjects,
- * the sender's name and the name shown in passkey prompts.
+ * Renders the files of the Supabase project that show the brand: the email templates and config.toml. config.toml has
+ * the emails' subjects, the sender's name and the name shown in passkey prompts.
  * @param config the text of supabase/config.toml
  */
 export function supabaseFiles(brand: EmailBrand, config: string): Files {

@@ -22,7 +22,7 @@ export interface Report {
   faults: readonly string[];
   /** Tables changed by requests without a valid credential. */
   changed: readonly string[];
-  /** Pairs of a target and a credential that were never requested, and valid credentials that never succeeded. */
+  /** Untested pairs of a target and a credential, and valid credentials that no target accepted. */
   gaps: readonly string[];
   /** Services that exited during the campaign. */
   ended: readonly string[];

@@ -5,7 +5,7 @@ import type { Target } from "./targets.ts";
 export interface Asked {
   target: Pick<Target, "name">;
   credential: Pick<Credential, "name">;
-  /** Undefined without a response. */
+  /** Undefined if there was no response. */
   status: number | undefined;
   durationMs: number;
 }
@@ -27,8 +27,8 @@ export interface Coverage {
 
 /**
  * Tracks which targets were requested with which credentials, whether each valid credential ever succeeded, and the
- * slowest responses. A valid credential's success counts only at targets that refuse invalid ones, so invalid
- * credentials must be used first.
+ * slowest responses. A success counts only at a target that refuses invalid credentials, so each target must be
+ * requested with the invalid credentials first.
  * @param isFor whether a target is meant for a credential
  */
 export function createCoverage<T extends Pick<Target, "name">, C extends Pick<Credential, "name" | "good">>(

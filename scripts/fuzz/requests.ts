@@ -183,7 +183,7 @@ function bodiesOf(target: Target, words: Words): fc.Arbitrary<MadeBody | undefin
   );
 }
 
-/** Generates values that a schema accepts, some of them with one part broken. */
+/** Generates values that match a schema, such values with one broken part, and arbitrary values. */
 function jsonOf(schema: Schema, { resolve }: Target): fc.Arbitrary<unknown> {
   const right = valuesOf(schema, resolve);
   const broken = fc.tuple(right, fc.nat(), anything, fc.constantFrom("replace", "remove", "add")).map(damaged);

@@ -9,7 +9,8 @@ const agent = new Agent({ keepAlive: true, maxSockets: 32 });
 const maxKept = 400_000;
 
 /**
- * Sends a request byte for byte as generated, which `fetch` would not. @returns undefined if no response came in time
+ * Sends a request byte for byte as generated. `fetch` would change or reject some requests.
+ * @returns undefined if no response came in time
  */
 export function send(origin: string, { method, path, headers, body }: MadeRequest): Promise<Outcome["answer"]> {
   const { hostname, port, pathname } = new URL(origin);

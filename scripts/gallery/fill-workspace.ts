@@ -24,7 +24,8 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     "update ai.keys set name = 'Nightly report', last_used_at = now() - interval '2 hours' where id = $1",
     [keyId],
   );
-  // Multiplies the prices, so that the few expensive runs with several calls do not dwarf the daily costs.
+  // Makes these runs 60 times as expensive. Otherwise the few expensive runs with several calls would dwarf the daily
+  // costs.
   await loadRuns(client, { tenant, runs: 2_000, days: 60, price: 60 });
 
   const colleague = await createAccount("Jun Park", "jun.park");

@@ -44,7 +44,7 @@ export function openOutposts() {
     // This server has the stack's vault key, so it recognizes a signed-in browser, but it cannot reach the identity
     // backend to query the browser's account.
     cutOff: once(async () => baseOf(startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() }))),
-    /** Uses the stack's own keys, so that its sessions work here too. */
+    /** This server has the stack's keys, so sessions of the stack work here too. */
     branded: once(async () => {
       const env = {
         ...vaultSettings(),
@@ -57,8 +57,8 @@ export function openOutposts() {
       return baseOf(startWeb(supabase.url, { env }));
     }),
     /**
-     * Starts a server with a database row that our code does not expect. Returns its address and the Cookie header of a
-     * browser that is signed in there.
+     * Starts a server whose backend returns a database row that our code does not expect. Returns the server's address
+     * and the Cookie header of a browser that is signed in there.
      */
     misled: once(async () => {
       const backend = await startIdentityBackend();

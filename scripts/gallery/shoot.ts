@@ -44,7 +44,7 @@ export async function shoot(scene: Scene, { state, directory }: { state: State; 
   }
 }
 
-/** @throws if the address led elsewhere, or answered with a status other than the state's */
+/** @throws if the page redirected to another address, or if its HTTP status is not the one that the state expects */
 function requireArrival(
   { status: declared }: State,
   { asked, reached, status }: { asked: URL; reached: URL; status: number },

@@ -3,14 +3,16 @@ import { newAddress } from "../../remix-app/testing/visitor.ts";
 import type { Account, World } from "./world.ts";
 
 /**
- * The account that opens a page. `anonymous` and `guest` (a new account without data) have a new browser for each
- * state, so that states do not affect each other. The other visitors keep their browsers: `user` owns the workspaces,
- * `member` has the longest names and the narrowest role, `admin` has completed the second step, `owing` has not.
+ * The account that opens a page. `anonymous` and `guest` (a new account without data) get a new browser for each state,
+ * so that states do not affect each other. The other visitors keep their browsers: `user` owns the workspaces, `member`
+ * has the longest names and the narrowest role, `admin` has completed the second step, and `owing` must still complete
+ * it.
  */
 export type Visitor = "anonymous" | "guest" | "user" | "member" | "admin" | "owing";
 
 /**
- * How long a session is reused. It must be shorter than ten minutes, since some pages require a sign-in that recent.
+ * How long a session is reused. Must be less than ten minutes, because some pages require a sign-in within the last ten
+ * minutes.
  */
 const signedInMs = 5 * 60_000;
 
@@ -21,7 +23,7 @@ interface Place {
   leave(): Promise<void>;
 }
 
-/** Opens a browser for each visitor, signed in up to the step that the visitor has completed. */
+/** Returns a function that opens a visitor's browser in the sign-in state that {@link Visitor} describes. */
 export function createVisitors(browser: Browser, world: World) {
   const kept = new Map<Visitor, { place: Promise<Place>; since: number }>();
   const open = async (person: Account | null, cookie: string): Promise<BrowserContext> => {

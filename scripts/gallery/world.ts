@@ -75,7 +75,7 @@ export async function createWorld() {
     return `${satellite}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
   };
 
-  /** Requests a device sign-in. @returns the path of the page with its code */
+  /** Requests a device sign-in. @returns the path of the device page, with the user code in the query */
   const askOnDevice = async ({ expired = false } = {}): Promise<string> => {
     const client = await createDeviceClient({ displayName: "Northwind CLI" });
     const request = await askFromDevice(client, { userAgent: "curl/8.11.0 (x86_64-pc-linux-gnu)" });
@@ -133,7 +133,7 @@ export async function createWorld() {
       if (status !== 303) throw new Error(`A link of ${account.email} was answered by ${status}.`);
       return link;
     },
-    /** Creates an external app with a token to use AI on behalf of an account in a workspace. */
+    /** Connects a new external app to an account and a workspace. The app gets a token that allows it to use AI. */
     connectApp: async (account: Account, workspaceId: string): Promise<void> => {
       const app = await createApp({
         kind: "external",

@@ -28,12 +28,9 @@ describe("an agent's configuration file", () => {
     ["opencode", {}, join(homedir(), ".config/opencode/opencode.json")],
     ["opencode", { XDG_CONFIG_HOME: "/c" }, "/c/opencode/opencode.json"],
     ["opencode", { OPENCODE_CONFIG: "/c/mine.json", XDG_CONFIG_HOME: "/x" }, "/c/mine.json"],
-  ] as const)(
-    "gatehouse finds the configuration file of %s with the environment %j at %s",
-    (tool, environment, file) => {
-      expect(settingsOf(tool, { environment }).file).toBe(file);
-    },
-  );
+  ] as const)("gatehouse finds the configuration file of %s in the environment %j: %s", (tool, environment, file) => {
+    expect(settingsOf(tool, { environment }).file).toBe(file);
+  });
 
   test("the configuration file of opencode is opencode.jsonc if only that file exists", () => {
     const environment = { XDG_CONFIG_HOME: "/c" };

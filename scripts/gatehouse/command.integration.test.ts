@@ -167,7 +167,7 @@ describe("the gatehouse command", () => {
     );
   });
 
-  test("gatehouse fails with a clear message once the connection is revoked, and the gateway refuses the key", async () => {
+  test("after an agent's key is revoked, the gateway refuses the key and gatehouse says how to connect again", async () => {
     const key = await printedKey("claude");
     await revokeKeys();
     expect(await describeKey(key)).toBe(401);

@@ -6,7 +6,7 @@ import { withLock } from "./private-files.ts";
 import type { Login, Store } from "./store.ts";
 
 const scope = "openid profile email offline_access workspaces:read studio:keys";
-/** An access token that expires within this time is refreshed first. */
+/** An access token that expires within this time is refreshed before use. */
 const refreshBeforeMs = 60_000;
 
 const device = z.object({

@@ -40,7 +40,7 @@ export async function postForm<Schema extends z.ZodType>(
 
 /**
  * Calls the platform's API, or the gateway's.
- * @throws Failure: signed-out for 401, gone for 410, refused with the platform's own words for other refusals
+ * @throws Failure `signed-out` for 401, `gone` for 410, `unreachable` for 429, 5xx or no response, otherwise `refused`
  */
 export async function callApi<Schema extends z.ZodType>(
   url: string,

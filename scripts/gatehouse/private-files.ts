@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "./failure.ts";
 
 const lockWaitMs = 15_000;
-/** Longer than any request of a command takes, so an older lock was left by a killed command. */
+/** No request of a command takes this long, so an older lock was left behind by a killed command. */
 const staleLockMs = 60_000;
 
 /** Reads a text file; null if it does not exist. */
@@ -48,7 +48,8 @@ export async function writeText(file: string, text: string, { mode }: { mode?: n
 }
 
 /**
- * Runs `work` while no other process of the command does, since a refresh token works only once.
+ * Runs `work` under the folder's lock. Without the lock, two commands could use the same refresh token, which works
+ * only once.
  * @throws Failure after 15 seconds of waiting
  */
 export async function withLock<Result>(folder: string, work: () => Promise<Result>): Promise<Result> {

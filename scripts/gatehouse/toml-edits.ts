@@ -111,7 +111,7 @@ const dottedKey = `(?:${simpleKey.source})(?:\\s*\\.\\s*(?:${simpleKey.source}))
 const headerLine = new RegExp(`^\\s*\\[\\[?\\s*(${dottedKey})\\s*\\]\\]?\\s*(?:#.*)?$`);
 const keyLine = new RegExp(`^\\s*(${dottedKey})\\s*=`);
 
-/** Finds top-level values and tables. Ignores brackets in strings and in arrays of several lines. */
+/** Finds the top-level values and tables. A line inside a multi-line string or array is never a header or key. */
 function spansOf(text: string): { values: Span[]; tables: Table[] } {
   const values: Span[] = [];
   const tables: Table[] = [];

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type pg from "pg";
 import { createAiKey } from "#shared/ai-key.ts";
 
-/** A workspace to put load on, with an app and a key bound to it. */
+/** A workspace for load tests, with an app and a key that is bound to the app. */
 export type LoadTenant = { workspaceId: string; ownerId: string; appId: string; keyId: string; key: string };
 
 /** Creates a workspace on the plan `team`, owned by the demo user, with its own credits, external app and key. */

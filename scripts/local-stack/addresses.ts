@@ -39,9 +39,9 @@ export function webOrigin(settings: Environment["settings"], port: number): stri
 }
 
 /**
- * Returns the satellite's origin. If the platform is on a subdomain of the parent domain, the satellite is on another
- * one. Otherwise, the satellite uses this machine's other name (localhost or 127.0.0.1), since browsers share cookies
- * between ports of a host.
+ * Returns the satellite's origin. If the platform is on a subdomain of the parent domain, the satellite is on a sibling
+ * subdomain. Otherwise, the satellite uses 127.0.0.1, or localhost if the platform uses 127.0.0.1, since browsers share
+ * cookies between ports of a host.
  */
 function satelliteOrigin(settings: Environment["settings"], { base, port }: { base: string; port: number }): string {
   const { hostname, protocol } = new URL(base);

@@ -3,8 +3,8 @@ import path from "node:path";
 import { codeOf, messageOf, StackError } from "./errors.ts";
 
 /**
- * Creates the data directory and checks that we can write there. If root owns it, the account that runs Postgres must
- * be able to enter it. Secrets inside have their own file modes.
+ * Creates the data directory and checks that we can write there. If we run as root, also lets other accounts enter the
+ * directory, because Postgres runs as another account. Files that contain secrets restrict access themselves.
  * @throws StackError that says why we cannot write, and what to do
  */
 export function prepareDataDir(dataDir: string): void {

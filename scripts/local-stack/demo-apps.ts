@@ -16,7 +16,7 @@ export const demoExternalApp = {
   scopes: ["workspace:session", "ai:use", "tts:use"],
 };
 
-/** Registers the satellite at this run's origin, with the stack's own secret for it. */
+/** Registers the demo satellite at this run's origin, with an app secret derived from the stack's secrets. */
 export async function ensureDemoApp(
   client: pg.Client,
   { origin, secrets }: { origin: string; secrets: Secrets },

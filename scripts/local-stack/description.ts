@@ -56,7 +56,7 @@ export function removeDescription(dataDir: string): void {
   rmSync(fileIn(dataDir), { force: true });
 }
 
-/** Renders the table that is printed once everything answers. */
+/** Renders the table that is printed when all services are ready. */
 export function renderTable(description: StackDescription, stream: NodeJS.WriteStream): string {
   const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(15), { stream }) : text.padEnd(15));
   const { base, satellites, ai, supabase, mail, users, aiKey, appKey, externalApp } = description;

@@ -23,7 +23,7 @@ test("accepts the settings of a complete project and removes the URL's trailing 
 });
 
 test.each(["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"])(
-  "reports a Supabase project without %s in one message",
+  "reports exactly one problem if a Supabase project's %s is missing",
   (name) => {
     expect(() => parseEnvironment({ ...project, [name]: "" }, ".env")).toThrow(
       new RegExp(`^The settings in \\.env do not work:\n {2}${name} is not set, but SUPABASE_URL is: add .*[^\n]$`),
@@ -61,7 +61,7 @@ test.each([
   expect(() => parseEnvironment(settings)).toThrow(message);
 });
 
-test("accepts a remote model provider, and also a local one if the stack is embedded", () => {
+test("accepts a local model provider for the embedded stack, and a remote model provider for a hosted project", () => {
   const local = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:1", AI_PROVIDER_X_API_KEY: "k" };
   expect(() => parseEnvironment(local)).not.toThrow();
   expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();

@@ -51,7 +51,7 @@ const projectKeys = ["SUPABASE_PUBLISHABLE_KEY", "SUPABASE_SECRET_KEY"] as const
 
 /**
  * Validates the settings. An empty value counts as unset.
- * @param origin the name of the settings' source in messages
+ * @param origin where the settings come from, for error messages
  * @throws StackError with one message that names each invalid variable and says what to do
  */
 export function parseEnvironment(source: Record<string, string | undefined>, origin = "the environment"): Environment {
@@ -93,7 +93,9 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
   return { settings, all };
 }
 
-/** Returns why the functions would refuse the settings, so that the stack can report it before they start. */
+/**
+ * Returns why the functions would refuse the settings. The stack reports these faults before it starts the functions.
+ */
 function providerFaults(all: Record<string, string>, supabaseUrl?: string): string[] {
   try {
     readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });
@@ -141,9 +143,9 @@ const isForTests = (name: string) =>
   name.startsWith("GOTRUE_");
 
 /**
- * Reads the environment and, if present, `.env` in `directory`; the environment takes precedence. With `embedded`, both
- * are ignored except for the identity backend's settings and the programs to run, so that tests behave the same
- * everywhere and never touch someone's project.
+ * Reads the environment and, if present, `.env` in `directory`. The environment takes precedence. With `embedded`,
+ * ignores `.env` and all variables that tests do not need (`isForTests`), so that tests behave the same everywhere and
+ * never touch someone's project.
  */
 export function readEnvironment(directory: string, { embedded }: { embedded: boolean }): Environment {
   if (embedded) {

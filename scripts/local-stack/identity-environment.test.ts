@@ -61,7 +61,7 @@ test("the embedded stack's emails and passkey prompts show the configured brand"
 });
 
 test.each([false, true])(
-  "the backend's notification emails stay off in any environment (Supabase Auth's own binary: %s)",
+  "the backend's notification emails stay off even if the environment enables them (with Supabase Auth's own binary: %s)",
   (isBinary) => {
     const given = Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "true"]));
     const started = identityEnvironment({ ...options, given, isBinary });

@@ -1,6 +1,9 @@
 import { startedShellOf } from "./runner/processes.ts";
 
-/** Signals this close together count as one: a terminal sends Ctrl-C to all of us, and npm forwards its own. */
+/**
+ * Signals this close together count as one. On Ctrl-C, the terminal signals this process and npm, and npm may forward
+ * its signal to this process.
+ */
 const oneRequestMs = 700;
 const parentCheckMs = 500;
 

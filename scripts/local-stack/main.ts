@@ -16,7 +16,7 @@ let stack: Stack | undefined;
 let record: RunRecord | undefined;
 let ending: Promise<void> | undefined;
 
-/** Stops what is running and ends this process. Only the first call's exit code and message count. */
+/** Stops what is running and ends this process. A repeated call changes neither the exit code nor the message. */
 function end(exitCode: number, message?: string): Promise<void> {
   ending ??= (async () => {
     if (message) process.stderr.write(`\n${message}\n`);

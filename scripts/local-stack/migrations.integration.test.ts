@@ -136,7 +136,7 @@ describe("a database of another release", () => {
   test.each([
     ["with a migration that 0.1.0 does not have", "20251231000000"],
     ["with different contents for a 0.1.0 migration", "20260101000000"],
-  ])("a database from before 0.1.0, %s, is refused with advice", async (_, version) => {
+  ])("the stack refuses a pre-0.1.0 database %s, and suggests npm run reset", async (_, version) => {
     await query(
       `insert into supabase_migrations.schema_migrations values ('${version}', '{select 1}', 'old')
        on conflict (version) do update set statements = excluded.statements`,

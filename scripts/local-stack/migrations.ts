@@ -123,7 +123,8 @@ function findPending(
 /**
  * Applies the unrecorded migrations of `directory`, each in one transaction with its record in
  * `supabase_migrations.schema_migrations`, as the Supabase CLI does. Concurrent callers wait for each other.
- * @param options.firstRelease the file names of 0.1.0; a database whose history differs from them is refused
+ * @param options.firstRelease the names of the migration files in release 0.1.0; a database with other or changed
+ * migrations up to that release is refused
  * @returns the files applied
  * @throws StackError with file, line, statement and Postgres's message if a statement fails
  * @throws StackError with advice if the database is older than the first release or newer than the files, if an applied

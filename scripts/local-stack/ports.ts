@@ -27,15 +27,18 @@ export type TakenPort = { name: PortName; port: number; owner: string | undefine
 export type HeldPort = {
   port: number;
   /**
-   * Frees the port on 127.0.0.1, where the service listens, and keeps it on ::1. Another stack that starts therefore
-   * still finds the port taken, and Linux does not pick the port for an outgoing connection.
+   * Frees the port on 127.0.0.1, where the service listens, but keeps the port on ::1. Other stacks that start then
+   * still find the port taken, and Linux does not pick the port for an outgoing connection.
    */
   handOver: () => Promise<void>;
   /**
    * Returns whether another process took the port after the handover. May be called only after the service has exited.
    */
   isTaken: () => Promise<boolean>;
-  /** Frees the port on both addresses. Call it once the service listens, since browsers may try ::1 for localhost. */
+  /**
+   * Frees the port on both addresses. Call it as soon as the service listens. Until then, a browser that tries ::1 for
+   * localhost gets its connection reset.
+   */
   release: () => Promise<void>;
 };
 

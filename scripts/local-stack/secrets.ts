@@ -93,7 +93,7 @@ export function saveSecrets(dataDir: string, secrets: Secrets): void {
 
 /**
  * Loads the stack's own secrets, which are generated at the first start and never change.
- * @throws StackError if the file is invalid, or missing while a cluster with its passwords exists
+ * @throws StackError if the file is invalid, or if the file is missing but the cluster that needs its passwords exists
  */
 export async function loadSecrets(dataDir: string, { clusterExists }: { clusterExists: boolean }): Promise<Secrets> {
   let text: string;
@@ -113,7 +113,7 @@ export async function loadSecrets(dataDir: string, { clusterExists }: { clusterE
   }
 }
 
-/** Derives the identity backend's client secret at the stack's OpenID provider. */
+/** Derives the client secret with which the identity backend authenticates to the stack's OpenID provider. */
 export function oidcClientSecret({ jwtSecret }: Secrets): string {
   return createHmac("sha256", jwtSecret).update("secret of the OpenID client").digest("base64url");
 }

@@ -20,7 +20,7 @@ export type ServiceContext = {
   root: string;
   dataDir: string;
   held: HeldPorts;
-  /** The port numbers of `held`. */
+  /** The port numbers from `held`. */
   ports: Ports;
   addresses: Addresses;
   secrets: Secrets;
@@ -28,7 +28,9 @@ export type ServiceContext = {
   environment: Environment;
   placement: Placement;
   templatesUrl: string;
-  /** The port of a proxy through which the services reach Postgres. Undefined for Postgres's own port. */
+  /**
+   * The port of the proxy through which the services reach Postgres. Undefined if they connect to Postgres directly.
+   */
   databaseVia: number | undefined;
   /** The additional ports if several servers run behind a pooler; undefined otherwise. */
   scaled: ScaledPorts | undefined;

@@ -90,7 +90,9 @@ const planOf = (held: HeldPorts, planned = steps(held)) => ({
   describe: (services: StackDescription["services"]) => ({ base: addressOf(held.web), services }) as StackDescription,
 });
 
-/** Takes a port that was reserved for a service, as another process could just before the service starts. */
+/**
+ * Takes a port reserved for a service, to simulate another process that takes the port just before the service starts.
+ */
 async function steal(held: HeldPort): Promise<void> {
   await held.handOver();
   await listenOn(held.port);

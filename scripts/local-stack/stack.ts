@@ -29,7 +29,7 @@ export type Stack = {
   kill: () => void;
 };
 
-/** The services and tasks of a stack, for certain ports. */
+/** The services and tasks of a stack that uses the given ports. */
 export type Plan = {
   steps: readonly Step[];
   /** The stack's URL, shown when someone tries to start a second stack. */
@@ -41,7 +41,7 @@ export type Plan = {
 /** Plans a stack for the given ports. Called again with other ports if a service loses its port to another process. */
 export type Planner = {
   plan: (held: HeldPorts) => Promise<Plan>;
-  /** Frees resources that are kept from one plan to the next. Called when the stack stops. */
+  /** Frees the resources that all plans share. Called when the stack stops. */
   onStop: () => void;
 };
 

@@ -27,7 +27,7 @@ running local stack.`;
 const sixDigits = z.string().regex(/^\d{6}$/, "a code has 6 digits");
 const unlock = z.enum(["passcode", "biometric", "none"], "--unlock is passcode, biometric or none");
 
-/** The information about a phone that an approval includes. */
+/** The facts about the phone that are sent with an approval. */
 export interface PhoneDevice {
   name: string;
   platform: "ios" | "android";

@@ -13,7 +13,7 @@ import { readStack } from "../test/stack.ts";
 const stack = readStack();
 const { base, supabase } = stack;
 const journey = oauthJourney(stack);
-/** A redirect target instead of an app's own URL. Supabase Auth accepts any loopback IP address. */
+/** The redirect target, instead of an app's own URL. Supabase Auth accepts any loopback IP address. */
 const appOrigin = "http://127.0.0.1:9";
 
 function openApp(): SupabaseClient {
@@ -37,7 +37,7 @@ describe("Authenticators enrolled by an app", () => {
     return () => deletePerson(person);
   });
 
-  test("an app's authenticator is listed as unconfirmed and raises the app's session to aal2, and a second authenticator is refused", async () => {
+  test("an authenticator that an app adds is unconfirmed and raises the app's session to aal2, and a second one is refused", async () => {
     const app = openApp();
     await app.auth.signInWithPassword(person);
     const enrol = () => app.auth.mfa.enroll({ factorType: "totp", friendlyName: crypto.randomUUID() });
@@ -127,7 +127,7 @@ describe("Sign-ups in an app", () => {
   });
 });
 
-describe("Emailed codes", () => {
+describe("emailed codes in an app", () => {
   test("refuses an emailed code for an unknown email, with a message that the app should not display", async () => {
     const { error } = await openApp().auth.signInWithOtp({
       email: `${crypto.randomUUID()}@integration.gatehouse.test`,

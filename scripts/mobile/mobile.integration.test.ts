@@ -66,7 +66,7 @@ describe("the command-line mobile app after a password sign-in", () => {
   });
 });
 
-describe("a command-line phone whose account has an authenticator", () => {
+describe("the command-line mobile app for an account with an authenticator", () => {
   let person: Person;
   let secret: string;
   beforeEach(async () => {
@@ -76,7 +76,7 @@ describe("a command-line phone whose account has an authenticator", () => {
   });
   afterEach(() => deletePerson(person));
 
-  test("the platform and the gateway refuse a command-line phone until the user has entered an authenticator code", async () => {
+  test("the command-line mobile app is refused with MFA_REQUIRED until the user has entered an authenticator code", async () => {
     expect(await enter(person)).toMatchObject({ code: 0, err: expect.stringContaining("--code") });
     const refused = await Promise.all(
       [["mfa", "list"], ["models"], ["models", "--workspace", workspaceId]].map((argv) => phone.run(argv)),
@@ -121,7 +121,7 @@ test("refuses a QR code of another origin before sending anything, even if the p
 test.each([
   ["a wrong password", ["sign-in", "unknown@example.test"], "sign-in was refused"],
   ["an unknown command", ["dance"], "no such command"],
-])("the command-line phone explains %s and exits with 1", async (_, argv, words) => {
+])("the command-line mobile app explains %s and exits with 1", async (_, argv, words) => {
   const { code, err } = await phone.run(argv, { MOBILE_PASSWORD: "wrong" });
   expect([code, err]).toEqual([1, expect.stringContaining(words)]);
 });

@@ -17,7 +17,7 @@ export interface Caller extends MobileProject {
 export interface Phone {
   signIn(who: { email: string; code: string | null }): Promise<{ email: string; aal: string }>;
   signOut(): Promise<void>;
-  /** Returns the project with an access token, which is refreshed if it is about to expire. */
+  /** Returns the project and an access token. Refreshes the token first if it is about to expire. */
   caller(): Promise<Caller>;
 }
 

@@ -13,7 +13,10 @@ const judges = { platform: createAnswerJudge(read("platform")), gateway: createA
 /** Sends a request as one caller. */
 type Send = (method: string, path: string, body?: unknown) => Promise<LiveAnswer>;
 
-/** Responses that did not match the documents, and the statuses received so far by operation. */
+/**
+ * `faults` lists mismatches between responses and the documents. `answered` holds the statuses that each operation has
+ * returned so far.
+ */
 export const faults: string[] = [];
 export const answered = new Map<string, Set<number>>();
 

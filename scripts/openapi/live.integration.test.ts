@@ -302,7 +302,7 @@ describe("Live responses match the OpenAPI documents", () => {
     expect(faults).toEqual([]);
   });
 
-  test("live responses match the gateway's document, including its examples", async () => {
+  test("live responses match the gateway's document, also for the document's example requests", async () => {
     const headers = { "x-platform-workspace-id": tenant.workspaceId };
     const call = gatewayOf(tenant.key, headers);
     for (const { operation } of gatewayArea.operations) {

@@ -47,8 +47,8 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output"): JsonSch
 }
 
 /**
- * Returns a schema's definition. zod types the schemas in these callbacks as core schemas, but passes classic schemas,
- * whose `def` is public.
+ * Returns a schema's definition. In these callbacks, zod declares core schemas but passes classic schemas, whose `def`
+ * is public.
  */
 function definitionOf(schema: unknown): z.ZodType["def"] {
   return (schema as z.ZodType).def;

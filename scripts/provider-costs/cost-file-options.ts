@@ -26,7 +26,7 @@ export type CostFileOptions = {
   files: string[];
   /** The workspace and the app that the bill belongs to; null for a bill of the platform. */
   book: { workspace: string; app: string } | null;
-  /** The provider in the file, and its name in imported costs. */
+  /** The provider's name in the file (`source`) and in imported costs (`name`). */
   provider: { source: string; name: string } | undefined;
   account: string;
   services: string[];

@@ -200,7 +200,7 @@ test("sets a day to zero if it had a cost and OpenAI now reports none", async ()
   await forget();
 });
 
-test("names a day that the gateway refuses, imports all other days, and retries the refused day", async () => {
+test("the OpenAI cost import reports a day that the gateway refuses, imports all other days, and retries that day at the next run", async () => {
   openAi.failures = [];
   openAi.days = new Map(
     ["1", "-2", "3", "4", "5"].map((amount, n) => [dayOf(secondOf("2026-05-01") + n * daySeconds), result(amount)]),

@@ -84,7 +84,7 @@ describe("Pages of daily costs", () => {
     expect(await read([{}])).toEqual({ through: ["01"], days: [], disputed: [], asked: 1 });
   });
 
-  test("an empty page between two others neither advances nor ends the import", async () => {
+  test("an import does not advance on an empty page, and continues with the next page", async () => {
     expect(await read([first, { hasMore: true, next: "page_3" }, second])).toMatchObject({
       through: ["03", "03", "05"],
       asked: 3,
@@ -92,7 +92,7 @@ describe("Pages of daily costs", () => {
   });
 });
 
-describe("Days of a page", () => {
+describe("days read from pages of daily costs", () => {
   test("an import does not advance past a missing day until a later page contains that day", async () => {
     const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
     expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
@@ -129,7 +129,7 @@ describe("Days of a page", () => {
 });
 
 describe("sums of daily costs", () => {
-  test("a day's sum is exact, and is rounded only once", () => {
+  test("adds a day's amounts exactly and rounds only the sum", () => {
     expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
     expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
     // Anthropic reports amounts in the currency's lowest unit, so "123.45" in USD means 123.45 cents (Get Cost Report,

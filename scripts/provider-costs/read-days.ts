@@ -31,8 +31,8 @@ export type DaysRead = {
 };
 
 /**
- * Reads an account's daily costs in a half-open range, page by page. `through` stops at the first day that no page has
- * returned, even if a page says that no more days follow.
+ * Reads an account's daily costs in a half-open range, page by page. The `through` of a result never passes a day that
+ * no page has returned, even if a page says that no more days follow.
  * @throws Error with a one-sentence message
  */
 export async function* readDays(

@@ -312,11 +312,11 @@ const harmless: [what: string, sql: string][] = [
 ];
 
 describe("comparison of a database with a release, through the database's URL", () => {
-  test.for(changes)("the schema check over the database's URL reports %s", async ([, sql, says]) => {
+  test.for(changes)("the schema check with a database URL reports %s", async ([, sql, says]) => {
     expect(await ask(await changed(sql))).toEqual(says);
   });
 
-  test.for(harmless)("the schema check with a database URL ignores %s", async ([, sql]) => {
+  test.for(harmless)("the schema check over the database's URL ignores %s", async ([, sql]) => {
     expect(await ask(await changed(sql))).toEqual([]);
   });
 });
@@ -351,17 +351,20 @@ describe("Triggers on Supabase Auth's tables", () => {
         "warn no table for trigger record_passkey_renamed on auth.webauthn_credentials",
       ],
     ],
-  ] satisfies [string, string, string[]][])("reports our Supabase Auth triggers %s", async ([, sql, says]) => {
-    expect(await ask(await changed(sql, superuser))).toEqual(says);
-  });
+  ] satisfies [string, string, string[]][])(
+    "the schema check reports our Supabase Auth triggers %s",
+    async ([, sql, says]) => {
+      expect(await ask(await changed(sql, superuser))).toEqual(says);
+    },
+  );
 
-  test("Supabase Auth's expected triggers match supabase/schemas/auth-schema.sql", async () => {
+  test("the triggers expected on Supabase Auth's tables match supabase/schemas/auth-schema.sql", async () => {
     const changes = await readObjectChanges(root);
     const names = Object.keys(expectedObjects(changes, new Set(Object.keys(changes)))).filter(parseAuthTrigger);
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
 
-  test("lists our triggers by table, and each other trigger with the function that it runs", async () => {
+  test("lists our triggers by table, and other triggers with the functions that they run", async () => {
     const found = await list(`
       alter table auth.sessions disable trigger record_sign_outs;
       create schema crm;
@@ -400,7 +403,7 @@ describe("Triggers on Supabase Auth's tables", () => {
     });
   });
 
-  test("reports the level unseen for Auth triggers if an older database lacks describe_auth_triggers", async () => {
+  test("reports Auth triggers at level unseen if an older database lacks describe_auth_triggers", async () => {
     expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
   });
 
@@ -505,7 +508,7 @@ describe("Comparison of a database with a release, through the database's URL an
     },
   );
 
-  test("reports an older release, and manual changes to it", async () => {
+  test("reports both an older release and a manual change in one database", async () => {
     const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), await laterCheckout()];
     const says = [
       "fail older release: the database is of 0.1.0",
@@ -535,8 +538,8 @@ describe("Comparison of a database with a release, through the database's URL an
   });
 });
 
-describe("database differences reported by the doctor and by a start with a hosted database", () => {
-  test("the doctor reports a database's differences, and a start with that hosted database fails and names them", async () => {
+describe("database differences, reported by the doctor and when the stack starts with a hosted database", () => {
+  test("the doctor reports a hosted database's differences, and the stack names them and refuses to start with that database", async () => {
     const { supabase } = readStack();
     const dbUrl = await changed(threeChanges);
     const settings = {

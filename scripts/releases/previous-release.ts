@@ -22,7 +22,7 @@ export interface PreviousRelease {
 
 /**
  * Prepares the release before this checkout: the newest release that lacks one of this checkout's migrations. If every
- * release has all of them, prepares the newest release and adds the fixture's migrations to the upgrade.
+ * release has all of them, prepares the newest release and adds the migrations in fixture/migrations to the upgrade.
  * @param options.commit replaces the commit recorded in the manifest
  * @returns the reason if the release's code is not available
  */

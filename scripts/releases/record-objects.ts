@@ -43,8 +43,8 @@ export async function createProjects(cluster: ScratchCluster) {
   await withDatabase(closed, (client) => client.query(grantNothingByDefault));
   return {
     /**
-     * Applies migrations to both projects. @returns their objects, or undefined if the databases cannot describe
-     * themselves yet
+     * Applies migrations to both projects. @returns their objects, or undefined if the migrations have not yet created
+     * `private.describe_objects`
      */
     async migrate(files: readonly string[]): Promise<Objects | undefined> {
       for (const file of files) await copyFile(file, path.join(directory, path.basename(file)));

@@ -13,7 +13,7 @@ test.each(["0.9.1", "0.10.0", "1.0.0"])("accepts release %s after 0.9.0", (versi
   expect(findReleaseFaults(version, source(version))).toEqual([]);
 });
 
-test("accepts a release that is already listed while no commit is recorded for it", () => {
+test("a listed release is accepted until its commit is recorded", () => {
   const releases = [release("0.9.0", "abc"), release("0.10.0", null)];
   expect(findReleaseFaults("0.10.0", source("0.10.0", releases))).toEqual([]);
   releases[1] = release("0.10.0", "def");
@@ -34,7 +34,7 @@ test("refuses a release if the previous release has no recorded commit", () => {
   ]);
 });
 
-test("names each file that has another version, and a missing changelog entry", () => {
+test("reports each file whose version differs from the release's, and a missing changelog entry", () => {
   const stale = { ...source("1.0.0"), packaged: "0.9.0", locked: "0.9.1", changelog: "## [Unreleased]\n" };
   expect(findReleaseFaults("1.0.0", stale)).toEqual([
     "package.json has version 0.9.0. Run npm version 1.0.0 --no-git-tag-version.",

@@ -113,7 +113,7 @@ test("upgrades a database in use without failed calls or unbalanced books", asyn
     ({ status, left, asked }) => !asked && (status === null ? !left : status >= 500),
   );
   const during = journal.answers.filter(({ startedAt, endedAt }) => startedAt <= until && endedAt >= from);
-  // Pages may return 503 "Try again" without a code while the upgrade holds a lock, which takes at most half a second.
+  // While the upgrade holds a lock, pages may return 503 "Try again" without a code.
   const refused = failed.filter((one) => one.status === 503 && (one.code !== null || during.includes(one)));
   const people = [
     ...world.households.flat(),

@@ -27,12 +27,15 @@ test("the React Router app's root has the middleware that docs/satellites.md sho
   }
 });
 
-test.each(satelliteApps.map(({ name }) => [name]))("%s's lock file has the versions in its manifest", (name) => {
-  const { dependencies, devDependencies } = readJson(fileOf(name, "package.json"));
-  const { packages } = readJson(fileOf(name, "package-lock.json"));
-  for (const [dependency, version] of Object.entries({ ...dependencies, ...devDependencies }))
-    expect([dependency, packages[`node_modules/${dependency}`]?.version]).toEqual([dependency, version]);
-});
+test.each(satelliteApps.map(({ name }) => [name]))(
+  "%s's lock file has the dependency versions that its package.json names",
+  (name) => {
+    const { dependencies, devDependencies } = readJson(fileOf(name, "package.json"));
+    const { packages } = readJson(fileOf(name, "package-lock.json"));
+    for (const [dependency, version] of Object.entries({ ...dependencies, ...devDependencies }))
+      expect([dependency, packages[`node_modules/${dependency}`]?.version]).toEqual([dependency, version]);
+  },
+);
 
 test.each(["docs/satellites.md", "docs/openid.md"])("%s has fewer than 250 lines", (guide) => {
   expect(readFileSync(guide, "utf8").split("\n").length).toBeLessThan(250);

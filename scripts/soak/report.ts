@@ -20,7 +20,7 @@ export function progressLine(
   return `[${clock}] calls ${calls}, ${told.join(", ")}${down.length > 0 ? ` · now ${down.join(", ")}` : ""}`;
 }
 
-/** Formats the audit for people: one line per check, and below each failed check what it found. */
+/** Formats the audit as text: one line per check, followed by the check's first failures. */
 export function renderVerdicts(verdicts: readonly Verdict[]): string {
   const width = Math.max(...verdicts.map(({ check }) => check.length));
   return verdicts

@@ -5,7 +5,7 @@ import { createPerson, type Person } from "../test/people.ts";
 import { readStack, type Stack } from "../test/stack.ts";
 import { type Part, partOf } from "./faults/spans.ts";
 
-/** Credits of each workspace; more than any soak uses. */
+/** The credits granted to each workspace, more than any soak uses. */
 export const grantedCredits = "1000000";
 
 /** A workspace that calls the gateway, and its owner. */
@@ -31,7 +31,7 @@ export interface World {
   /** Users of satellites. */
   visitors: Person[];
   phoneOwners: Person[];
-  /** The two people of each browser that alternates between two web servers. */
+  /** For each browser that alternates between two web servers, the two people who share it. */
   commuters: [Person, Person][];
   /** A satellite's registration, for calls by its server. */
   satellite: TestApp;

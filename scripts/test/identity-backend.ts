@@ -42,7 +42,7 @@ export interface IdentityBackend {
   queries: Map<string, string>;
   /** The headers of the last call of each path. */
   headers: Map<string, IncomingMessage["headers"]>;
-  /** The body of the last request for an email, by path. */
+  /** The body of the last request that sends an email, by path. */
   bodies: Map<string, unknown>;
   jwks: Behaviour | "empty";
   user: Behaviour | "refused";

@@ -59,7 +59,7 @@ export function appSettings(): Record<string, string> {
   return { APP_SESSION_SECRET: appSessionSecret(readSecrets()) };
 }
 
-/** Opens the vault of the stack under test with its server's own key. */
+/** Opens the vault of the stack under test. Uses the same key as the stack's server. */
 export function openTestVault(): Promise<Vault> {
   opened ??= openVault(
     parseEnv({

@@ -15,7 +15,8 @@ const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });
 await mkdir(reportDir, { recursive: true });
 
-// A run starts about a hundred processes of the same code. With this cache, only the first of each kind compiles it.
+// A run starts about a hundred processes of the same code. This cache lets a process reuse code that an earlier process
+// compiled.
 process.env.NODE_COMPILE_CACHE ??= path.resolve("node_modules/.cache/node-compile");
 
 const totalBudgetSeconds = 720;

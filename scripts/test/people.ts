@@ -175,7 +175,7 @@ export function tokenOf(browser: Pick<SignedInBrowser, "cookie">): string {
   return JSON.parse(Buffer.from(value.replace(/^base64-/, ""), "base64url").toString()).access_token;
 }
 
-/** Requires a second factor for an account, with a policy like the platform's own. */
+/** Gives an account a policy that requires a second factor, in the format that the platform writes. */
 export async function requireMfa(person: Pick<Person, "id">): Promise<void> {
   const policy = { version: 1, required: true, boundary: 1, primaryBoundary: null, recovery: "none", generation: 1 };
   await writeMfaPolicy(person, policy);

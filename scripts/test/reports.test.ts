@@ -52,7 +52,7 @@ test("the report keeps the beginning of a long message", () => {
   expect(failures[0]?.split("\n").at(-1)).toBe("  line 11");
 });
 
-test("the Playwright report reads nested suites, and fails for flaky tests, skipped tests and errors of the whole run", () => {
+test("the Playwright report reads nested suites, and counts flaky tests, skipped tests and errors of the whole run as failures", () => {
   const spec = (title: string, status: string, errors: { message: string }[] = []) => ({
     title,
     file: "a.spec.ts",

@@ -6,8 +6,8 @@ export type Result = {
   passed: number;
   failed: number;
   /**
-   * The failed tests with the start of their messages. They are repeated because the tier's own output may be thousands
-   * of lines earlier.
+   * The failed tests, with the start of their messages. `npm test` prints them again at the end, because a tier's
+   * output may be thousands of lines earlier.
    */
   failures: string[];
 };
@@ -47,7 +47,7 @@ export function vitestResult(report: unknown, withoutTag = ""): Result {
     assertionResults.filter(({ tags }) => !tags.includes(withoutTag)).map((test) => ({ ...test, name })),
   );
   const bad = tests.filter(({ status }) => status !== "passed");
-  // A file that did not load or whose hook failed. Its tests are only reported as skipped.
+  // Files that did not load or whose hook failed. Vitest reports no failed test for them.
   const brokenFiles = testResults.filter(
     ({ status, assertionResults }) => status !== "passed" && assertionResults.every((test) => test.status !== "failed"),
   );

@@ -12,10 +12,7 @@ export interface ContextOptions {
   base: string;
   supabase: { url: string; publishableKey: string; secretKey: string };
   mail?: { smtp: string };
-  /**
-   * A browser's Cookie header. To read a cookie that the stack's own server set, `env` must include the vault's
-   * settings.
-   */
+  /** A browser's Cookie header. To read a cookie that the stack's own server set, pass `vaultSettings()` in `env`. */
   cookie?: string;
   /** The Authorization header, for a caller of the API. */
   authorization?: string;
@@ -23,7 +20,9 @@ export interface ContextOptions {
   env?: Record<string, string>;
 }
 
-/** Creates the context that loaders and actions receive, for functions that cannot be tested through a page. */
+/**
+ * Creates the context that loaders and actions receive. Use it to test functions that cannot be tested through a page.
+ */
 export async function openContext({
   base,
   supabase,

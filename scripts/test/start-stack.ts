@@ -68,7 +68,7 @@ export async function startStack(
         JSON.parse(output);
         resolve();
       } catch {
-        // The file is still incomplete.
+        // The stack's JSON output is still incomplete.
       }
     });
     child.once("exit", (code) => reject(new Error(`The stack ended with code ${code} before it was ready:\n${said}`)));

@@ -9,7 +9,7 @@
 create or replace trigger create_profile_and_workspace after insert on auth.users
   for each row execute function private.create_profile_and_workspace();
 
--- Users are also deleted by the API and by hand, so the order of deletions is enforced on the table.
+-- Serializes account deletions in a trigger, because users are also deleted through Auth's API and by hand.
 create or replace trigger serialize_account_deletions before delete on auth.users
   for each statement execute function private.serialize_account_deletions();
 
@@ -109,7 +109,7 @@ create or replace trigger record_passkey_renamed after update of friendly_name o
 create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
   for each row execute function private.record_removal();
 
--- When the backend ends a session, factor or account, the logins at apps end too. Runs before the change, while these
+-- Deleting a session, a factor or an account also ends logins at apps. These triggers run before the change, while the
 -- logins can still be found.
 create or replace trigger queue_logouts before delete on auth.sessions
   for each row execute function private.queue_logouts_before_change();
@@ -241,8 +241,8 @@ comment on function private.write_required_mfa_policy(auth.users, jsonb) is
   'signInAgain also moves the boundary of primary methods. The caller must hold the account''s row for update. Not '
   'granted to any role.';
 
--- With database encryption, Auth may encrypt a stored hash at a sign-in, which changes the column without a new
--- password. The statement that sets a new password names recovery_token, and the one that only encrypts does not.
+-- With database encryption, Auth may encrypt a stored hash at a sign-in. This changes the column although the password
+-- stays the same. Only the statement that sets a new password mentions recovery_token.
 create or replace function private.is_new_password(stored text, hash text) returns boolean
   language sql
   stable
@@ -342,8 +342,8 @@ as $$
   update auth.sessions s set created_at = least(s.created_at, signed_in_at) where s.id = target_id
 $$;
 comment on function private.set_session_sign_in_time(uuid, timestamptz) is
-  'Sets the time of a minted session to the time of the sign-in from which it was derived. Tokens that are issued for '
-  'the session afterwards carry that time.';
+  'Sets the sign-in time of a session that our server created from an earlier sign-in. Tokens that are issued for the '
+  'session afterwards carry this time.';
 
 create or replace function private.forget_used_recovery() returns trigger
   language plpgsql
@@ -357,8 +357,8 @@ begin
 end
 $$;
 comment on function private.forget_used_recovery() is
-  'Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided. This includes '
-  'links that our server generates and uses itself.';
+  'Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided, even if our '
+  'server generated and used the previous link itself.';
 
 -- The API has no call to add an email identity to an existing user.
 create or replace function private.add_email_identity(account auth.users) returns void
@@ -410,7 +410,7 @@ comment on function private.remove_identity(uuid) is
   'Removes an identity from its account, and its provider from the account''s application metadata. For definers of '
   'this schema only.';
 
--- The API changes passwords, but cannot remove one.
+-- Supabase Auth's API can change a password, but can't remove it.
 create or replace function private.remove_password(subject_id uuid) returns void
   language sql
   volatile

@@ -60,7 +60,10 @@ export async function confirm(
   return answer;
 }
 
-/** Creates a confirmed account that is a week old and has a password, and starts a session for it. */
+/**
+ * Creates a confirmed account that is a week old, with a password unless `password` is false. Starts a session for the
+ * account.
+ */
 export async function createOwner(
   db: Database,
   { password = true, policy }: { password?: boolean; policy?: object } = {},

@@ -75,7 +75,7 @@ describe("account_access", () => {
     expect(of("password")?.lastUsedAt).not.toBeNull();
   });
 
-  test("account_access marks an entry as new if it was added after the last confirmation or, without one, after the account was created", async ({
+  test("account_access marks an entry as new if it was added after the last confirmation, or after account creation if nothing was confirmed yet", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -90,7 +90,7 @@ describe("account_access", () => {
     expect(await isNew()).toMatchObject({ password: false, [first]: false, [later]: false, [newest]: true });
   });
 
-  test("account_access dates an authenticator by its verification, and a session copied to another device by the time of the copy", async ({
+  test("account_access marks as new an authenticator that was verified, or a session that was copied, after the last confirmation", async ({
     db,
   }) => {
     const { userId, claims } = await createOwner(db);
@@ -155,15 +155,18 @@ describe("an account with more sessions than its access list can hold", () => {
     [3, 3, 0, false],
     [2, 2, 1, true],
     [1, 1, 2, true],
-  ] as const)("lists %d of 3 sessions, including the caller's", async ([most, length, count, isNew], { db }) => {
-    const { userId, claims } = await createOwner(db);
-    await signIn(db, { userId });
-    await signIn(db, { userId });
-    const { sessions, otherSessions } = await listed(db, { userId, sessionId: claims.session_id, most });
-    expect(sessions).toHaveLength(length);
-    expect(sessions).toContain(`session:${claims.session_id}`);
-    expect(otherSessions).toEqual({ key: "other_sessions", count, isNew });
-  });
+  ] as const)(
+    "account_access lists %d of 3 sessions, including the caller's, and counts the others",
+    async ([most, length, count, isNew], { db }) => {
+      const { userId, claims } = await createOwner(db);
+      await signIn(db, { userId });
+      await signIn(db, { userId });
+      const { sessions, otherSessions } = await listed(db, { userId, sessionId: claims.session_id, most });
+      expect(sessions).toHaveLength(length);
+      expect(sessions).toContain(`session:${claims.session_id}`);
+      expect(otherSessions).toEqual({ key: "other_sessions", count, isNew });
+    },
+  );
 
   test("confirm_access can end all unlisted sessions together, without ending listed sessions or sessions created later", async ({
     db,

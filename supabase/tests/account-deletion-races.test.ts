@@ -50,7 +50,7 @@ async function found(id: string, { founderId }: { founderId: string }): Promise<
 const idInOrder = (place: number) => `0000000${place}${randomUUID().slice(8)}`;
 
 test.each(ways)(
-  "a workspace's founder, who has left it, and its next owner can be deleted concurrently, $way",
+  "the founder who left a workspace and the workspace's next owner can be deleted concurrently, $way",
   async (ending) => {
     const [founder, heir, third] = [await createUser(owner.db), await createUser(owner.db), await createUser(owner.db)];
     const left = await found(idInOrder(1), { founderId: founder.id });
@@ -97,7 +97,7 @@ test("deletes an account only once when its owner and the identity backend delet
   expect((await Promise.all([ownEnd, backendEnd])).map(({ rowCount }) => rowCount)).toEqual([1, 0]);
 });
 
-test("two members' accounts are deleted while one of the members is inviting someone: neither transaction aborts the other", async () => {
+test("deleting two members' accounts and an invitation by one of them all succeed when they run concurrently", async () => {
   const [founder, inviter, leaver] = [
     await createUser(owner.db),
     await createUser(owner.db),
@@ -204,7 +204,7 @@ describe("deleting the account that a browser is signed in to", () => {
   const newTag = () => randomBytes(16).toString("hex");
 
   /**
-   * Signs an account in to a browser.
+   * Creates an account and signs it in to a new browser.
    * @returns the values for the SQL statements of `steps`
    */
   async function enter() {

@@ -124,7 +124,7 @@ describe("a browser's secret", () => {
     expect((await signInTo(db, again, { device: before, next: "next" })).answer.status).toBe("unknown");
   });
 
-  test("a device secret that an account switch replaced is accepted until 30 seconds after the new one has arrived", async ({
+  test("after an account switch, the old device secret is accepted until 30 seconds after the browser first uses the new secret", async ({
     db,
   }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];

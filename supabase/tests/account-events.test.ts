@@ -109,7 +109,7 @@ describe("a sign-in", () => {
     ["another phone", { agent: "App/1.0 (Android 17)" }, 1],
     ["another network", { ip: "198.51.100.4" }, 1],
   ] as const)(
-    "a later sign-in sends an email only if its device or network is new: %s, with changes %s",
+    "a later sign-in from %s (%s) sends an email only if the device or network is new",
     async ([, place, mails], { db }) => {
       const { id: userId } = await createOwner(db);
       await startSession(db, { userId });
@@ -325,7 +325,7 @@ describe("adding a way to sign in", () => {
     expect((await failureOf(link)).code).toBe("42501");
   });
 
-  test("the event for an added way to sign in records only the first 120 characters of a long name", async ({ db }) => {
+  test("security events keep only the first 120 characters of an authenticator's name", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     const factorId = await enrollFactor(db, { userId, status: "unverified" });
     await db.query("update auth.mfa_factors set friendly_name = repeat('n', 100000) where id = $1", [factorId]);
@@ -409,7 +409,7 @@ describe("the description that our server adds to an event", () => {
   const dueMails = (db: Database, recipient: string) =>
     db.query("select from private.outgoing_mails where recipient = $1 and next_attempt_at <= now()", [recipient]);
 
-  test("an event recorded by a trigger takes the server's details only once, and its email is due from then on", async ({
+  test("an event that a trigger added is completed by our server only once, and its email is then due", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -422,7 +422,7 @@ describe("the description that our server adds to an event", () => {
     expect(await told(db, userId)).toHaveLength(2);
   });
 
-  test("our server's description of a sign-in updates only that session's event, and cancels its email if the location is known", async ({
+  test("a sign-in's details from our server update only that session's event, and cancel its email if they match an earlier sign-in", async ({
     db,
   }) => {
     const { id: userId } = await createOwner(db);
@@ -442,7 +442,7 @@ describe("the description that our server adds to an event", () => {
     expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered", mails: [email] }]);
   });
 
-  test("our server adds a new event if it describes an event that is older than two minutes", async ({ db }) => {
+  test("describing an event that is more than two minutes old adds a new event", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
     await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [

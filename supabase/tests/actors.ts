@@ -41,7 +41,10 @@ export const matrix = workspaceRoles.flatMap(({ role, permissions }) =>
   mfaStates.map(({ mfa, satisfied }) => ({ role, permissions: permissions as readonly string[], mfa, satisfied })),
 );
 
-/** Creates an account in an MFA state, and in a workspace if a role is given. */
+/**
+ * Creates an account in an MFA state and signs it in. If a role other than outsider is given, adds the account to the
+ * workspace.
+ */
 export async function createActor(
   db: Database,
   {
@@ -66,7 +69,8 @@ function appMetadataOf(mfa: MfaState, second: number): object {
   const policy = {
     version: 1,
     required: mfa.startsWith("required"),
-    // `signIn` dates the second factor `second - 1`. A factor from the same second as the boundary does not count.
+    // `signIn` sets the time of the second factor to `second - 1`. A factor used in the same second as the boundary
+    // does not count.
     boundary: mfa === "required, at AAL2 of before the boundary" ? second - 1 : second - 60,
     primaryBoundary: null,
     recovery: mfa === "recovery in progress" ? "in_progress" : "none",

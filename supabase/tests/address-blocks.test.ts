@@ -51,7 +51,7 @@ describe("blocking an address", () => {
     expect(await begin(db, anAttempt())).toMatchObject({ allowed: true });
   });
 
-  test("a block expires to the second", async ({ db }) => {
+  test("the first block of an address ends after exactly 15 minutes", async ({ db }) => {
     const address = newAddress();
     await failFrom(db, address, failuresAllowed + 1);
     await age(db, "14 minutes 59 seconds");

@@ -32,7 +32,7 @@ describe("an access request by a member without manage_ai_keys", () => {
     expect(await answer("approve", userId)).toEqual({ outcome: "not_allowed" });
   });
 
-  test("an approved access request allows keys without a further request until the approval is withdrawn", async ({
+  test("after one approval, a member's agent gets keys without another request until the approval is withdrawn", async ({
     db,
   }) => {
     const { scene, answer } = await open(db);
@@ -70,7 +70,9 @@ describe("an access request by a member without manage_ai_keys", () => {
     expect(await listAgents(db, scene)).toMatchObject({ access: "withdrawn" });
   });
 
-  test("an access request emails each key manager once in 24 hours, and other members never", async ({ db }) => {
+  test("an access request emails each key manager at most once in 24 hours, and never emails other members", async ({
+    db,
+  }) => {
     const { scene, answer } = await open(db);
     const emails = async (userId: string) =>
       (

@@ -106,7 +106,7 @@ export async function callerOf(
   return row.workspace_id === null ? null : { workspace_id: row.workspace_id, refused: row.refused };
 }
 
-/** As the service role, calls a function meant for members who manage keys. */
+/** Calls a function for members who manage keys. The call is made as the service role. */
 export async function manage(
   db: Database,
   name: string,

@@ -45,7 +45,7 @@ describe("connecting an agent", () => {
     expect((await connect(db, scene, { tool: "codex" })).connection?.id).not.toBe(first.connection?.id);
   });
 
-  test("refuses to connect an agent without the scope, for another workspace, or with an unknown token", async ({
+  test("refuses to connect an agent if the login lacks the scope studio:keys, is used for another workspace, or has an unknown token", async ({
     db,
   }) => {
     const scene = await createAgentScene(db);

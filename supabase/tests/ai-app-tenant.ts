@@ -19,7 +19,7 @@ export type AppTenant = GatewayTenant & {
   send: (path: string, sent?: Sent) => Promise<Answer>;
 };
 
-/** Creates a tenant as {@link createGatewayTenant} does, and binds its key to an app of its own. */
+/** Creates a tenant with {@link createGatewayTenant}, registers an app, and binds the tenant's key to the app. */
 export async function createAppTenant(): Promise<AppTenant> {
   const tenant = await createGatewayTenant();
   const { workspaceId, keyId, key: ownKey } = tenant;

@@ -41,7 +41,9 @@ describe("credentials of a call", () => {
     expect(await begin(db, chatCall(tenant, { workspace: tenant.workspaceId }))).not.toHaveProperty("refused");
   });
 
-  test("a key restricted to addresses refuses any other address, and a call without one", async ({ db }) => {
+  test("a key restricted to addresses refuses calls from other addresses and calls without an address", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("update ai.keys set allowed_addresses = '{192.0.2.0/24}' where id = $1", [tenant.keyId]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_scope" });
@@ -204,7 +206,7 @@ describe("the reservation of a call", () => {
     expect(await begin(db, chatCall(tenant, { audio: true }))).toMatchObject({ refused: "unsupported_parameter" });
   });
 
-  test("reserves a requested service tier at its price, and refuses a tier without a price", async ({ db }) => {
+  test("prices a reservation by the requested service tier, and refuses a tier without a price", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices: { input: "1", output: "2" } });
     const named = (service_tier: string) => begin(db, chatCall(tenant, { service_tier }));
     const refusal = { refused: "unsupported_parameter", param: "service_tier" };
@@ -436,7 +438,7 @@ describe("the label that comes from an agent's session", () => {
     return entity_id;
   };
 
-  test("an agent's session gives its label to a call only if the call names no other label", async ({ db }) => {
+  test("an agent session's label applies to a call only if the call names no label", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await labelOf(db, tenant, {})).toBe("claude-code:s1");
     expect(await labelOf(db, tenant, { entity_id: "customer-1" })).toBe("customer-1");

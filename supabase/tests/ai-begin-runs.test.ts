@@ -239,7 +239,7 @@ describe("ai.begin_runs", () => {
     ];
     const calls = [counted, paying, counted, paying].map((tenant) => chatCall(tenant));
     expect((await admitAll(db, calls)).filter(({ refused }) => refused)).toEqual([]);
-    // Opens the window of the next minute, which the batch must count even if it runs before that minute.
+    // Sets the window to the next minute. The batch uses this window whether or not that minute has begun.
     const holder = db.query(
       `do $$ begin
          update ai.rate_windows set requests = 9, window_start = date_trunc('minute', now()) + interval '1 minute'
@@ -268,7 +268,7 @@ describe("ai.begin_runs", () => {
     expect(minute).toEqual({ requests: 10 });
   });
 
-  test("a batch locks a rate window that another transaction opens at the same time", async () => {
+  test("a batch locks a rate window even if another transaction creates the window at the same time", async () => {
     const subject = randomUUID();
     const maker = db.query(
       `do $$ begin
@@ -416,7 +416,7 @@ describe("ai.release_orphaned_runs", () => {
     },
   );
 
-  test("ai.release_orphaned_runs returns the suffix of a run that is still being admitted", async () => {
+  test("ai.release_orphaned_runs returns the id suffix of a run that is still being admitted", async () => {
     const tenant = await createTenant(db, { credits: "10" });
     const tail = tailOf();
     const holder = db.query(

@@ -55,7 +55,7 @@ describe("cost records whose provider is spelled in two ways", () => {
     expect(records.map((record: { provider: string }) => record.provider)).toEqual([provider, provider]);
   });
 
-  test("an invoice that exists under two spellings of its provider counts once, as it was first recorded, and is reported as a clash", async ({
+  test("if an invoice exists under two spellings of its provider, only the first record counts, and the clash is reported", async ({
     db,
   }) => {
     const { provider, add, reconcile, list } = await clashing(db);

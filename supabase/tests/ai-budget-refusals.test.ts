@@ -107,7 +107,8 @@ describe("recording a budget's refusals", () => {
     const [setup, callers] = [openPool(2), openPool(20)];
     try {
       const tenant = await tenantWith(setup.db, "0.0001");
-      // Opens the connections first, so that the calls overlap and each connection has updated nothing before its call.
+      // Opens the connections first, so that the calls overlap. No connection has updated a budget before its call, so
+      // `updated` counts only the updates of that call.
       await Promise.all(Array.from({ length: 20 }, () => callers.db.query("select pg_sleep(0.2)")));
       const sql = `select r.answer, pg_stat_get_xact_tuples_updated('ai.budgets'::regclass)::int as updated
         from (select ai.begin_run($1)::json as answer offset 0) r`;
@@ -147,7 +148,7 @@ describe("a budget that refuses calls", () => {
     ["spent_usd = 9.999999999999, refused_at = null", [80]],
     ["limit_usd = 0", []],
   ] as const)(
-    "after a refused call, a budget of 10 dollars changed to %s warns at the percentages %j",
+    "after a refused call and the update %s, a 10-dollar budget warns at the percentages %j",
     async ([changes, expected], { db }) => {
       const tenant = await tenantWith(db, "10");
       await change(db, tenant, "refused_at = now()");
@@ -206,7 +207,7 @@ describe("a budget that refuses calls", () => {
     expect(await thresholds(db, tenant)).toEqual([]);
   });
 
-  test("a refusal of one absurdly large request does not count a budget as used up", async ({ db }) => {
+  test("a budget does not count as used up after it refuses one absurdly large request", async ({ db }) => {
     const tenant = await tenantWith(db, "0.001");
     expect(await refusedIn(db, chatCall(tenant, { output_limit: 1_000_000 }))).toBe("budget_exceeded");
     expect(await thresholds(db, tenant)).toEqual([]);

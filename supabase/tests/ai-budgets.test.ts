@@ -97,8 +97,8 @@ describe("a workspace's budgets", () => {
       const { id } = await addKey(db, tenant, n % 2 ? { monthlyBudgetUsd: "1" } : {});
       keyIds.push(id);
     }
-    // Gives the keys different creation times, because all rows of a transaction have the same time. The last two keys
-    // share one.
+    // Gives the keys different creation times, because now() does not change during a transaction. The last two keys
+    // share a creation time.
     for (const [n, id] of keyIds.entries()) {
       await db.query("update ai.keys set created_at = now() + $2 * interval '1 microsecond' where id = $1", [
         id,
@@ -145,7 +145,7 @@ describe("a workspace's budgets", () => {
     expect(answer.budgets.map(({ scope }) => scope)).toEqual(["workspace", "key"]);
   });
 
-  test("shows for a label's budget whether an active key carries the label", async ({ db }) => {
+  test("a label's budget shows whether an active key carries the label", async ({ db }) => {
     const tenant = await createTenant(db, { key: { entityId: "carried" } });
     await change(db, tenant, { scope: "label", label: "warns", limit: "1" });
     const labels = async () =>
@@ -229,7 +229,7 @@ describe("a workspace's budgets", () => {
     }
   });
 
-  test("a new budget starts with this month's cost so far of the workspace or key that it limits", async ({ db }) => {
+  test("a new budget counts what its workspace or key has already spent this month", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const other = await addKey(db, tenant);
     await settle(db, [
@@ -246,7 +246,7 @@ describe("a workspace's budgets", () => {
     expect((await begin(db, chatCall(tenant))).refused).toBe("budget_exceeded");
   });
 
-  test("a budget change is logged, and is refused for another workspace's budget or after a concurrent change", async ({
+  test("logs each budget change, and refuses to change another workspace's budget or one that has changed meanwhile", async ({
     db,
   }) => {
     const tenant = await createTenant(db);

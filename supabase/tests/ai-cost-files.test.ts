@@ -100,12 +100,12 @@ describe("a cost file", () => {
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
   });
 
-  test("lists previously imported days that belong to a cost file's period but are not in the file, and can set them to 0", async ({
+  test("a cost file's preview counts stored days of its period that the file lacks, and an import can set those days to 0", async ({
     db,
   }) => {
     const book = await createBook(db);
-    // Imports days before, in and after the period of the files tested below. The account s3-only has no costs for the
-    // gateway's services, so the tested files do not contain it.
+    // Imports days before, in and after the period of the files tested below. Those files do not contain the account
+    // s3-only.
     await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
     await book.importPreviewed(
       documentOf([
@@ -343,7 +343,7 @@ describe("amounts in other currencies", () => {
     expect(await book.preview(document)).toMatchObject({ corrected: { fromUsd: "21.8005", toUsd: "21.9005" } });
   });
 
-  test("an account's costs for a day in other currencies are converted to USD and rounded once, half away from zero", async ({
+  test("costs in other currencies are converted to USD per account and day, and rounded once, half away from zero", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -455,7 +455,7 @@ describe("a cost document", () => {
 });
 
 describe("cost imports by the operator's command", () => {
-  test("cost imports by the operator's command name no person, and imports for the platform are recorded in the audit log", async ({
+  test("a cost import by the operator's command shows no person, and an import for the platform is recorded in the audit log", async ({
     db,
   }) => {
     const book = await createBook(db);
@@ -473,7 +473,7 @@ describe("cost imports by the operator's command", () => {
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
 
-  test("an operator's cost import is refused for an unlinked app, or if only one of workspace and app is given", async ({
+  test("an operator's cost import is refused for an unlinked app, a workspace without an app, or an app without a workspace", async ({
     db,
   }) => {
     const [book, other] = [await createBook(db), await createBook(db)];

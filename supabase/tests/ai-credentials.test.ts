@@ -129,7 +129,7 @@ describe("an app's token", () => {
     });
   });
 
-  test("a call with an app's token must name its own workspace in the header", async ({ db }) => {
+  test("a call with an app's token must name the token's workspace in the header", async ({ db }) => {
     const tenant = await createTenant(db);
     const other = await createTenant(db);
     const { callOf } = await appTokenCall(db, tenant);
@@ -218,7 +218,7 @@ describe("a key that is bound to an app", () => {
     ["workspace:session", "{ai:use,tts:use}"],
     ["every scope", "{}"],
   ])(
-    "once an app's registration loses %s, refuses both the app's token and keys bound to the app",
+    "an app's token and the keys bound to the app are refused after the app's registration loses %s",
     async ([, left], { db }) => {
       const tenant = await createTenant(db, { credits: "100" });
       const { app, callOf } = await appTokenCall(db, tenant);

@@ -115,7 +115,9 @@ describe("warnings about a balance", () => {
     expect(await warn(db, late)).toEqual(["empty"]);
   });
 
-  test("a top-up rearms the balance warning for each level that no longer applies", async ({ db }) => {
+  test("a top-up rearms the empty warning if the balance is no longer empty, and the low warning if it is no longer low", async ({
+    db,
+  }) => {
     const tenant = await tenantWith(db, "100");
     await setBalance(db, tenant, "0");
     expect(await warn(db, tenant)).toEqual(["empty"]);
@@ -174,7 +176,7 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("a call refused for lack of credits triggers no warning if the available credits still reach the threshold", async ({
+  test("a call refused for lack of credits triggers no warning if the available credits are not below the threshold", async ({
     db,
   }) => {
     const tenant = await tenantWith(db, "100", expensive);

@@ -26,7 +26,7 @@ async function deduct(db: Database, userId: string, amount: string): Promise<voi
 }
 
 describe("a credit export", () => {
-  test("a paged credit export has the same entries as an unpaged one, without totals", async ({ db }) => {
+  test("the pages of a credit export have the same entries as an unpaged export, but no totals", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     for (const amount of [1, 2, 3]) {
       await db.query("select ai.grant_credits('workspace', $1, $2, 'test')", [tenant.workspaceId, amount]);
@@ -47,7 +47,7 @@ describe("a credit export", () => {
 });
 
 describe("credits of a workspace whose members pay", () => {
-  test("a paying member's credits count each run of the workspace and each of the member's own deductions once", async ({
+  test("in a workspace whose members pay, a member's totals include all of the workspace's runs and the member's own deductions, each counted once", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { payer: "member", credits: "1000" });

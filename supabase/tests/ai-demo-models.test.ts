@@ -69,7 +69,7 @@ test("models sort by kind, the default of each kind first, then by name", async 
   expect(ids).toBe("fdbcega");
 });
 
-test("the gateway, the console and the policy list models in the same order", async ({ db }) => {
+test("models have the same order in the gateway, the console and the AI policy", async ({ db }) => {
   const lists = await readLists(db);
   const rows = await db.query<{ id: string }>("select m.id from ai.models m order by ai.model_order(m)");
   for (const [name, list] of Object.entries(lists)) {

@@ -120,7 +120,9 @@ describe("describing a call's credential", () => {
     expect(await left()).toMatchObject([[{ remainingRequests: 1 }], [{ spentUsd: 0, remainingUsd: 0.0001 }]]);
   });
 
-  test("describes a key bound to an app with the app's budget, and without the workspace's balance", async ({ db }) => {
+  test("the description of a key bound to an app includes the app's budget, but not the workspace's balance", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const app = await bindKey(db, tenant);
     await addBudget(db, tenant, { scope: "app", subject: app.id, limit: "1" });

@@ -89,7 +89,7 @@ describe("a further step of a run", () => {
     ["is disabled", "update private.apps set enabled = false where id = $1", "app_not_allowed"],
     ["is unlinked", "delete from private.app_workspaces where app_id = $1", "app_not_allowed"],
   ] as const)(
-    "once the run's app %s, a further step is refused for a key bound to the app and for an app's token",
+    "after the run's app %s, a further step is refused both with a key bound to the app and with the app's token",
     async ([, change, refused], { db }) => {
       const [bound, held] = [await createTenant(db, { prices }), await createTenant(db, { prices })];
       const { id } = await bindKey(db, bound);

@@ -88,7 +88,7 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 3 });
   });
 
-  test("the gateway retries a statement if the pooler's next connection already uses its name, and then stops naming statements", async () => {
+  test("if a pooler switches to a connection that already has a statement of the same name, the gateway retries and stops using named statements", async () => {
     const run = await beginRun();
     await line.say('prepare "select ai.settle_runs($1)::text" as select 1');
     const flights = line.flights();
@@ -241,7 +241,7 @@ describe("batched calls that begin and settle runs", () => {
     database = createDatabase({ url: line.url, connections: 4 });
     other = await createTenant(owner.db, { credits: "100" });
     holder = await openHolder();
-    // Opens both connections, so that their statements are prepared.
+    // Opens two connections in advance, so that both have already prepared the statements.
     await Promise.all([beginTogether(other, 1), beginTogether(other, 1)]);
   });
   afterEach(() => holder.close());

@@ -115,7 +115,7 @@ export async function createGatewayTenant({ credits = "1000000" } = {}): Promise
   return { key, workspaceId, keyId: created?.id ?? "", client, db, accountOf, books, close };
 }
 
-/** Returns the provider's record of a run once it is complete. */
+/** Waits until the provider's calls for a run have ended, and returns the provider's record of the calls. */
 async function readTruth(provider: string, runId: string): Promise<Account["truth"]> {
   const deadline = Date.now() + settleTimeoutMs;
   for (;;) {

@@ -5,7 +5,7 @@ import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
 import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
 import type { Account, GatewayTenant } from "./ai-gateway-tenant.ts";
 
-/** Prices and plan as in supabase/seed.sql, for the demo's models and the team plan. */
+/** The demo models' prices and the team plan's credits per USD, from supabase/seed.sql. */
 const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
 const creditsPerUsd = "12000";
 

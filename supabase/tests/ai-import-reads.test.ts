@@ -47,7 +47,7 @@ const importCost = (db: Database, { workspaceId, appId }: Place, changes: object
 type Listed = { counted: boolean; replacedBy: string | null; amountUsd: string; externalRunId: string };
 
 describe("lists of imports", () => {
-  test("lists of provider costs and their totals can be filtered by provider, by account, or to costs without an account", async ({
+  test("provider costs and their totals can be filtered by provider, by account, and by the absence of an account", async ({
     db,
   }) => {
     const place = await createPlace(db);
@@ -195,7 +195,7 @@ describe("lists of imports", () => {
     };
     expect([await meteredFor("acct-1"), await meteredFor()]).toEqual(["1", "2"]);
 
-    // A run without a cost may name no billing account. The accounts are still compared.
+    // A run without a cost or a billing account does not stop the comparison by account.
     const free = await begin(db, chatCall(place));
     await settle(db, [
       outcome(free, { usage_source: "unavailable", status: "failed", http_status: 502, billing_name: "openai" }),

@@ -44,7 +44,7 @@ const checkViolation = "23514";
 const uniqueViolation = "23505";
 
 describe("imported costs", () => {
-  test("imported costs are unique per workspace, app, provider, run and account, and a missing account is a distinct value", async ({
+  test("imported costs are unique per workspace, app, provider, run and account, even if the account is missing", async ({
     db,
   }) => {
     const add = (changes: object) => insert(db, "external_provider_costs", { ...cost, ...changes });
@@ -98,7 +98,7 @@ describe("imported costs", () => {
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00+01:00" },
     ],
   ] as [object, object][])("imported costs accept %j, and refuse %j", async ([inside, outside], { db }) => {
-    // The session's time zone must not move midnight.
+    // Days begin at midnight UTC in any time zone of the session.
     await db.query("set local timezone = 'America/New_York'");
     expect(await insert(db, "external_provider_costs", { ...cost, ...inside })).toBeUndefined();
     expect(await insert(db, "external_provider_costs", { ...cost, external_run_id: "other", ...outside })).toBe(

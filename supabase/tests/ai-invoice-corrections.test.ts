@@ -156,7 +156,7 @@ describe("a corrected invoice", () => {
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
   });
 
-  test("the comparison of a corrected invoice still includes another app's invoice with the original reference", async ({
+  test("the comparison of a corrected invoice includes another app's invoice that has the same reference as the replaced invoice", async ({
     db,
   }) => {
     const { keep, keepForAnotherApp, read, review } = await books(db);
@@ -235,7 +235,7 @@ describe("imported costs of an account for a day", () => {
       ["storage", "5"],
     ],
   ] as const)(
-    "counts only an account's total for a day, not its service costs, if imported in the order %j, %j, %j",
+    "an account's total for a day replaces its service costs if the costs are imported in the order %j, %j, %j",
     async (records, { db }) => {
       const { cost, costs } = await books(db);
       await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });

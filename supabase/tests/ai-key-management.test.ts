@@ -230,7 +230,7 @@ describe("a key's spend this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
 
-  test("a key's monthly spend includes that of the keys it replaced and of no other key, and is the same in ai.describe_credential", async ({
+  test("a key's monthly spend includes the keys that it replaced but no other keys, and ai.describe_credential returns the same amount", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "100" });
@@ -298,7 +298,7 @@ describe("keys", () => {
     expect((await call(db, "ai.list_keys($1, $2)", [mine.ownerId, other.workspaceId])).outcome).toBe("not_allowed");
   });
 
-  test("the owners' log records changes of keys with the key's name", async ({ db }) => {
+  test("the workspace's log entries for a created and a revoked key contain the key's name", async ({ db }) => {
     const tenant = await createTenant(db);
     const { key } = await issue(db, tenant, { name: "Nightly" });
     await revoke(db, tenant, String(key?.id));

@@ -104,7 +104,9 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual(await truth(db, tenant, scope));
   });
 
-  test("a budget reserves the cost of each further step of a tool loop until its limit is reached", async ({ db }) => {
+  test("a budget reserves the cost of each further step of a tool loop, and refuses the step that would exceed the budget", async ({
+    db,
+  }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "0.0004");
     const run = await begin(db, chatCall(tenant));
@@ -116,7 +118,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("a budget is corrected when the actual cost of a run that the sweep closed is reported", async ({ db }) => {
+  test("a budget counts a run's actual cost that is reported after the sweep closed the run", async ({ db }) => {
     const tenant = await tenantFor(db, scope);
     await setBudget(db, tenant, scope, "1");
     const run = await begin(db, chatCall(tenant));
@@ -168,7 +170,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     expect(await sums(db, tenant, scope)).toEqual({ spent: "0.00002", reserved: "0" });
   });
 
-  test("a budget created mid-month starts with only its own member's or label's settled runs of that month", async ({
+  test("a budget created mid-month starts at the cost of its member's or label's settled runs in that month", async ({
     db,
   }) => {
     const tenant = await tenantFor(db, scope);

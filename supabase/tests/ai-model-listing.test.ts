@@ -10,7 +10,7 @@ async function listed(db: Database, tenant: Tenant, providers = ["demo", "second
   return (JSON.parse(row.answer as string) as { platform: Record<string, unknown> }).platform;
 }
 
-/** Adds a second route with a price for long inputs and one for a service tier. */
+/** Adds a second route, which also has a price for long inputs and a price for the priority tier. */
 async function addSecondRoute(db: Database, { model }: Tenant): Promise<void> {
   await db.query(
     `insert into ai.model_routes (model_id, position, provider_id, provider_model, tier_multipliers)

@@ -30,7 +30,9 @@ describe("a call that states an output limit", () => {
     });
   });
 
-  test("checks a stated output limit against the model's limit before the token limits", async ({ db }) => {
+  test("a stated output limit is checked against the model's limit first, then against the token limits", async ({
+    db,
+  }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
     expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
@@ -94,7 +96,7 @@ describe("a call that states no output limit", () => {
   });
 });
 
-test("a speech call whose text could exceed the model's output limit is admitted, and reserves only that limit", async ({
+test("a speech call whose estimated output exceeds the model's limit is admitted, and reserves only that limit", async ({
   db,
 }) => {
   const tenant = await createLimited(db);

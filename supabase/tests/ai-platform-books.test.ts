@@ -85,7 +85,7 @@ describe("the platform's reconciliation", () => {
     expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
   });
 
-  test("the platform's metered amounts count each run once, on summarized days, days changed since then, and today", async ({
+  test("the platform's metered amounts count each run once, whether the run's day is summarized, was changed after that, or is today", async ({
     db,
   }) => {
     const provider = newProvider();

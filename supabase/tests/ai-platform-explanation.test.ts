@@ -32,7 +32,7 @@ async function threeWorkspaces(db: Database) {
 }
 
 describe("causes of a difference between invoices and runs", () => {
-  test("if one invoice covers three workspaces, lists the workspace with missing runs first", async ({ db }) => {
+  test("if one invoice covers three workspaces, the workspace with missing runs is listed first", async ({ db }) => {
     const { north, south, west, run, ownCost, record, explain, line } = await threeWorkspaces(db);
     for (const [workspace, amounts] of [
       [north, ["10", "10"]],
@@ -65,7 +65,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("lists a workspace with missing runs first even if costs were also imported for the platform", async ({
+  test("a workspace whose imported costs exceed its metered runs is listed first, even if the platform also has imported costs", async ({
     db,
   }) => {
     const { north, south, west, run, cost, ownCost, causes } = await threeWorkspaces(db);
@@ -96,7 +96,7 @@ describe("causes of a difference between invoices and runs", () => {
     ]);
   });
 
-  test("if a provider account's metered and imported costs differ, lists workspaces without runs on the affected days first", async ({
+  test("if a provider account's metered and imported costs differ, workspaces without runs on the affected days come first", async ({
     db,
   }) => {
     const { north, south, west, run, cost, causes } = await threeWorkspaces(db);
@@ -230,7 +230,7 @@ describe("causes of a difference between invoices and runs", () => {
 });
 
 describe("limits on the number of causes listed for a cost difference", () => {
-  test("lists at most the 20 largest causes of a kind", async ({ db }) => {
+  test("lists at most the 20 largest causes of the same kind for a cost difference", async ({ db }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const addEstimated = () => run({ id: randomUUID() }, 1, "1", { usageSource: "estimated_partial" });
     const estimated = async () =>
@@ -242,7 +242,9 @@ describe("limits on the number of causes listed for a cost difference", () => {
     expect(await estimated()).toBe(20);
   });
 
-  test("lists only the 100 workspaces with the highest usage of an account", async ({ db }) => {
+  test("a cause that concerns a whole provider account lists only the 100 workspaces with the highest metered cost", async ({
+    db,
+  }) => {
     const { run, cost, causes } = await threeWorkspaces(db);
     const listed = async () => (await causes())[0].workspaces.length;
     await cost(day(1), "1");
@@ -263,7 +265,7 @@ describe("the list of workspaces that cause a cost difference", () => {
     expect((await explain()).workspaces).toMatchObject([{ workspaceId: gone.id, name: null, meteredUsd: "10" }]);
   });
 
-  test("compares imported costs of an account without runs with the workspace's runs that have no account", async ({
+  test("imported costs for an account without runs are compared with the workspace's runs that name no account", async ({
     db,
   }) => {
     const { north, south, run, ownCost, explain } = await threeWorkspaces(db);

@@ -97,12 +97,12 @@ describe("invoices for the platform", () => {
     expect(await book.line()).toMatchObject({ invoicedUsd: "90", invoices: 1 });
   });
 
-  test("20 concurrent admins record an invoice for the platform only once, and replace it only once", async () => {
+  test("only one of 20 concurrent entries of a platform invoice is stored, and only one of 20 concurrent replacements", async () => {
     const { db, close } = openPool(20);
     const { id: actor } = await createUser(db);
     try {
       await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
-      // Invoices can't be deleted, so this uses its own provider and month.
+      // Uses a separate provider and month, because invoices can't be deleted.
       const provider = newProvider();
       const dated = { provider, amountUsd: "1", issuedOn: "2020-01-31", reviewedAt: "2020-02-01T00:00:00Z" };
       const all = (recordOf: (caller: number) => object) =>

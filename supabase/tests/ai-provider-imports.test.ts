@@ -40,7 +40,7 @@ describe("ai.import_provider_costs", () => {
     const elsewhere = { ...callOf(tenant), workspace: randomUUID() };
     expect(await importCosts(db, elsewhere, [costOf()])).toEqual({ refused: "workspace_mismatch" });
     const { callOf: tokenCall } = await appTokenCall(db, tenant);
-    // A record with the same id by another app is a separate record.
+    // Records with the same id from different apps are separate records.
     expect((await importCosts(db, tokenCall(), [costOf()])).results).toEqual([{ outcome: "stored" }]);
   });
 
@@ -117,7 +117,9 @@ describe("functions whose tables are missing", () => {
 
 const pool = openPool(25);
 afterAll(pool.close);
-/** Keeps the connection's own role, which has all rights of the service role. */
+/**
+ * Ignores the requested role, because a pool can't switch roles. The pool's role has all rights of the service role.
+ */
 const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 async function boundTenant(): Promise<Tenant> {

@@ -5,7 +5,7 @@ import { openPool } from "./pools.ts";
 
 type Book = Awaited<ReturnType<typeof createBook>>;
 
-/** Inserts a row as older releases stored it, with the provider's name as it was sent. */
+/** Inserts a row as older releases did, without converting the provider's name to lower case. */
 async function oldRow(db: Database, { workspaceId, appId }: Book, changes: object = {}) {
   const row = {
     workspace_id: workspaceId,
@@ -106,7 +106,7 @@ describe("a provider's name", () => {
   });
 });
 
-describe("older rows of one record whose provider names differ only in case", () => {
+describe("older rows of one record that differ only in the case of the provider's name", () => {
   test("of rows that differ only in the case of the provider's name, only the one observed last counts", async ({
     db,
   }) => {
@@ -309,7 +309,7 @@ test("importing a cost file stores nothing if the costs that it replaces changed
     expect(await rows(db, book)).toEqual(before);
     expect(await book.importPreviewed(document)).toMatchObject({ outcome: "imported" });
   }
-  // Refuses a state if its preview was of another file or had other rates.
+  // Refuses an import whose state is from a preview of another file or with other rates.
   const book = await createBook(db);
   const { state } = await book.preview(documentOf([usd("2026-10-03", "1")]));
   expect(await book.importFile(documentOf([usd("2026-10-03", "2")]), state)).toEqual({ outcome: "changed" });

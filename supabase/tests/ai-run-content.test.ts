@@ -59,7 +59,7 @@ describe("run content", () => {
     expect(await contentOf(db, run)).toEqual([{ ...said, tools: "[]" }]);
   });
 
-  test("deletes a run's content at the very end of its last day, and keeps the run", async ({ db }) => {
+  test("deletes a run's content as soon as the retention period has passed, and keeps the run", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 2);
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -78,9 +78,7 @@ describe("run content", () => {
     expect(await db.query("select from ai.runs where id = $1", [old.run_id])).toHaveLength(1);
   });
 
-  test("deletes a run's content at the next sweep after retention is shortened, and together with the workspace", async ({
-    db,
-  }) => {
+  test("a sweep deletes a run's content after retention is shortened or the workspace is deleted", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "9" });
     await setPolicy(db, tenant, true, 30);
     const run = await begin(db, chatCall(tenant));

@@ -34,7 +34,7 @@ async function settled(db: Database, tenant: Tenant, changes: object = {}) {
 const hideCost = (db: Database, { workspaceId }: Tenant) =>
   db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [workspaceId]);
 
-describe("runs", () => {
+describe("filters of the run list", () => {
   test("runs can be filtered by key, member, provider and label, and show the names of their key and member", async ({
     db,
   }) => {

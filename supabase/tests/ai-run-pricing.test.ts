@@ -83,7 +83,7 @@ describe("the cost lines of a run", () => {
     }
   });
 
-  test("after a swept run is settled, its cost lines add up to its cost, and its two ledger entries to its charge", async ({
+  test("after a swept run is settled, its cost lines add up to its cost, and its two ledger entries add up to its charge", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000000" });

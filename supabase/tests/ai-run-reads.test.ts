@@ -52,7 +52,9 @@ describe("reading and searching runs", () => {
     expect((await list(db, mine)).runs).toEqual([]);
   });
 
-  test("shows a run's exact amounts, and hides provider cost if the workspace does", async ({ db }) => {
+  test("shows a run's exact cost and credits, or only the credits if the workspace hides provider cost", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "1000000" });
     const run = await settledRun(db, tenant);
     const exact = await one<{ cost: string; credits: string }>(db, {
@@ -85,7 +87,7 @@ describe("reading and searching runs", () => {
     expect(await found({ to: at })).toBe(0);
   });
 
-  describe("a search for runs that cannot use an index", () => {
+  describe("searching runs without an index", () => {
     const scan = (
       db: Database,
       {

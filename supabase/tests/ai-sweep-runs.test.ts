@@ -17,8 +17,8 @@ import { openPool } from "./pools.ts";
 const lock = "hashtextextended('ai.sweep_runs', 0)";
 
 /**
- * Waits until no other sweep runs, in the stack's own server or in another test, and then sweeps. A sweep that starts
- * during another sweep closes nothing.
+ * Waits for a sweep by the stack's server or another test to end, and then sweeps. A sweep that starts during another
+ * sweep closes nothing.
  */
 async function sweep(db: Database): Promise<void> {
   await db.query(`select pg_advisory_xact_lock(${lock})`);
@@ -258,7 +258,9 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("after a long pause, the sweeper reads the period since the previous sweep twice", async ({ db }) => {
+  test("after a long pause, one sweep reads the whole period and the next sweep reads that period again", async ({
+    db,
+  }) => {
     await lookedUntil(db, { seen: 900, marked: 800 });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 805, marked: 0 });
@@ -282,7 +284,7 @@ describe("open runs examined by the sweeper", () => {
       expect(seen).toBeLessThan(60);
       expect(sure).toBeGreaterThanOrEqual(75);
       await late.db.query("commit");
-      // Other tests' transactions may be in progress too.
+      // Open transactions of other tests may still hold the sweeper back.
       await expect
         .poll(
           async () => {
@@ -298,12 +300,13 @@ describe("open runs examined by the sweeper", () => {
     }
   });
 
-  test("the sweeper does not read a period again while an older transaction is still open", async ({ db }) => {
+  test("the sweeper reads a period again only after all older transactions have ended", async ({ db }) => {
     const other = openPool(1);
     await db.query("select pg_current_xact_id()");
     await other.db.query("select pg_current_xact_id()");
     await other.close();
-    // The marked transaction has ended, but this older transaction is still in progress.
+    // The recorded transaction id belongs to `other`, whose transaction has ended. The transaction of `db` is older and
+    // still open.
     await lookedUntil(db, { seen: 900, xid: "(pg_current_xact_id()::text::bigint + 1)::text::xid8" });
     await sweep(db);
     expect(await progress(db)).toEqual({ seen: 45, sure: 900, marked: 15 });
@@ -323,7 +326,9 @@ describe("open runs examined by the sweeper", () => {
     expect(await progress(db)).toEqual({ seen: 45, sure: 45, marked: 0 });
   });
 
-  test("long-running runs are recorded minute by minute, skipping minutes in which no run began", async ({ db }) => {
+  test("ai.record_long_running_runs covers at most one minute per call, and skips minutes in which no run began", async ({
+    db,
+  }) => {
     const tenant = await createTenant(db, { credits: "100" });
     // Backdates the runs by years, to a time that has no other runs.
     const long = 90_000_000;

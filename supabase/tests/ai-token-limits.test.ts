@@ -223,7 +223,7 @@ describe("a settled run", () => {
 describe("a run with further steps", () => {
   const limits = { key: { tokensPerMinute: 700 }, plan: { tokensPerMinute: 20_000 } };
 
-  test("token limits count the used tokens and the next step's reservation of an open run, and the total usage of a settled run", async ({
+  test("token limits count an open run's usage plus its next step's reservation, and a settled run's total usage", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });

@@ -21,7 +21,7 @@ const edgesSql = `
 
 type Spec = { edge: number; model: string; feature: string; app: boolean; member?: string; label?: string | null };
 
-/** Inserts an open run as `ai.begin_run` would have at another time. */
+/** Inserts an open run that began at the time `at`, with the columns that `ai.begin_run` would set. */
 async function insertRun(
   db: Database,
   { at, tenant, spec, appId }: { at: string; tenant: Tenant; spec: Spec; appId: string },
@@ -58,7 +58,8 @@ const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), s
   sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
 
 /**
- * The columns of `keys` for sums by label: the day, and the label in place of the model. The other columns are null.
+ * The columns for sums by label, in the order of `keys`. The label is in the position of `model_id`, and all other
+ * columns except the day are null.
  */
 const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
@@ -173,7 +174,7 @@ describe("the usage report", () => {
             const usage = { input_tokens: each.tokens, output_tokens: 7 };
             if (run) await settle(db, [outcome(run, { status, usage })]);
           } else if (each.do === "seal") {
-            // Simulates that the days from `daysAgo` days ago onwards are not summarized yet.
+            // Simulates that today and the `daysAgo` days before it are not summarized yet.
             await db.query(
               `with since as (update ai.usage_sealed_days
                  set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before

@@ -86,7 +86,7 @@ describe("a workspace's AI policy", () => {
   });
 
   test.for(["allowedModels", "deniedModels"])(
-    "refuses a model in %s that is not in the catalogue, and names the model",
+    "refuses a policy whose %s contains an unknown model, and names the model",
     async (param, { db }) => {
       const tenant = await createTenant(db);
       for (const typo of ["gpt-4o-typo", "DEMO-CHAT"]) {

@@ -68,9 +68,9 @@ export const allowedGrants: readonly string[] = [
 ];
 
 /**
- * Security definers that a signed-in user can call. All except session_state and device_session_state check MFA in
- * their body. These two also answer for sessions that don't satisfy the MFA rule yet. device_session_state additionally
- * accepts a browser's secret, which is a credential of its own.
+ * Functions with `security definer` that a signed-in user can call. All except session_state and device_session_state
+ * check MFA in their body. These two also answer for sessions that don't satisfy the MFA rule yet. device_session_state
+ * also takes a browser's device secret, and returns the browser's accounts only if the secret is correct.
  */
 export const callableDefiners: readonly string[] = [
   "public.accept_workspace_invitation(text)",

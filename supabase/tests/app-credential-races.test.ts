@@ -78,7 +78,7 @@ describe("a refresh that overlaps with a revocation", () => {
       after: (service, { scene }) => expectNothingLeft(service, scene),
     }));
 
-  test("an app session's refresh in progress yields no valid session once the app is disconnected", () =>
+  test("refreshing an app session while the app is being disconnected leaves no valid session", () =>
     race({
       scene: async (db, service) => {
         const { claims } = await beginExchange(db, { service });

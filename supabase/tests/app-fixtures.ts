@@ -80,7 +80,7 @@ export async function registerApp(
   return { id, name, secretHash };
 }
 
-/** Returns the MFA proof of a session for a handoff to an app. */
+/** Returns what a session has proved, for a handoff to an app. */
 export function prove(db: Database, { claims, app, seconds = 300 }: { claims: Claims; app: App; seconds?: number }) {
   return call<Facts>(db, "required_mfa_proof", { claims, target_app: app.name, lifetime_seconds: seconds });
 }

@@ -15,7 +15,7 @@ const nameOf = async (db: Database, id: string) =>
 
 describe("a central session", () => {
   test.for(workspaceRoles)(
-    "a central session reads and renames the workspace as its user's role allows ($role)",
+    "a central session can read and rename a workspace only if its user's role allows that ($role)",
     async ({ role, permissions }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role });

@@ -15,7 +15,7 @@ import {
 } from "./app-fixtures.ts";
 import { createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "./database.ts";
 
-/** Returns what the session's own app and the central API receive for the session's tokens. */
+/** Introspects the app's token and calls the central API with the central token. Returns both responses. */
 const worth = async (db: Database, { app, appHash, centralHash }: OpenSession) => ({
   app: await introspect(db, { app, hash: appHash }),
   central: await call<Answer>(db, "list_workspaces_by_app_session", { token_hash: centralHash }),
@@ -71,7 +71,9 @@ describe("an app session", () => {
     expect((await worth(db, session)).app).toMatchObject({ active: true });
   });
 
-  test("an app session loses a scope as soon as the app's registration does, and never gains one", async ({ db }) => {
+  test("an app session loses a scope when its app's registration loses the scope, but never gains one", async ({
+    db,
+  }) => {
     const session = await openAppSession(db, {
       claims: await createActor(db, {}),
       app: await registerApp(db, { scopes: ["profile", "workspaces:read"] }),
@@ -166,7 +168,7 @@ describe("an app session", () => {
     expect(await worth(db, session)).toEqual(dead);
   });
 
-  test("an app session is valid only if its second factor and its password were used after the MFA policy's times, exact to the second", async ({
+  test("an app session is valid only if its password and second factor were used after the boundaries in the MFA policy, to the second", async ({
     db,
   }) => {
     const session = await beginAppSession(db, "required, at AAL2");
@@ -176,7 +178,7 @@ describe("an app session", () => {
         userId: session.claims.sub,
         policy: { required: true, boundary, primaryBoundary, generation: 1 },
       });
-    // signIn dates the factor one second ago, and the password two seconds ago.
+    // `signIn` backdates the second factor by one second and the password by two seconds.
     await boundaryAt(second - 2, second - 3);
     expect(await worth(db, session)).toMatchObject({ app: { active: true } });
     await boundaryAt(second - 1, null);

@@ -32,7 +32,7 @@ describe("exchanging a cross-app token for app tokens", () => {
     expect(row).toEqual({ access: 3600, refresh: 2_592_000, session: null });
   });
 
-  test("a cross-app token is exchanged only once for 60 concurrent callers", async () => {
+  test("only one of 60 concurrent exchanges of a cross-app token succeeds", async () => {
     const { db, service, close } = openPools(20);
     try {
       const setting = await beginExchange(db, { service });
@@ -51,7 +51,7 @@ describe("exchanging a cross-app token for app tokens", () => {
     [["profile"], false],
     [[], false],
   ] as const)(
-    "an app with two registered scopes exchanges a token for the scopes %j (allowed: %s)",
+    "an app with two registered scopes exchanges a token and requests the scopes %j (allowed: %s)",
     async ([scopes, allowed], { db }) => {
       const answer = await exchange(db, { ...(await beginExchange(db)), scopes: [...scopes] });
       if (allowed) expect(answer.scopes).toEqual(scopes);

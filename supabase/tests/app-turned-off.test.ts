@@ -127,8 +127,8 @@ test("disabling an app while its handoffs are swept does not deadlock, and the n
   }
   const [, middle] = handoffs;
   try {
-    // Makes the two transactions read the handoffs in opposite orders. Disabling the app reads them as stored, and the
-    // sweep reads them by expiry.
+    // Makes the two transactions read the handoffs in opposite orders. Disabling the app reads them in the order in
+    // which they were stored, and the sweep reads them by expiry.
     for (const { client } of [off, sweeping])
       await client.query("set enable_seqscan = off; set enable_bitmapscan = off");
     await holding.client.query("begin");
@@ -183,7 +183,7 @@ describe("a handoff created while its app is being disabled", () => {
       after: (service, { scene }) => expectRefusal(service, scene),
     }));
 
-  test("a handoff is stored even if it had to wait for another change of its app", () =>
+  test("a handoff is stored even after it waited for a concurrent change to its app's name", () =>
     race<Minting>({
       scene: mintingScene,
       early: (line, { app: { id } }) =>

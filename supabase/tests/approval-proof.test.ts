@@ -84,7 +84,7 @@ const asCaller = <Result>(
 
 const proofKey = randomBytes(32);
 
-describe.for(Object.entries(places))("checking the proof of a mobile approval for %s", ([, isLetIn]) => {
+describe.for(Object.entries(places))("the proof of a mobile approval: %s", ([, isLetIn]) => {
   test("an approval that is bound to a proof key is valid only with a proof", async ({ db }) => {
     const approved = await approvedSession(db, { proofKey });
     const proof = proofOf({ session: approved.claims.session_id, key: proofKey, second: approved.second });
@@ -198,7 +198,7 @@ describe("binding an approval", () => {
   }
   const hex = (bytes: Uint8Array) => `\\x${Buffer.from(bytes).toString("hex")}`;
 
-  test("binding an approval stores the given proof key if the request's proof was made with that key", async ({
+  test("binding a mobile approval accepts a proof that was made with the given key, and stores the key", async ({
     db,
   }) => {
     const { browser, bind, kept, second } = await begin(db);

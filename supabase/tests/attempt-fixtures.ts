@@ -55,7 +55,7 @@ export async function attemptOnce(db: Database, attempt: Attempt, outcome: strin
   return begun.allowed;
 }
 
-/** Matches only rows that this transaction wrote, so that the counts of concurrent tests stay unchanged. */
+/** Matches only rows that this transaction wrote, so that a test does not change the counts of concurrent tests. */
 export const ownRows = "pg_xact_status(xmin::text::xid8) = 'in progress'";
 
 /** Backdates everything that this transaction has counted so far. */

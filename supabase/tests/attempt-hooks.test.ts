@@ -56,7 +56,7 @@ describe(password, () => {
     expect(await signIn(db, id, home)).toBe(true);
   });
 
-  test("after many direct guesses, the hook admits exactly one sign-in for a password attempt that our routes admitted", async ({
+  test("after 40 wrong passwords sent directly to the identity backend, a password attempt admitted by our routes allows exactly one sign-in", async ({
     db,
   }) => {
     const { id, email } = await createUser(db);
@@ -85,7 +85,7 @@ describe(password, () => {
     ["to send an email", { action: "mail" }],
     ["to enter a code", { action: "code" }],
   ] as const)(
-    "after many direct guesses, the hook refuses a password sign-in if our routes admitted only an attempt %s",
+    "an admitted attempt %s doesn't let a password sign-in past the hook's limit on direct guesses",
     async ([, changes], { db }) => {
       const { id, email } = await createUser(db);
       const address = newAddress();
@@ -144,7 +144,7 @@ describe(password, () => {
     },
   );
 
-  test("of 60 concurrent wrong passwords, the hook lets through the one that our routes admitted and 10 that were sent directly to the identity backend", async () => {
+  test("the hook lets through 11 of 60 concurrent wrong passwords: one admitted by our routes and ten sent directly to the identity backend", async () => {
     const { db, close } = openPool(20);
     try {
       const { id, email } = await createUser(db);
@@ -163,7 +163,7 @@ describe(mfa, () => {
   const code = (db: Database, userId: string, valid: boolean) =>
     tellHook(db, mfa, { userId, valid, address: newAddress() });
 
-  test("the hook rejects an account's codes only after ten failures in 15 minutes, even if each came from another address", async ({
+  test("the hook rejects an account's codes after ten failures in 15 minutes, even if every failure came from a different address", async ({
     db,
   }) => {
     const { id } = await createUser(db);

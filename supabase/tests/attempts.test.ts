@@ -217,7 +217,7 @@ describe("begin_attempt", () => {
     expect(await next()).toMatchObject({ allowed: true, repeated: false });
   });
 
-  test("60 concurrent attempts from one address at 60 accounts neither deadlock nor get refused", async () => {
+  test("of 80 concurrent password attempts from one address, exactly 60 are allowed", async () => {
     const { db, close } = openPool(20);
     try {
       const address = newAddress();

@@ -5,7 +5,7 @@ export type CatalogRule = {
   sql: string;
   /** SQL that violates the rule; the test runs it and rolls it back. */
   offend: string;
-  /** The offence that the rule must report for that SQL. */
+  /** The violation that the rule must report for `offend`. */
   expected: string;
 };
 
@@ -14,7 +14,7 @@ const tables = `pg_class c join pg_namespace n on n.oid = c.relnamespace and n.n
 const functions = `pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ${ours}`;
 const signature = "format('%s.%s(%s)', n.nspname, p.proname, replace(oidvectortypes(p.proargtypes), ', ', ','))";
 
-/** The rules for every object of public, private and ai, now and in the future. */
+/** The rules for every object in the schemas public, private and ai. */
 export const catalogRules: readonly CatalogRule[] = [
   {
     name: "every table and partition has row-level security",

@@ -112,7 +112,7 @@ describe("requiring MFA", () => {
     expect(await stateOf(db, claims)).toMatchObject({ policy: { satisfied: false } });
   });
 
-  test("when MFA becomes optional again, the account keeps its authenticators and earlier second factors still count", async ({
+  test("making MFA optional again removes no authenticators, and a session's earlier second factor still counts", async ({
     db,
   }) => {
     const { actor, subject, claims } = await setting(db, "required, at AAL2");
@@ -143,7 +143,7 @@ describe("requiring MFA", () => {
     expect(reset.policy).toMatchObject({ required: true, recovery: "in_progress", generation: 1 });
   });
 
-  test("a policy change is logged with the policy before and after, and survives metadata writes by the identity backend", async ({
+  test("a policy change is logged with the old and new policy, and a metadata write by the identity backend does not undo the change", async ({
     db,
   }) => {
     const { actor, subject } = await setting(db, "required, at AAL1");

@@ -205,7 +205,7 @@ describe("signing an account out from the console", () => {
     ]);
   });
 
-  test("only admins can sign out an account, and it must exist and not be their own", async ({ db }) => {
+  test("only admins can sign out accounts, and only existing accounts other than their own", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createUser(db)];
     await signIn(db, { userId: account.id });
     expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });

@@ -46,7 +46,7 @@ describe("the audit log", () => {
   });
 
   test.for(["a factor, at AAL1", "no policy and no factor", "required, at AAL2 of before the boundary"] as const)(
-    "the audit log can't be read by an admin with %s",
+    "an admin whose MFA state is not satisfied can't read the audit log: %s",
     async (mfa, { db }) => {
       const [reader, target] = [await createAdmin(db, mfa), await addLine(db)];
       expect(await read(db, { reader, target })).toBeNull();

@@ -169,7 +169,7 @@ async function planOf(db: Database, id: string): Promise<Record<string, unknown>
   return plans[0] as never;
 }
 
-describe("a plan", () => {
+describe("credit plans in the console", () => {
   test("a plan can be added by an admin, and edited only by an admin who saw its newest version", async ({ db }) => {
     const { id: actor } = await createAdmin(db);
     const add = { actor, plan: "scale", seen: null, ...values };
@@ -200,7 +200,7 @@ describe("a plan", () => {
   });
 
   test.for(["workspace", "member"] as const)(
-    "a plan's payer (%s) can't be changed once an account pays under the plan",
+    "a plan's payer can't be changed from %s once a credit account pays for the plan",
     async (payer, { db }) => {
       const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
       const edit = async (change: Change) =>

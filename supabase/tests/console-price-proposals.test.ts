@@ -99,7 +99,9 @@ test.for<[string, (latest: string | null) => Price, string]>([
   expect(await lines(db, model)).toEqual([]);
 });
 
-test("a price review can't add a price to a route's tier that already has a future price", async ({ db }) => {
+test("a price review can't add a price to a tier of a route if that tier already has a future price", async ({
+  db,
+}) => {
   const { sub: actor } = await createActor(db, {});
   const model = await createBook(db, actor);
   const later = new Date(Date.now() + day).toISOString();

@@ -182,7 +182,10 @@ describe("a future price", () => {
 
 const callers = 20;
 
-/** Runs `work` on a price book whose second price begins in the given number of seconds, on connections that commit. */
+/**
+ * Runs `work` on a price book whose second price begins in the given number of seconds. All changes are committed, and
+ * removed afterwards.
+ */
 async function withFuturePrice(
   seconds: number,
   work: (book: Book & { seen: Price[]; db: Database }) => Promise<void>,

@@ -41,7 +41,7 @@ describe("the MFA proofs of a session", () => {
     });
   });
 
-  test("the proofs of a session approved by phone name the approving factor and expire with the approval", async ({
+  test("after approval on a phone, a session's proofs contain the approving factor and expire with the approval", async ({
     db,
   }) => {
     const app = await registerApp(db);

@@ -13,7 +13,7 @@ export type DatabaseLine = {
   /** Cuts all connections when the function `name` next answers, either before or after its answer is delivered. */
   cutAt: (name: string, moment: "before its answer" | "after its answer") => void;
   mend: () => void;
-  /** Runs a statement on every connection, invisibly to its client, as poolers do between transactions. */
+  /** Runs a statement on every database connection, hidden from the client, as poolers do between transactions. */
   say: (sql: string) => Promise<void>;
   close: () => void;
 };
@@ -22,7 +22,10 @@ export type DatabaseLine = {
 export async function openLine(): Promise<DatabaseLine> {
   const { hostname, port } = new URL(readStack().gatewayDbUrl);
   const sockets = new Set<Socket>();
-  /** The connections to the database, each with the callback that waits for an answer to our own statement. */
+  /**
+   * The connections to the database. While `say` waits for an answer on a connection, its value is the callback for
+   * that answer.
+   */
   const toDatabase = new Map<Socket, (() => void) | undefined>();
   let flights = 0;
   const calls: string[] = [];

@@ -16,7 +16,10 @@ export type Claims = {
 export type Database = {
   /** Runs one statement as the current role, which is `postgres` outside `asUser` and `asRole`. */
   query<Row extends QueryResultRow = QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
-  /** Runs `work` as the Data API would for this token: role, claims, headers. An error undoes what the work did. */
+  /**
+   * Runs `work` with the role, claims and headers that the Data API would set for this token. An error undoes what
+   * `work` did.
+   */
   asUser<Result>(
     claims: Claims,
     work: () => Promise<Result>,
@@ -88,7 +91,7 @@ function databaseOn(client: Client): Database {
   };
 }
 
-/** Returns the row of a statement that must yield exactly one. */
+/** Runs a statement that must return exactly one row, and returns that row. */
 export async function one<Row extends QueryResultRow>(
   db: Database,
   { sql, values }: { sql: string; values?: unknown[] },
@@ -163,8 +166,8 @@ export async function join(
 }
 
 /**
- * Inserts a mobile approval bound to a session. Seconds count from 1970.
- * @param options.proofKey key of the proofs that the approval then requires
+ * Inserts a mobile approval bound to a session. Times are in seconds since 1970.
+ * @param options.proofKey if given, the approval requires a proof made with this key
  */
 export async function bindApproval(
   db: Database,

@@ -2,7 +2,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { type Answer, type App, call, newHash } from "./app-fixtures.ts";
 import { type Claims, type Database, one } from "./database.ts";
 
-/** A device's request: the hash of its device code and the user code it shows. */
+/** A device's request: its user code, and the hash of its device code. */
 export type DeviceRequest = { client: App; deviceHash: Buffer; userCode: string };
 
 /** Registers an OpenID client; a public one has no secret. */

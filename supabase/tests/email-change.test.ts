@@ -5,7 +5,7 @@ import { createUser, type Database, one, test } from "./database.ts";
 type Mailbox = "current" | "new";
 const hashOf = (side: Mailbox, userId: string) => `pkce_${side}${userId.replaceAll("-", "")}`;
 
-/** Begins an email change, as the identity backend stores it. */
+/** Starts an email change by writing the same rows as the identity backend. */
 async function begin(db: Database) {
   const { id: userId, email } = await createUser(db);
   const newEmail = `new-${email}`;
@@ -94,7 +94,7 @@ describe("an email change in progress", () => {
 });
 
 describe("cancel_email_change", () => {
-  test("an email change can be cancelled once, which voids both links, deletes the new address, and leaves other links valid", async ({
+  test("cancelling an email change works once, voids both links, deletes the new address, and leaves other links valid", async ({
     db,
   }) => {
     const { userId, email } = await begin(db);

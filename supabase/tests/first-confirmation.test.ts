@@ -11,7 +11,7 @@ const sent = {
   email_verified: false,
 };
 
-/** Creates an account by a sign-up in an earlier transaction, possibly with another person's email. */
+/** Creates an account as if somebody had signed up an hour ago. */
 async function signUp(db: Database, userMetadata: object = sent) {
   const user = await createUser(db, { userMetadata });
   await db.query("update public.profiles set created_at = now() - interval '1 hour' where id = $1", [user.id]);
@@ -148,7 +148,7 @@ describe("the first confirmation of an email", () => {
 });
 
 describe("an account that was used before its email was confirmed", () => {
-  test("if an account was used before its email was confirmed, the first confirmation resets it and removes its password, even if the email was changed earlier", async ({
+  test("the first confirmation of an email resets an account that was already used and removes its password, even after an earlier email change", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -175,7 +175,7 @@ describe("an account that was used before its email was confirmed", () => {
     expect(left).toEqual({ encrypted_password: "", email_change: "", email_change_token_new: "", sessions: 0 });
   });
 
-  test("the first confirmation keeps the password of an account that was never used, because it may be the owner's", async ({
+  test("the first confirmation keeps the password of an account that was never used, because the owner may have set that password", async ({
     db,
   }) => {
     const user = await signUp(db);
@@ -187,7 +187,7 @@ describe("an account that was used before its email was confirmed", () => {
 });
 
 describe("changing an account's email to the address of one of its other identities", () => {
-  /** Changes the email as Auth does once the identity with the account's own address is unlinked. */
+  /** Changes the email as Supabase Auth does after the identity with the account's current email is unlinked. */
   const promote = (db: Database, { id, email }: { id: string; email: string }) =>
     db.query("update auth.users set email = $2 where id = $1", [id, email]);
   const refusal = "an unconfirmed identity cannot give its address to the account";
@@ -197,7 +197,7 @@ describe("changing an account's email to the address of one of its other identit
     ["that the provider has not verified", [false], false],
     ["that one of two providers has verified", [false, true], true],
   ] as const)(
-    "only a verified address of an identity can become the account's email: an address %s",
+    "an identity's address can become the account's email only if a provider has verified it: an address %s",
     async ([, verified, allowed], { db }) => {
       const user = await createUser(db);
       for (const [index, one] of verified.entries()) {
@@ -209,7 +209,7 @@ describe("changing an account's email to the address of one of its other identit
     },
   );
 
-  test("an account's email can change to an identity's unverified address if the account's email identity has the same address", async ({
+  test("an identity's unverified address can become the account's email if the account's email identity has that address", async ({
     db,
   }) => {
     const user = await createUser(db);
@@ -230,7 +230,7 @@ describe("whether the first confirmation resets an account", () => {
     expect(await accountOf(db, user.id)).toMatchObject({ display_name: "Ada", metadata: { name: "Ada" } });
   });
 
-  test("an account that is created and confirmed in one transaction is not reset", async ({ db }) => {
+  test("the first confirmation does not reset an account that was created in the same transaction", async ({ db }) => {
     const user = await createUser(db, { userMetadata: sent });
     await confirm(db, user);
     expect(await accountOf(db, user.id)).toEqual(kept);
@@ -252,7 +252,7 @@ describe("whether the first confirmation resets an account", () => {
     },
   );
 
-  test("an account used before it had an email is not reset when its first email is confirmed", async ({ db }) => {
+  test("adding and confirming a first email does not reset an account that has already signed in", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
     await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);
@@ -286,7 +286,7 @@ describe("remove_unproven_password", () => {
     ["to reset the password", { token: "recovery" }, "recovery", true],
     ["to a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
   ] as const)(
-    "only a matching link to an unconfirmed account, used within an hour, removes an unproven password: a link %s",
+    "only a link that confirms the account removes an unproven password: a link %s",
     async ([, link, type, removed], { db }) => {
       const {
         age = "0",

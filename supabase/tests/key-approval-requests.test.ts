@@ -212,7 +212,7 @@ describe("answering a request for approval", () => {
     expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([2]);
   });
 
-  test("approving a workspace answers its open request, even if the admin did not see it", async ({ db }) => {
+  test("approving a workspace answers its open request, even if the admin did not see the request", async ({ db }) => {
     const admin = await createAdmin(db);
     for (const saw of [true, false]) {
       const { workspaceId, owner } = await createWorkspace(db);
@@ -225,7 +225,7 @@ describe("answering a request for approval", () => {
     }
   });
 
-  test("a withdrawn request can't be answered, and approving a workspace without a request sends no email", async ({
+  test("after a key approval request is withdrawn, answers to the request are refused, and approving the workspace sends no email", async ({
     db,
   }) => {
     const admin = await createAdmin(db);

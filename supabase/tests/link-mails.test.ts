@@ -107,7 +107,9 @@ describe("an email with a link", () => {
     }
   });
 
-  test("the minimum interval between emails with a link equals the identity backend's own", async ({ db }) => {
+  test("the database and the identity backend have the same minimum interval between emails with a link", async ({
+    db,
+  }) => {
     const { seconds } = await one<{ seconds: number }>(db, {
       sql: "select extract(epoch from private.mail_pause())::integer as seconds",
     });

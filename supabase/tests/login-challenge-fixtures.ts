@@ -5,7 +5,7 @@ import type { Claims, Database } from "./database.ts";
 /** Runs statements in a test's transaction or on the connections of a pool. */
 type Runner = Pick<Database, "query" | "asRole"> | { query(sql: string, values: unknown[]): Promise<unknown[]> };
 
-/** A challenge as its browser sees it. */
+/** What a browser knows about the challenge that it began. */
 export interface Begun {
   id: string;
   secret: string;
@@ -27,7 +27,7 @@ export const runnerOf = (pool: Pool): Runner => ({
   query: async (sql: string, values: unknown[]) => (await pool.query(sql, values)).rows,
 });
 
-/** Begins a challenge for the browser with these claims. */
+/** Begins a challenge for the browser whose session has these claims. */
 export async function beginChallenge(
   db: Runner,
   { kind, claims }: { kind: "qr" | "mfa_mobile"; claims: Claims },

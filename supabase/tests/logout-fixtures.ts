@@ -43,8 +43,8 @@ export async function openSatelliteLogin(db: Database, { claims, app }: { claims
 }
 
 /**
- * Opens an OpenID client's login with the session's MFA proof.
- * @returns its sid
+ * Opens a login of an OpenID client. The login has the session's MFA proof.
+ * @returns the login's sid
  */
 export async function openClientLogin(
   db: Database,

@@ -24,7 +24,7 @@ interface Scene {
   second: { db: Database; client: Client; pid: number };
 }
 
-/** Runs `work` on a committed account at AAL2 with two logins. */
+/** Creates an account at AAL2 with two app logins, commits it, and runs `work`. Deletes the account afterwards. */
 async function withLogins(work: (scene: Scene) => Promise<void>): Promise<void> {
   const { db, service, close } = openPools(8);
   const [first, second] = [await openLine("postgres"), await openLine("postgres")];
@@ -89,7 +89,7 @@ test("a sign-out at the identity backend doesn't deadlock with a concurrent sign
 test.each([
   ["everywhere", (actor: string) => ({ name: "sign_out_everywhere", actor })],
   ["of other sessions", () => ({ name: "end_other_sessions", actor: randomUUID() })],
-])("a sign-out at the identity backend is not blocked by a sign-out %s that waits for another session", (_, called) =>
+])("a sign-out %s that waits for another session doesn't block a sign-out at the identity backend", (_, called) =>
   withLogins(async (scene) => {
     const { claims, service, first, second, db } = scene;
     // Sessions end in the order of their ids, so this session ends first.

@@ -126,7 +126,9 @@ describe("using a recovery code", () => {
     expect((await stateOf(db, { userId, session })).left).toBe(9);
   });
 
-  test("if the use of a recovery code fails midway, another session can take it over with the code", async ({ db }) => {
+  test("if the use of a recovery code fails midway, another session can continue the recovery with the same code", async ({
+    db,
+  }) => {
     const { userId, hash, session } = await withCodes(db);
     await end(db, { id: await begin(db, { userId, hash, session }), completed: false });
     const later = randomUUID();
@@ -248,7 +250,7 @@ describe("required MFA after the use of a recovery code", () => {
     });
   });
 
-  test("an account stays blocked after a recovery with a code if another recovery began in the meantime", async ({
+  test("completing a recovery with a code leaves the account blocked if another recovery began after the code was used", async ({
     db,
   }) => {
     const { sub } = await createActor(db, { mfa: "required, no factor" });

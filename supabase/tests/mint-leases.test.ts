@@ -65,7 +65,7 @@ describe("leases for minting an account's session", () => {
     expect(await take(db, id)).toEqual({ outcome: "no_email" });
   });
 
-  test("minting a session does not delay the account's next password-reset email once the minting link is used", async ({
+  test("minting a session with a generated link does not delay the account's next password-reset email", async ({
     db,
   }) => {
     const { id } = await createUser(db);

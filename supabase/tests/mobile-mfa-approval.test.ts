@@ -134,7 +134,7 @@ describe("a request for approval on the phone", () => {
     expect(rows).toEqual([]);
   });
 
-  test("an approval is valid only if the phone used its second factor after the time set in the MFA policy, regardless of when it approved", async ({
+  test("an approval is not valid if the phone's second factor is too old for the MFA policy, even if the approval itself is recent", async ({
     db,
   }) => {
     const { user, browser, phone, begun } = await setUp(db);
@@ -263,7 +263,7 @@ describe("a request for approval on the phone", () => {
     expect(await call(db, "pending_mobile_approvals", phone)).toEqual({ outcome: "listed", approvals: [] });
   });
 
-  test("an expired approval request can't be approved, and an approved request can't be bound to its session after it expires", async ({
+  test("after an approval request expires, it can be neither approved nor bound to the browser's session", async ({
     db,
   }) => {
     const { browser, phone, begun } = await setUp(db);

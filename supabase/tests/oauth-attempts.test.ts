@@ -29,7 +29,7 @@ async function createMember(db: Database) {
   return user;
 }
 
-/** Creates an account without a sign-in, as an OAuth flow does for a new user. */
+/** Creates an account that has never signed in, like the account of a new user during an OAuth flow. */
 async function createNewcomer(db: Database) {
   const user = await createUser(db);
   await db.query("update auth.users set created_at = now() + interval '1 second' where id = $1", [user.id]);
@@ -103,7 +103,9 @@ describe("an OAuth attempt and its flow at the identity backend", () => {
     expect(await inspect(db, { ...attempt, ...other })).toEqual({ flow: null });
   });
 
-  test("inspecting an OAuth attempt with another provider's code finds no flow", async ({ db }) => {
+  test("inspecting an OAuth attempt finds no flow if the code belongs to another provider's attempt", async ({
+    db,
+  }) => {
     const { id, email } = await createMember(db);
     const google = await visit(db, { userId: id, identity: { userId: id, email } });
     const github = await visit(db, {
@@ -242,7 +244,7 @@ describe("a refused sign-in with a provider", () => {
     expect(await identitiesOf(db, id)).toEqual(["google"]);
   });
 
-  test("refusing a sign-in that has no code also uses up its OAuth attempt", async ({ db }) => {
+  test("refusing a sign-in that has no authorization code also uses up its OAuth attempt", async ({ db }) => {
     const { id, email } = await createMember(db);
     const attempt = await visit(db, { userId: id, identity: { userId: id, email } });
     expect(await settle(db, { ...attempt, code: null, challenge: null, verdict: "refuse" })).toBe(true);
@@ -320,7 +322,7 @@ describe("a linked identity", () => {
     expect(await providersOf(db, id)).toEqual({ providers: [] });
   });
 
-  test("an attempt to link an identity is deleted only once it has expired", async ({ db }) => {
+  test("an attempt to link an identity is deleted only after it has expired", async ({ db }) => {
     const { id } = await createMember(db);
     const [old, young] = [await link(db, { id }), await link(db, { id })];
     await db.query(
@@ -354,7 +356,7 @@ describe("an identity that is added to an account", () => {
     { its: "own verified address", email: "own", verified: true, waits: false },
     { its: "own address, unverified", email: "own", verified: false, waits: true },
     { its: "another address, verified", email: "other@example.test", verified: true, waits: true },
-  ])("an added identity ($its) must be confirmed: $waits", async ({ email, verified, waits }, { db }) => {
+  ])("whether an added identity must be confirmed ($its): $waits", async ({ email, verified, waits }, { db }) => {
     const user = await createMember(db);
     const address = email === "own" ? user.email : email;
     expect(await unconfirmed(db, await createIdentity(db, { userId: user.id, email: address, verified }))).toBe(waits);

@@ -39,7 +39,7 @@ export interface VisitOptions {
   provider?: string;
   /** The account that began the attempt. Absent for a sign-in. */
   boundTo?: string;
-  /** The account that the backend's flow found, created or linked to the identity. */
+  /** The account of the backend's flow. The flow found the account, created it, or linked the identity to it. */
   userId: string;
   /** The account that the backend linked to. */
   linkedTo?: string;

@@ -1,6 +1,6 @@
 import type OpenAI from "openai";
 
-/** OpenAI's published types of its answers, under our names. openai-schemas.ts creates JSON Schemas from them. */
+/** OpenAI's published response types, under our names. openai-schemas.ts creates JSON Schemas from them. */
 export type Published = {
   chat: OpenAI.ChatCompletion;
   chunk: OpenAI.ChatCompletionChunk;

@@ -136,7 +136,7 @@ describe("acr, amr and auth_time", () => {
     expect(await facts(db, old)).toMatchObject({ authTime: code - 1, acr: "aal2" });
   });
 
-  test("acr, amr and auth_time describe an approval on the phone only as long as it is valid", async ({ db }) => {
+  test("a login with an approval on the phone states aal2 and ends when the approval expires", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const factorId = await enrollFactor(db, { userId });
     const claims = await signIn(db, { userId });

@@ -71,7 +71,7 @@ const lineOf = (db: Database, { client, action }: { client: App; action: string 
   });
 
 describe("the registration of an OpenID client", () => {
-  test("reading and logging an OpenID client's registration includes every field except the secret", async ({ db }) => {
+  test("an OpenID client's registration and audit log line contain its settings but not its secret", async ({ db }) => {
     const client = await registerClient(db, {
       postLogoutRedirectUris: ["https://grafana.example/"],
       logoutUrl: "https://grafana.example/logout",
@@ -278,7 +278,7 @@ describe("changing an OpenID client in the console", () => {
 });
 
 describe("calling the functions for other kinds of apps with an OpenID client", () => {
-  test("the functions that servers of release 0.1.0 call don't find an OpenID client", async ({ db }) => {
+  test("list_apps and read_app, which servers of release 0.1.0 call, return no OpenID client", async ({ db }) => {
     const client = await registerClient(db);
     expect(await call(db, "list_apps", { term: client.name })).toEqual([]);
     expect(await call(db, "read_app", { app_name: client.name })).toBeNull();

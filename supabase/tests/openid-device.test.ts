@@ -145,7 +145,7 @@ describe("polling for a device's tokens", () => {
     ["9 minutes 59.999999 seconds", "authorization_pending", "approved"],
     ["10 minutes", "expired_token", "expired"],
   ] as const)(
-    "polling a request that is %s old answers %s, and a decision then answers %s",
+    "%s after a device request began, polling answers %s and a decision answers %s",
     async ([age, refused, decision], { db }) => {
       const request = await beginRequest(db);
       await ageRequest(db, request, age);
@@ -204,7 +204,7 @@ describe("polling for a device's tokens", () => {
 
 describe("approving a device's request", () => {
   test.for(mfaStates.map(({ mfa, satisfied }) => [mfa, satisfied] as const))(
-    "approving a device with %s succeeds only if MFA is satisfied: %s",
+    "approving a device succeeds only if MFA is satisfied: MFA state %s, satisfied %s",
     async ([mfa, satisfied], { db }) => {
       const request = await beginRequest(db);
       const refusals: Partial<Record<MfaState, string>> = {

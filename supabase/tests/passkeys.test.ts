@@ -173,7 +173,7 @@ describe("delete_passkey", () => {
     expect(await deletePasskey(db, { ...owner, sessionId })).toBe("deleted");
   });
 
-  test("if all 50 passkeys are deleted concurrently, one remains as the last way to sign in", async () => {
+  test("concurrent deletions of all 50 passkeys leave one as the last way to sign in", async () => {
     const { db, close } = openPool(10);
     const owner = await createOwner(db);
     try {

@@ -2,7 +2,7 @@ import { Pool } from "pg";
 import { readStack } from "../../scripts/test/stack.ts";
 import type { Database } from "./database.ts";
 
-/** Opens a pool of autocommit connections, with role `postgres` for tests of concurrent callers. */
+/** Opens a pool of autocommit connections for tests of concurrent callers. The default role is `postgres`. */
 export function openPool(
   connections: number,
   connectionString: string = readStack().supabase.dbUrl,
@@ -14,9 +14,9 @@ export function openPool(
 const kept = new Map<string, Database>();
 
 /**
- * Returns a pool like {@link openPool} that the test files of a process share. A new connection's first statements cost
- * as much as dozens of later statements, because Postgres reads the catalogue and compiles triggers. `close` keeps the
- * connections open.
+ * Returns a pool that all test files of a process share. Keeps connections open, because the first statements of a new
+ * connection cost as much as dozens of later statements: Postgres reads the catalogue and compiles triggers. `close`
+ * does nothing.
  */
 export function keptPool(): { db: Database; close: () => Promise<void> } {
   const connectionString = readStack().supabase.dbUrl;

@@ -120,7 +120,7 @@ describe("login challenges", () => {
     "valid_until = null",
     "failed_attempts = 6",
     "kind = 'qr', pair_code_hash = null, expires_at = created_at + interval '1 minute'",
-  ])("a login challenge can't be bound with %s", async (assignment, { db }) => {
+  ])("the database refuses a bound login challenge with %s", async (assignment, { db }) => {
     const user = await createUser(db);
     const claims = await signIn(db, { userId: user.id });
     const factorId = await enrollFactor(db, { userId: user.id });

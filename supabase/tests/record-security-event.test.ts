@@ -9,7 +9,7 @@ const chrome =
   "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36";
 const laptop = { ip: "203.0.113.7", device: "Chrome on macOS", userAgent: chrome };
 
-/** Returns the recipients of an event's emails that are due now. */
+/** Returns the recipients of an event's emails. Leaves out emails that are not due yet. */
 const recipientsOf = async (db: Database, answer: Answer) =>
   (
     await db.query<{ recipient: string }>(
@@ -74,7 +74,7 @@ describe("record_security_event", () => {
     ["another address", { ip: "203.0.113.8" }, true],
     ["a newer version of the same browser", { userAgent: chrome.replaceAll("150.0", "151.2") }, false],
     ["another kind of event", { kind: "mfa_approved", userAgent: firefox }, false],
-  ] as const)("after a sign-in, whether %s causes a new-location email: %s", async ([, change, expected], { db }) => {
+  ] as const)("after a sign-in, %s causes a new-location email: %s", async ([, change, expected], { db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });
     expect(await recipientsOf(db, await record(db, { userId, ...change }))).toHaveLength(Number(expected));
@@ -86,7 +86,7 @@ describe("record_security_event", () => {
     ["2001:db8:1:2::1", "2001:db8:1:3::1", true],
     ["203.0.113.7", "::ffff:203.0.113.7", true],
   ] as const)(
-    "after a sign-in from %s, whether %s is a new location: %s",
+    "after a sign-in from %s, a sign-in from %s causes a new-location email: %s",
     async ([before, after, expected], { db }) => {
       const { id: userId } = await createUser(db);
       await record(db, { userId, ip: before });

@@ -432,7 +432,7 @@ describe(`recovery with ${callers} concurrent callers`, () => {
     }
   });
 
-  test("five of many concurrent wrong recovery codes are checked, and then even the right code is refused", async () => {
+  test("checks only five of many concurrent wrong recovery codes, and then refuses even the right code", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);
     try {

@@ -61,7 +61,7 @@ export async function issue(db: Query, { actor, overrideId }: { actor: string; o
   return { credentialId: answer.credentialId, ...hashes };
 }
 
-/** Backdates an override's emails enough for another one to be sent. */
+/** Backdates the emails of an override, so that its next email can be sent immediately. */
 export async function agePastPause(db: Query, overrideId: string): Promise<void> {
   await db.query(
     `update private.recovery_credentials

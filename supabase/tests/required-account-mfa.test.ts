@@ -94,7 +94,7 @@ const anyFacts = fc.record({
   approvalSecond: fc.option(fc.integer({ min: vectorSecond - 2, max: vectorSecond + 2 })),
 });
 
-test("the MFA rule has the same result in SQL and TypeScript for 2,000 random facts", async ({ db }) => {
+test("the MFA rule has the same result in SQL and TypeScript for 2,000 random inputs", async ({ db }) => {
   const sample = fc.sample(anyFacts, 2_000);
   const rows = await db.query<{ state: string; satisfied: boolean }>(
     `select private.required_mfa_state(f -> 'appMetadata') as state,
@@ -224,7 +224,7 @@ describe("what a session can read", () => {
   });
 });
 
-describe("a bound mobile approval", () => {
+describe("a mobile approval that is bound to a session", () => {
   const setting = async (db: Database) => {
     const user = await createUser(db);
     const factorId = await enrollFactor(db, { userId: user.id });
@@ -240,7 +240,7 @@ describe("a bound mobile approval", () => {
     expect(await seesOwnProfile(db, other)).toBe(false);
   });
 
-  test("a bound mobile approval is no longer valid after it expires", async ({ db }) => {
+  test("a mobile approval that is bound to a session is invalid from the moment it expires", async ({ db }) => {
     const { claims, factorId, second } = await setting(db);
     const id = await bindApproval(db, { claims, factorId, secondFactorAt: second });
     const endAt = (moment: string) =>

@@ -10,7 +10,7 @@ export interface RequiredMfaPolicy {
   required: boolean;
   /** Whole seconds since 1970. Proofs are accepted from the following second. */
   boundary: number;
-  /** Like `boundary`, but for the sign-in instead of the second factor. Null accepts a sign-in at any time. */
+  /** Like `boundary`, but applies to the sign-in. Null means that a sign-in at any time is accepted. */
   primaryBoundary: number | null;
   recovery: "none" | "in_progress";
   /** Increases with every change. A change must name the current generation, which is 0 before the first change. */
@@ -25,14 +25,14 @@ export interface MfaFacts {
   appMetadata: unknown;
   claims: { aal?: unknown; amr?: unknown };
   hasVerifiedFactor: boolean;
-  /** Whether the factor that raised this very session still exists and is verified. */
+  /** Whether the factor that raised this session to aal2 still exists and is verified. */
   sessionFactorVerified: boolean;
   /** The time at which the approver used the second factor, if an approval is bound to this session. Null otherwise. */
   approvalSecond: number | null;
   currentSecond: number;
 }
 
-/** The methods of an amr entry that prove a second factor. */
+/** The amr methods that prove a second factor. */
 const secondFactorMethods: ReadonlySet<unknown> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);
 /** The amr methods that sign a person in. */
 const primaryMethods: ReadonlySet<unknown> = new Set([
@@ -73,7 +73,7 @@ export function satisfiesRequiredMfa(facts: MfaFacts): boolean {
   if (policy === "malformed" || state === "recovery_in_progress") return false;
   const required = state === "required" ? policy : null;
   if (required === null && !hasVerifiedFactor) return true;
-  // Without a required policy, any proof is accepted that is not in the future.
+  // Without a required policy, accepts any proof whose time is not in the future.
   const boundary = required?.boundary ?? -1;
   const within = (second: unknown, after: number) => isWhole(second) && second > after && second <= currentSecond;
   const amrWithin = (methods: ReadonlySet<unknown>, after: number) =>

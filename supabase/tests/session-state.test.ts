@@ -48,7 +48,7 @@ describe("session_state", () => {
     ["malformed policy", "malformed", true],
     ["a factor, at AAL1", "optional", false],
   ] as const)(
-    'session_state of an account in the MFA state "%s" has the policy state "%s"',
+    'for an account in the MFA state "%s", session_state returns the policy state "%s"',
     async ([mfa, state, required], { db }) => {
       const claims = await createActor(db, { mfa });
       expect(await stateOf(db, claims)).toMatchObject({ policy: { state, required } });
@@ -94,7 +94,9 @@ describe("session_state", () => {
     });
   });
 
-  test("session_state recognizes an infrastructure admin by the table row, not by the token", async ({ db }) => {
+  test("session_state recognizes an infrastructure admin by the row in private.infrastructure_admins, not by the token", async ({
+    db,
+  }) => {
     const claims = await createActor(db, {});
     const forged = { ...claims, app_metadata: { infrastructureAdmin: true } };
     expect(await stateOf(db, forged)).toMatchObject({ infrastructureAdmin: false });

@@ -165,9 +165,7 @@ describe("unlinking an identity", () => {
     expect(await unlink(db, { userId: user.id, identityId: email })).toEqual({ outcome: "not_unlinkable" });
   });
 
-  test("an unconfirmed identity does not count as the remaining way to sign in when another is unlinked", async ({
-    db,
-  }) => {
+  test("an identity can't be unlinked if the only other identity is unconfirmed", async ({ db }) => {
     const user = await createAccount(db, { providers: ["google", "github"] });
     const [google = "", github = ""] = user.identities;
     await db.query(

@@ -16,7 +16,7 @@ export type StrictUpstream = {
   limit: "max_tokens" | "max_completion_tokens";
   /** Members of an assistant's message in addition to `role`, `content` and `tool_calls`. */
   turnMembers: readonly string[];
-  /** Members that the model adds to a tool turn and requires back. */
+  /** Members that the model adds to an assistant message with tool calls. Later requests must send them back. */
   turn?: Members;
   /** Members that the model adds to each tool call. Later requests must send them back. */
   toolCall?: Members;
@@ -24,15 +24,15 @@ export type StrictUpstream = {
   usage?: Members;
   /** Where streams report the usage: in a chunk of its own, if requested, or in the last chunk that has choices. */
   usageIn?: "own chunk" | "last chunk";
-  /** The text of the upstream's answer, which ignores the request's token limit. */
+  /** The text that the upstream answers with, regardless of the request's token limit. */
   text: string;
 };
 
 const call = { id: "call00001", type: "function", function: { name: "calculator", arguments: '{"expression":"6*7"}' } };
 
 /**
- * Starts an upstream on loopback. It answers a request that offers tools with a tool call. To a request that contains a
- * tool's result, it answers with its text.
+ * Starts an upstream on loopback. It answers with a tool call if the request offers tools and ends with a user message.
+ * Otherwise, it answers with `upstream.text`.
  */
 export async function openStrictUpstream(upstream: StrictUpstream): Promise<{
   origin: string;

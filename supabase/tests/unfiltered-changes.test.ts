@@ -210,7 +210,8 @@ const harmless: Case[] = [
 ];
 
 /**
- * Not tested with the operators' query. That query checks each string literal separately and would not see the WHERE.
+ * Tested only with `findUnfilteredChanges`. The query in docs/operating.md checks each string literal separately and
+ * would not see the WHERE.
  */
 const joined: Case = [
   "a WHERE in another string",

@@ -5,10 +5,10 @@ type Node = Record<string, unknown>;
 type Definition = { name: string; language: string; definition: string; body: string };
 
 /**
- * Finds every UPDATE and DELETE without WHERE in the functions of public, private and ai: in statements, in CTEs, and
- * in the texts that a function holds or builds. Hosted Supabase loads the extension safeupdate into each session of the
- * Data API. The extension refuses these statements, even inside functions. It accepts any WHERE, even `where true`, and
- * also accepts INSERT … ON CONFLICT DO UPDATE and MERGE.
+ * Finds every UPDATE and DELETE without WHERE in the functions of public, private and ai, including in CTEs and in SQL
+ * that a function builds from strings. Hosted Supabase loads the extension safeupdate into each session of the Data
+ * API. The extension refuses these statements, even inside functions. It accepts any WHERE, even `where true`, and also
+ * accepts INSERT … ON CONFLICT DO UPDATE and MERGE.
  * @returns sorted lines of `<function>: <what>`. Also lists each DO block, and each EXECUTE whose text cannot be read
  * before the call
  * @throws Error for a function in a language other than SQL and PL/pgSQL
@@ -88,7 +88,7 @@ function readTree(tree: unknown): string[] {
   return found;
 }
 
-/** Reads the text of an EXECUTE, which must parse as SQL. */
+/** Reports an EXECUTE statement whose text cannot be parsed as SQL. */
 function readExecute(sql: string): string[] {
   const select = (parseSync(sql) as unknown as { stmts: { stmt: { SelectStmt: { targetList: Node[] } } }[] }).stmts[0];
   const target = select?.stmt.SelectStmt.targetList[0]?.ResTarget as { val: Node };

@@ -71,7 +71,7 @@ describe("release_mfa_code", () => {
     expect(await claim(db, { hash, session: randomUUID() })).toBe(true);
   });
 
-  test("after release_mfa_code releases a code with an unknown result, only the same session can claim the code again, and only once", async ({
+  test("if release_mfa_code is called without a known result, only the same session can claim the code again, and only once", async ({
     db,
   }) => {
     const [hash, session] = [newHash(), randomUUID()];

@@ -329,7 +329,7 @@ describe("deleting a workspace", () => {
     expect(await db.query("select from public.workspace_invitations where workspace_id = $1", [id])).toEqual([]);
   });
 
-  test("deleting a workspace waits for a concurrent deletion of an inviter's account, which succeeds", async () => {
+  test("deleting a workspace waits for a concurrent deletion of an inviter's account, without a deadlock", async () => {
     const [ending, deleting] = [await openLine("postgres"), await openLine("postgres")];
     const owner = crypto.randomUUID();
     try {

@@ -218,7 +218,7 @@ describe("workspace members", () => {
 
 describe("user_has_workspace_permission", () => {
   test.for(matrix.filter(({ mfa }) => mfa === "no policy and no factor"))(
-    "a $role has the expected permissions in a workspace",
+    "user_has_workspace_permission grants the role $role its expected permissions",
     async ({ role, permissions }, { db }) => {
       const { id } = await createWorkspace(db);
       const claims = await createActor(db, { workspaceId: id, role });

@@ -19,7 +19,7 @@ describe("workspace roles", () => {
     "update public.workspace_roles set is_owner = true",
     "update public.workspace_roles set workspace_id = gen_random_uuid()",
     "insert into public.workspace_roles (workspace_id, name, is_owner) select null, 'X', true",
-  ])("workspace roles can't be changed by an owner's %s", async (sql, { db }) => {
+  ])("an owner can't run this statement on workspace roles: %s", async (sql, { db }) => {
     const { owner } = await createWorkspace(db);
     const error = await failureOf(() => db.asUser(owner, () => db.query(sql)));
     expect(error.code).toBe("42501");

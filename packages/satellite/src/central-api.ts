@@ -10,7 +10,10 @@ export interface WorkspaceDetails extends Workspace {
   permissions: readonly string[];
 }
 
-/** The central API, called as the person of a request. Calls throw SignInRequiredError if the session has ended. */
+/**
+ * The central API. Each call acts as the person who sent the request, and throws SignInRequiredError if the session has
+ * ended.
+ */
 export interface CentralApi {
   /** Calls a path of the platform, such as `/api/v1/workspaces`, and returns the response unchanged. */
   fetch(path: string, init?: RequestInit): Promise<Response>;

@@ -23,7 +23,7 @@ beforeAll(async () => {
   });
   let satellite: ExpressSatellite;
   origin = await listen((req, res) =>
-    // Reads the request after the satellite, as a body parser does.
+    // Reads the body after the satellite's middleware has run, as a body parser does.
     satellite(req, res, async () =>
       res.end(`${(req as { user?: { id: string } }).user?.id} ${(await text(req)).length}`),
     ),

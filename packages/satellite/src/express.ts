@@ -95,7 +95,7 @@ function toRequest(req: ExpressRequest, origin: string): Request {
   return new Request(url, { method, headers, ...(body ? { body, duplex: "half" } : {}) } as RequestInit);
 }
 
-/** Returns the body as a stream that reads nothing until it is used. So the app's body parsers find the whole body. */
+/** Returns the body as a lazy stream. If nothing reads the stream, the app's body parsers still find the whole body. */
 function bodyOf(req: ExpressRequest): ReadableStream<Uint8Array> {
   let chunks: AsyncIterator<Uint8Array> | undefined;
   const source: UnderlyingDefaultSource<Uint8Array> = {

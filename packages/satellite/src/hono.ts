@@ -19,7 +19,7 @@ export interface HonoSatellite extends MiddlewareHandler<SatelliteEnv> {
 export function createSatellite(options?: SatelliteOptions): HonoSatellite {
   const core = createCore(options);
 
-  /** Also answers errors of the central API that a later handler throws. */
+  /** Also answers the error that a later handler throws if its call to the central API fails. */
   async function middleware(c: Context<SatelliteEnv>, next: () => Promise<void>): Promise<Response | undefined> {
     const request = c.req.raw;
     const cookies: string[] = [];
@@ -57,7 +57,7 @@ export function createSatellite(options?: SatelliteOptions): HonoSatellite {
       try {
         c.set("user", await core.requireUser(c.req.raw));
       } catch (error) {
-        // Handled here, because Hono logs errors that leave a handler.
+        // Handles the error here, because Hono logs errors that leave a handler.
         const response = core.errorResponse(error, c.req.raw);
         if (response) return response;
         throw error;

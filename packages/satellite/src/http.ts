@@ -77,7 +77,7 @@ export async function readBody(request: Request): Promise<string> {
   return text + decoder.decode();
 }
 
-/** Answers a refusal with a page for browsers, or with problem JSON for other clients. */
+/** Creates the response for a refusal: a page for browsers, or problem JSON for other clients. */
 export function problemResponse(refusal: Refusal, request: Request): Response {
   const { code, headers } = refusal;
   const { status, title, detail } = problems[code];

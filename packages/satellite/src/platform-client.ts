@@ -3,8 +3,8 @@ import type { Settings } from "./options.ts";
 
 const callTimeoutMs = 5_000;
 /**
- * How long a refresh result is reused for the token that it replaced. Equals the platform's grace period for that
- * token.
+ * How long repeated refreshes of a token return the first refresh's result. Equals the platform's grace period for a
+ * replaced token.
  */
 const refreshKeptMs = 30_000;
 

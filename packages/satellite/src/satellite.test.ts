@@ -142,7 +142,7 @@ describe("satellite endpoints", () => {
   test.each([
     [512, 1],
     [513, 0],
-  ])("asks the platform about a sign-in token of %i characters %i times", async (length, asked) => {
+  ])("number of requests to the platform for a sign-in token of %i characters: %i", async (length, asked) => {
     const satellite = openSatellite();
     const token = "t".repeat(length);
     await satellite.handle(ask(`/verify-token?token=${token}`));

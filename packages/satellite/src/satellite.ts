@@ -27,7 +27,9 @@ export interface Satellite {
   central(request: Request): CentralApi;
   /** Ends this browser's session here and on the platform. */
   signOut(request: Request): Promise<void>;
-  /** Adds the cookies that a request's session has set to its response. Call it on every response of your own. */
+  /**
+   * Adds the cookies of the request's session to a response. Call this for every response that your own code creates.
+   */
   commit(request: Request, response: Response): Response;
   /**
    * Opens a request's session. `setCookie` is the adapter's own way to set cookies, or null if it cannot set any.

@@ -29,8 +29,8 @@ export interface SessionCookies {
 }
 
 /**
- * Opens the session cookies of a request. Behind https, a sibling host could plant the two session cookies, so a
- * `__Host-` cookie seals them together (RFC 6265bis §4.1.3.2).
+ * Opens the session cookies of a request. On https, a `__Host-` cookie seals the two session cookies together, because
+ * a sibling host could plant them (RFC 6265bis §4.1.3.2).
  */
 export function openSessionCookies(jar: CookieJar, { secure }: { secure: boolean }): SessionCookies {
   const seal = secure ? "__Host-platform_session_seal" : "platform_session_seal";

@@ -30,7 +30,10 @@ export interface RequestSession {
   user(): Promise<SatelliteUser | null>;
   /** @throws CrossOriginError, SignInRequiredError */
   requireUser(returnTo: string): Promise<SatelliteUser>;
-  /** Signs this browser in with a cross-app token and ends its earlier session; null if the token or state is invalid. */
+  /**
+   * Signs this browser in with a cross-app token and ends its earlier session. Returns null if the token or state is
+   * invalid.
+   */
   finishSignIn(handoff: {
     token: string;
     state?: string | undefined;

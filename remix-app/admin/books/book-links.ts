@@ -18,7 +18,10 @@ export function bookLinks(cell: ReconciledCell, only: string | null): CellLink[]
   return recordLinks(cell, { base, only, importTo: `${base}/import`, ofCosts: { month: cell.month } });
 }
 
-/** Like {@link bookLinks}, starting with the page of the provider's month. */
+/**
+ * Returns the links of {@link bookLinks}. If the line covers all accounts, a link to the page of the provider's month
+ * comes first.
+ */
 export function monthLinks(cell: ReconciledCell, only: string | null): CellLink[] {
   const links = bookLinks(cell, only);
   return cell.account.of === "all" ? [{ label: "Details", to: providerPage(cell) }, ...links] : links;

@@ -43,7 +43,7 @@ function nameOf(at: number): string {
   return ["Harbour", "Lighthouse", "Meridian"][at] ?? "";
 }
 
-/** Adds metered run costs on days of the month. Tenants are numbered from 0. */
+/** Adds one run for each cost, on the given day of the month. `tenant` is an index into `tenants`. */
 async function meter(provider: string, account: string, costs: [tenant: number, day: number, costUsd: string][]) {
   for (const [at, day, costUsd] of costs) {
     const { db, workspaceId } = tenants[at] as GatewayTenant;
@@ -234,7 +234,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(invoices).toHaveLength(3);
     const [head = "", ...charges] = await lines(`/admin/books.focus.csv?month=${month}`);
     expect(head).toMatch(/^BilledCost,BillingAccountId,/);
-    // One line for each of the three days of costs, and one for the invoice that replaced the earlier one.
+    // One line for each of the three days of costs, and one for the invoice that replaced an earlier invoice.
     expect(of(charges)).toHaveLength(4);
     const workspaces = await lines(`/admin/books/${month}/${openai}/workspaces.csv`);
     const days = await lines(`/admin/books/${month}/${openai}/days.csv`);
@@ -305,7 +305,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
     expect(words).not.toContain("$130.00");
   });
 
-  test("if no workspace imports its own costs, names the workspace that has no runs on the day billed above the metered cost", async () => {
+  test("without workspace imports, the books name the workspace that had no runs on the day when the provider charged more than was metered", async () => {
     const provider = `quiet-${mark}`;
     await meter(provider, "proj_8", [
       [0, 3, "40"],

@@ -76,7 +76,7 @@ export async function explainPlatformMonth(
   return { record, ...explanation };
 }
 
-/** Reads a provider's month from a path. @throws Response 404 if the path has no valid month and provider */
+/** Reads a provider's month from a path. @throws Response 404 unless the path has a valid month and a valid provider */
 export function readBookMonth(
   { month, provider }: { month?: string | undefined; provider?: string | undefined },
   { requestId }: { requestId: string },

@@ -142,7 +142,7 @@ test("a connection that breaks in the middle of a file doesn't crash the server"
   await expect(download("/broken")).rejects.toThrow("couldn’t be reached");
 });
 
-test("refuses a certificate for another host", async () => {
+test("a price download refuses a certificate for another host", async () => {
   await expect(downloadPrices(origin.replace(host, "other.example.com"), onTestServer)).rejects.toThrow(
     "couldn’t be reached",
   );

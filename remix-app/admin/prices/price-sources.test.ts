@@ -90,7 +90,7 @@ describe("the LiteLLM reader", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _get_token_base_cost: each tier falls back to the base rates.
-  test("fills prices missing from a tier with LiteLLM's default prices, and adds a note", () => {
+  test("uses LiteLLM's default price, with a note, where a tier has no price of its own", () => {
     const model =
       entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
       "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);

@@ -79,7 +79,7 @@ describe("a price comparison", () => {
     expect(found && compare(found, name)).toBe(expected);
   });
 
-  test("separates price rows where a source differs from rows where all sources agree", () => {
+  test("price rows that match all sources are listed separately from rows that differ", () => {
     const found = propose([route([price()])], [liteLlm(model([stated(base), stated(base, { serviceTier: "flex" })]))]);
     expect(found.same).toMatchObject([{ serviceTier: "default", latest: "7" }]);
     expect(found.differences).toMatchObject([{ serviceTier: "flex", current: null, latest: "7" }]);
@@ -109,7 +109,7 @@ describe("a price comparison", () => {
   });
 });
 
-describe("a tier above a number of tokens", () => {
+describe("price tiers that begin above a token threshold", () => {
   const above = (amount: string) => stated({ inputUsd: amount, outputUsd: "2" }, { aboveTokens: 200_000 });
   const sizeOf = (prices: Known[], rest: Partial<RoutePrices> = {}, provider = "openai") =>
     propose([route(prices, rest)], [liteLlm(model([above("3")], { provider }))]).differences.map(
@@ -120,7 +120,7 @@ describe("a tier above a number of tokens", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("our price matches a tier of a price source if our price begins at the tier's threshold or at the next token", () => {
+  test("a source's price tier above 200,000 tokens matches our price from 200,000 or 200,001 tokens", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],
@@ -129,7 +129,7 @@ describe("a tier above a number of tokens", () => {
   });
 
   // litellm_core_utils/llm_cost_calc/utils.py, _INCLUSIVE_THRESHOLD_PROVIDERS.
-  test("an xAI tier begins at exactly its number of tokens", () => {
+  test("a price tier of xAI begins at its threshold, not one token above it", () => {
     expect(sizeOf([], { providerId: "xai" }, "xai")).toEqual([[200_000, undefined]]);
   });
 });
@@ -151,7 +151,7 @@ describe("matching of routes to the entries of a price source", () => {
     ["own", { own: "fireworks-ai" }, "fireworks-ai", true],
     ["own", {}, "fireworks-ai", false],
   ])(
-    "provider %s, with the configured names %j, matches a source's provider %s only if both are the same company",
+    "provider %s, with the configured names %j, matches a source's provider %s only if both names mean the same provider",
     (providerId, names, provider, expected) => {
       expect(found(providerId, names, { provider })).toBe(expected);
     },
@@ -200,7 +200,7 @@ test("an empty price is compared as the fallback price that settlement would cha
   expect(currentUsd(null, "inputUsd")).toBeNull();
 });
 
-test("names the price that applies in place of an amount left empty", () => {
+test("the hint for an empty amount names the price that applies instead", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2" };
   expect(fallbackText(current, "inputUsd")).toBeNull();
   expect(fallbackText(current, "cachedInputUsd")).toBe("input price applies");

@@ -73,7 +73,7 @@ export type Proposal = {
   same: ProposedPrice[];
   /** Routes without an entry in any source, with the name that was looked up. */
   missing: { model: string; providerId: string; providerModel: string; name: string }[];
-  /** Charges from the sources that our prices can't express. */
+  /** Routes for which a source lists charges that our prices can't express. */
   unpriced: { model: string; providerId: string; source: SourceName; fields: string[] }[];
 };
 

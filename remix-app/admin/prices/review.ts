@@ -14,7 +14,7 @@ import {
   routePricesSchema,
 } from "./proposal.ts";
 
-/** Maximum number of price rows on one page; the other rows follow once these are applied. */
+/** Maximum number of price rows on one page. A comparison after these rows are applied shows the remaining rows. */
 export const mostReviewed = 200;
 /** What an admin types to confirm. */
 export const confirmation = "apply prices";
@@ -42,9 +42,9 @@ export const reviewSchema = confirmedChangeSchema.extend({
 type ChosenPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" | "minInputTokens" | "latest"> &
   Record<PriceClass, string | null>;
 
-/** Names the field that takes all prices of a row from a source. */
+/** Names the field that chooses the source of all prices in a row. */
 export const takeField = (row: number) => `take${row}`;
-/** Names the field that takes a single price of a row from a source. */
+/** Returns the name of the checkbox that applies one source's price for one price class of a row. */
 export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
   `pick${row}_${name}_${source}`;
 
@@ -58,8 +58,8 @@ export function readShown(text: string | null): Shown | null {
 }
 
 /**
- * Reads which prices were chosen. In a changed price row, amounts that were not chosen stay.
- * @returns the rows that change, or what to correct
+ * Reads which prices were chosen. In a changed price row, amounts that were not chosen keep their current values.
+ * @returns the changed rows, or a message that says what to correct
  */
 export function readChoices({ prices }: Shown, form: FormData): { chosen: ChosenPrice[] } | { fault: string } {
   const chosen: ChosenPrice[] = [];

@@ -45,9 +45,9 @@ export function tierIncludesItsSize(name: string): boolean {
 const kindName = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
 
 /**
- * Reads the name of each provider's company from the functions' settings. The name is the provider's kind if
- * `companies` lists the kind, otherwise the provider's billing name.
- * @returns names by provider id. The name of a provider without an entry is its id.
+ * Reads each provider's company name from the functions' settings: the provider's kind if `companies` lists the kind,
+ * otherwise the provider's billing name.
+ * @returns names by provider id. A provider without an entry is named by its id.
  */
 export function namesFromSettings(env: Record<string, string | undefined>): Map<string, string> {
   const names = new Map<string, string>();

@@ -87,8 +87,8 @@ const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, 
   ["asks for a QR code", (visitor) => visitor.postJson("/api/v1/auth/qr-login/challenges", {}), 201, () => "secret"],
 ];
 
-describe.each(deeds)("a browser whose sign-in was approved on a phone: %s", (_, deed, status, part) => {
-  test("an action of a phone-approved browser requires the approval's cookie", async () => {
+describe.each(deeds)("a browser whose sign-in was approved on a phone %s", (_, deed, status, part) => {
+  test("a browser approved on a phone is refused without the approval's cookie", async () => {
     const answer = await deed(browser);
     expect(answer.status, answer.text).toBe(status);
     expect(answer.text).toContain(part());

@@ -126,7 +126,7 @@ describe("a sign-in approved on the phone", () => {
     expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
   });
 
-  test("an approval sets a cookie that scripts can't read, for this host only", async () => {
+  test("an approval sets an HttpOnly cookie for this host only", async () => {
     const browser = await signInAgain();
     const asked = await ask(browser);
     await answer(phone, asked);
@@ -184,7 +184,7 @@ describe("a sign-in approved on the phone", () => {
     }
   });
 
-  test("a session with another session's approval cookie loses the cookie and is redirected to the challenge", async () => {
+  test("a request with another session's approval cookie is redirected to the MFA challenge, and the cookie is cleared", async () => {
     const first = await approved(await signInAgain());
     const cookie =
       first
@@ -347,7 +347,7 @@ describe("an approval request", () => {
     ["a five-digit code", { decision: "approve", pairCode: "12345", device: unlockedPhone }],
     ["an approval but no code", { decision: "approve", device: unlockedPhone }],
     ["no device", { decision: "approve", pairCode: "123456" }],
-  ])("answers 400 to a decision on an approval request with %s", async (_, body) => {
+  ])("returns 400 if the answer to an approval request has %s", async (_, body) => {
     expect((await phone.post(`${challenges}/${crypto.randomUUID()}/approve`, body)).status).toBe(400);
   });
 

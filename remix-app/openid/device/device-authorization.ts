@@ -46,7 +46,8 @@ const unknownCode: MissingAuthorization = {
 };
 
 /**
- * Finds the request of a user code. A wrong code counts against the account and the address (RFC 8628 section 5.1).
+ * Finds the authorization request that a user code identifies. A wrong code counts against the account and the address
+ * (RFC 8628 section 5.1).
  * @param options.typed the user code as typed
  * @throws Response 503 UNAVAILABLE
  */
@@ -70,8 +71,8 @@ export async function findDeviceAuthorization(
 }
 
 /**
- * Describes the scopes. Describes `offline_access` differently than for a browser's login, because signing out of this
- * product does not end a device's login.
+ * Describes the scopes of a device's login. `offline_access` has its own text, because signing out of this product does
+ * not end a device's login.
  */
 function rightsOf(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");

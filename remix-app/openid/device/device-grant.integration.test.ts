@@ -92,7 +92,7 @@ async function signIn(by = client, as = person): Promise<oauth.TokenEndpointResp
 const userinfo = (token: string) => oauth.userInfoRequest(server, clientOf(client), token, loopback());
 
 describe("the device authorization endpoint", () => {
-  test("answers with a device code, the URL and the lifetime, as in RFC 8628 section 3.2", async () => {
+  test("the device authorization endpoint returns a device code, a user code, the URL and the lifetime (RFC 8628 section 3.2)", async () => {
     const response = await ask(client);
     expect(response.headers.get("cache-control")).toContain("no-store");
     const body = await response.json();
@@ -230,7 +230,7 @@ describe("a device that polls for its tokens", () => {
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(atOnce - 1);
   });
 
-  test("refuses another client's device code, an unknown one, and a wrong secret", async () => {
+  test("refuses another client's device code, an unknown device code, and a wrong client secret", async () => {
     const begun = await begin(confidential);
     await answer("approve", begun);
     expect(await pollError(client, begun.device_code)).toBe("400 invalid_grant");

@@ -27,7 +27,7 @@ const tag = "Device sign-in";
 const device = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
 const path = "/api/v1/auth/device-authorizations/{userCode}";
 
-/** Calls that let a signed-in phone answer a device that shows a user code (RFC 8628). */
+/** Calls that let a signed-in phone read, approve or deny a device's request by its user code (RFC 8628). */
 export const deviceOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "readDeviceRequest",

@@ -86,7 +86,7 @@ function offerPasskeys(section: HTMLElement): void {
     if (byButton) return;
     const signal = beginCeremony();
     if (!(await browserSupportsWebAuthnAutofill()) || signal.aborted) return;
-    // A bot challenge's token is valid for one call, so it is kept until the person does something.
+    // Fetching a passkey challenge would use up the bot challenge's single-use token before the person does anything.
     if (botToken && !freshChallenge()) return;
     // The person has not asked for anything yet, so failures stay silent.
     const challenge = await getChallenge().catch(() => undefined);

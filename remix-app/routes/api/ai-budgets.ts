@@ -12,7 +12,10 @@ const permission = "use_ai_studio";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
-/** `GET /api/v1/workspaces/{wsId}/ai/budgets`: lists a page of budgets, including subjects that have none yet. */
+/**
+ * `GET /api/v1/workspaces/{wsId}/ai/budgets`: returns a page of budgets. Subjects without a budget are listed with a
+ * null limit.
+ */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
   return Response.json(exactAmounts(await readBudgets(context, { ...member, ...readPageQuery(request, context) })));

@@ -5,8 +5,8 @@ import { requireChallenge } from "../../session/challenge.ts";
 import { getUser, requireBrowser } from "../../session/user.ts";
 
 /**
- * `GET /api/v1/auth/mfa/mobile/challenges/{id}?secret=`: polled by the requesting session. Once approved, the challenge
- * is bound to that session, and the response sets the approval's cookie. HEAD only reads.
+ * `GET /api/v1/auth/mfa/mobile/challenges/{id}?secret=`: lets the requesting session poll its challenge. After
+ * approval, binds the challenge to that session and sets the approval cookie. HEAD only reads.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const claims = requireBrowser(context);

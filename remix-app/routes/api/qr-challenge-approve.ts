@@ -6,7 +6,10 @@ import { requireLocalAuthentication } from "../../session/challenge.ts";
 import { handoffApproval } from "../../session/challenge-operations.ts";
 import { requirePhone } from "../../session/user.ts";
 
-/** `POST /api/v1/auth/qr-login/challenges/{id}/approve`: a phone of the requesting account approves the challenge. */
+/**
+ * `POST /api/v1/auth/qr-login/challenges/{id}/approve`: lets a phone approve a QR challenge of the account that the
+ * phone is signed in to.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, claims } = await requirePhone(context, request);
   const { requestId } = context;

@@ -4,7 +4,8 @@ import type { HandoffBegun } from "../../session/challenge-operations.ts";
 import { requireBrowser, requireUser } from "../../session/user.ts";
 
 /**
- * `POST /api/v1/auth/qr-login/challenges`: a signed-in browser requests a fresh session from a phone of its account.
+ * `POST /api/v1/auth/qr-login/challenges`: asks the account's phones to approve a fresh session for a signed-in
+ * browser.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
   requireBrowser(context);

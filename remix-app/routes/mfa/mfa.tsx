@@ -65,7 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const state = await context.session.issuedState();
   if (state.status !== "alive" || state.facts.policy.satisfied) throw redirect(destination);
-  // The code was right, but the sign-in is too old for the account and must be repeated.
+  // The code was right, but the account's policy requires a more recent sign-in.
   await revokeSession(context);
   context.session.clear();
   throw redirect(detour("/login", destination));

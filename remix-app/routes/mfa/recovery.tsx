@@ -26,7 +26,7 @@ import { SignOutForm } from "../../ui/other-ways.tsx";
 
 export const meta = pageTitle("Use a recovery code");
 
-/** Opens the second step for people who have lost their authenticators, or who have an unfinished removal. */
+/** Opens the second step for people who have lost their authenticator apps or have not finished removing them. */
 async function openRecovery(context: AppLoadContext, request: Request) {
   const { user, destination } = await openStep(context, { request });
   if (user.mfa.satisfied) throw redirect(destination);

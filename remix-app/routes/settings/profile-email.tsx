@@ -22,7 +22,10 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { current: user.email, typed: takeForm(context, { request, userId: user.id }) };
 }
 
-/** Asks both mailboxes to confirm. The email changes once both have. */
+/**
+ * Sends a confirmation link to the new and, if any, the current address. The email changes after every address is
+ * confirmed.
+ */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request, { keepsForm: true });
   const submission = parseWithZod(await readForm(request, context), { schema: changeEmailSchema });

@@ -6,7 +6,7 @@ import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/security#sessions";
 
-/** Redirects to the sessions card, because a step-up returns to this URL by GET. */
+/** Redirects to the list of sessions. After a step-up, the browser returns to this URL with a GET request. */
 export function loader() {
   return redirect(card);
 }

@@ -53,8 +53,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
       : await holdMailBack(context, attempt);
-  // Whether this address was sent an email recently must stay private, so a rate-limited request is answered and
-  // counted like a successful one.
+  // Answers and counts a rate-limited request like a successful one. A different answer would reveal that this address
+  // was sent an email recently.
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();

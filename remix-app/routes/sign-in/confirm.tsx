@@ -67,7 +67,7 @@ interface View {
   link: MailedLink | null;
   /** The masked email of the link's account, or null if it is unknown. */
   account: string | null;
-  /** The pending change of email, for a link that confirms one. */
+  /** The pending email change that the link confirms, or null. */
   change: ShownEmailChange | null;
   /** The active account of this browser, if it isn't the link's account. */
   otherAccount: string | null;
@@ -104,7 +104,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     : data({ ...page, ...view("dead", { type: link.type }) }, { status: 410 });
 }
 
-/** Returns what a link does, in a form that the page may show, or null if the link was used or replaced. */
+/** Returns the facts about a link that the page may show, or null if the link was used or replaced. */
 async function lookUp(
   context: AppLoadContext,
   link: MailedLink,

@@ -29,7 +29,7 @@ type View =
   | { kind: "ask"; provider: string; email: string | null; visitor: string; code: string; state: string }
   | { kind: "failed"; text: string; goOn: string };
 
-/** Receives browsers that the identity backend sends back from a provider. */
+/** Handles the redirect with which the identity backend returns a browser from a provider. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   return answer(context, { query: new URL(request.url).searchParams, agreed: false });
 }

@@ -6,7 +6,7 @@ import { ledgerColumns } from "../../studio/usage/ledger.tsx";
 import { listLedgerEntries } from "../../studio/usage/usage.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** Downloads the complete ledger of a range. */
+/** Downloads all ledger entries of a date range. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { from, to } = readFileRange(request, context);

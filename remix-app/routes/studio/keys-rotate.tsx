@@ -26,7 +26,7 @@ export const meta = pageTitle<typeof loader>((data) => `Rotate ${data?.key.name 
 const permission = "manage_ai_keys";
 const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
 
-/** The first entry is the default. The old key then works for another hour, so running programs are not interrupted. */
+/** How long the old key keeps working. The default is the first entry, so that running programs are not interrupted. */
 const overlaps = [
   { seconds: 3_600, label: "In one hour" },
   { seconds: 86_400, label: "In one day" },

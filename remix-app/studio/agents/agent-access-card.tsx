@@ -15,8 +15,8 @@ export const agentAnswers: Readonly<Record<string, string>> = {
 };
 
 /**
- * Lists the members with an open or approved request to connect coding agents. Its forms post to the page of coding
- * agents.
+ * Lists the members with an open or approved request to connect coding agents. Its forms post to
+ * `/workspaces/:id/ai/keys/agents`.
  */
 export function AgentAccessCard({
   workspaceId,

@@ -11,7 +11,7 @@ const accessOfMember = z.object({
   state: z.enum(["open", "approved"]),
   tool: agentTool,
   host: z.string(),
-  /** When the member made the request. The form that answers the request sends this time to identify it. */
+  /** When the member made the request. The answer form sends this time and the member's id to identify the request. */
   requestedAt: exactUtcText,
   answeredAt: exactUtcText.nullable(),
 });

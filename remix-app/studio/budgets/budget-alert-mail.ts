@@ -4,7 +4,10 @@ import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
 import { formatUsd } from "../../ui/format-amount.ts";
 
-/** A threshold that a budget has crossed, as returned by `ai.sweep_budget_alerts`. Amounts are exact strings in USD. */
+/**
+ * An alert that a budget's spend has reached a threshold, as returned by `ai.sweep_budget_alerts`. Amounts are exact
+ * strings in USD.
+ */
 export interface BudgetAlert {
   scope: "workspace" | "app" | "key" | "member" | "label";
   subjectId: string;

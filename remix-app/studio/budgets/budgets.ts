@@ -79,9 +79,9 @@ const changed = z.union([
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * Returns a page of a workspace's budgets with their usage in the current UTC month. The order is stable: by scope,
- * then labels by text and other budgets by the creation time of their subject. Budgets of keys require manage_ai_keys
- * or manage_ai_policy.
+ * Returns a page of a workspace's budgets with their usage in the current UTC month. The order is stable: budgets are
+ * sorted by scope, then labels by their text and other subjects by when they were created. Budgets of keys require
+ * manage_ai_keys or manage_ai_policy.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(

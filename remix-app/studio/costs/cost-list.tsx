@@ -18,7 +18,7 @@ export function CostList({
 }: {
   records: readonly CostRecord[];
   now: string;
-  /** The path of the pages of imported files. */
+  /** The base path of links to imported files. */
   imports: string;
   empty: ReactNode;
 }) {

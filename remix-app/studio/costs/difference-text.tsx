@@ -4,7 +4,7 @@ import { formatPercent } from "./difference.ts";
 import { rounds } from "./reconciliation.ts";
 
 /**
- * Shows a difference in dollars and percent, each exact on hover and for assistive technology.
+ * Shows a difference in dollars and in percent. The exact values are available on hover and to assistive technology.
  * @param props.decimals the number of decimals of all amounts in the column
  */
 export function DifferenceText({

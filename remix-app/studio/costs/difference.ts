@@ -28,8 +28,8 @@ export function formatPercent(percent: string): string {
 }
 
 function divide(part: Decimal, whole: Decimal): Decimal {
-  // Calculates 12 extra decimals, and one more digit that marks any remainder, so that only an exact tie is treated as
-  // a tie.
+  // Calculates 12 extra decimals, then appends a digit that is 1 if a remainder is left. Without that digit, a quotient
+  // just above a tie could be rounded as a tie.
   const scale = percentDecimals + 12;
   const [numerator, denominator] = [
     part.units * 10n ** BigInt(whole.scale + scale),

@@ -6,7 +6,7 @@ import { type ReconciledCell, stateWords } from "./reconciliation.ts";
 
 type Original = NonNullable<CostRecord["original"]>[number];
 
-/** Formats an amount before conversion, such as 10.5 EUR. */
+/** Formats an amount in its original currency, such as 10.5 EUR. */
 export function originalText({ amount, currency }: Original): string {
   return `${amount} ${currency}`;
 }

@@ -5,8 +5,8 @@ import type { ImportFilter } from "./provider-imports.ts";
 const month = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/;
 
 /**
- * Reads the filters of an imports page from its URL: `provider`, `account` or, for records without an account,
- * `noAccount`, and `month` for lists by month.
+ * Reads the filters of an imports page from its URL: `provider`, `account`, `noAccount` (records without an account)
+ * and `month` (lists by month).
  * @throws Response 400 INVALID_REQUEST for values that no record can have
  */
 export function readImportFilter(url: URL, { requestId }: { requestId: string }): ImportFilter & { month?: string } {

@@ -170,7 +170,7 @@ export const listedComparison = z.object({
 
 const nextCursor = z.string().nullable();
 
-/** Pages of cost records and invoices, as returned by the API with the next page's cursor. */
+/** Pages of cost records, invoices and reconciled months in the API's format, each with the next page's cursor. */
 export const costPage = listedCosts.omit({ outcome: true }).extend({ nextCursor });
 export const invoicePage = listedInvoices.omit({ outcome: true }).extend({ nextCursor });
 export const reconciliationPage = listedReconciliation.omit({ outcome: true }).extend({ nextCursor });

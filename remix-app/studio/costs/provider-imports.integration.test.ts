@@ -236,7 +236,7 @@ describe("access to imports", () => {
 });
 
 describe("usage and credits", () => {
-  test("usage and credits count every run and every other deduction exactly once", async () => {
+  test("usage and credits count each run and each refund exactly once", async () => {
     const own = await createAppTenant();
     const { db, workspaceId } = own;
     await db.query("update ai.keys set external_app_id = null where id = $1", [own.keyId]);

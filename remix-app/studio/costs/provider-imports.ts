@@ -72,7 +72,7 @@ function costArgs(
   };
 }
 
-/** Returns the cursor after a cost record. */
+/** Returns the cursor of the page that starts after a cost record. */
 export const cursorOfCost = ({ occurredAt, id }: CostRecord) => writeCursor({ createdAt: occurredAt, id });
 
 /**

@@ -84,7 +84,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   const { db, workspaceId } = tenant;
   const id = `${model.name}-${randomUUID()}`;
   modelIds.set(model.name, id);
-  // Enables the model only after inserting its prices, because the doctor may check the stack in between.
+  // Enables the model last, so that the doctor never sees an enabled model without a price.
   await db.query(
     "insert into ai.models (id, kind, display_name, owned_by, enabled) values ($1, 'chat', $1, 'test', false)",
     [id],
@@ -227,7 +227,7 @@ describe("a month of three providers", () => {
     expect(await reconcile()).toEqual(before);
   });
 
-  test("reconciliation shows a one-cent difference for each provider whose bill has a line imported a cent off", async () => {
+  test("if one line of a provider's bill is imported a cent off, reconciliation shows a one-cent difference for that provider", async () => {
     const corrections = ["0.28", "0.038", "0.093"];
     const differences = ["0.01", "0.01", "-0.01"];
     for (const [n, bill] of bills.entries()) {

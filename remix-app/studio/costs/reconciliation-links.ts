@@ -20,7 +20,7 @@ export function studioLinks(cell: ReconciledCell, { base, only }: { base: string
 /**
  * Returns the links from a reconciliation line to its records, for a workspace or for the platform.
  * @param options.base the path that contains the pages of records
- * @param options.ofCosts the query of the costs page that selects the month
+ * @param options.ofCosts the query parameters that select the month on the costs page
  */
 export function recordLinks(
   cell: ReconciledCell,

@@ -22,9 +22,9 @@ export function ReconciliationTable({
   empty,
 }: {
   cells: readonly ReconciledCell[];
-  /** @param only the account of a line that has a single account, otherwise null */
+  /** @param only the account, if the line has a single account; otherwise null */
   linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
-  /** The page about a provider's month, if there is one. */
+  /** Returns the URL of a provider's page for this month. Absent if there is no such page. */
   providerTo?: (cell: ReconciledCell) => string;
   empty: ReactNode;
 }) {

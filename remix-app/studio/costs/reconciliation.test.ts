@@ -56,7 +56,7 @@ describe("the state of a month", () => {
     expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
   });
 
-  test("a month's state is also shown for each account, and the metered amount is unknown if runs do not name an account", () => {
+  test("a month lists each account with its state, and with an unknown metered amount if runs name no account", () => {
     const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
     const amounts = { ...unknown, invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
     const cells = cellsOf(

@@ -29,7 +29,7 @@ test("an email about low credits names the workspace, threshold and balance, and
   );
 });
 
-test("an email about used-up credits says how many credits requests in progress reserve, if any", () => {
+test("an email about used-up credits states the credits that requests in progress have reserved, if any", () => {
   const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
   const { subject, text } = creditAlertMail(empty, site);
   expect(subject).toBe("A workspace is out of credits");
@@ -37,7 +37,7 @@ test("an email about used-up credits says how many credits requests in progress 
   expect(text).toContain("are refused with 402 insufficient_credits");
 });
 
-test("an email to a paying member about low credits is about the member's own credits", () => {
+test("a credit warning to a member who pays is about the member's account and does not name the workspace", () => {
   expect(creditAlertMail({ ...alert, payer: "member" }, site).subject).toBe("You’re low on credits");
   const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, site);
   expect(subject).toBe("You’re out of credits");

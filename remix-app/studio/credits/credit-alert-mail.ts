@@ -10,7 +10,7 @@ export interface CreditAlert {
   accountId: string;
   /** A member pays for their own requests in all workspaces whose plan requires members to pay. */
   payer: "workspace" | "member";
-  /** The workspace that the email links to: the one that pays, or one in which the member pays. */
+  /** The workspace that the email links to: the paying workspace, or a workspace whose plan charges the member. */
   workspaceId: string;
   workspace: string;
   level: "low" | "empty";

@@ -73,7 +73,7 @@ export async function recordInvoice(context: AppLoadContext, entry: Entry): Prom
   }
 }
 
-/** The state of an invoice's entry after a step. */
+/** The result of one step of entering an invoice. */
 export type InvoiceEntry =
   | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
   | { at: "review"; typed: TypedInvoice; draft: DraftedInvoice; review: InvoiceReview }

@@ -17,7 +17,7 @@ const approvalRequest = z.object({
   declineReason: z.string().nullable(),
 });
 const approvalState = z.object({ approved: z.boolean(), request: approvalRequest.nullable() });
-/** Whether a workspace may create keys, and its latest request. */
+/** Whether a workspace is approved to create keys, and its latest request for that approval. */
 export type ApprovalState = z.infer<typeof approvalState>;
 
 const answer = z.union([

@@ -48,7 +48,7 @@ export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().
 
 const moment = exactUtcText.nullable();
 
-/** A key as shown to its managers, as returned by `ai.key_summary`. */
+/** A key's details for its managers, as returned by `ai.key_summary`. */
 export const keySummary = z.object({
   id: z.uuid(),
   name: z.string(),

@@ -86,9 +86,12 @@ test.each([
   ["Enter in the search field", { modelTerm: "x" }, true],
   ["Enter in another field", {}, false],
   ["the save button with a search term typed", { intent: "save", modelTerm: "x" }, false],
-])("only a search or a page change makes the model picker show other models: %s submits %j", (_, changes, shows) => {
-  expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
-});
+])(
+  "after %s submits %j, the model picker shows other models only for a search or a page change",
+  (_, changes, shows) => {
+    expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
+  },
+);
 
 test("a page number beyond the last page of models shows the first page", () => {
   const rows = modelRows(options, []);

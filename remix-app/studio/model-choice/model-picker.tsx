@@ -7,7 +7,7 @@ import type { ModelRow } from "./model-options.ts";
 
 const kinds = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
 
-/** Returns why a model cannot be called even if the list allows it. */
+/** Returns why a model cannot be called even when it is selected, or null. */
 function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {
   if (kind === null) return "No longer in the catalogue";
   if (!granted) return `Not granted by the plan${plan ? ` ${plan}` : ""}`;
@@ -15,8 +15,8 @@ function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, h
 }
 
 /**
- * Lets a person choose models within a form, with or without JavaScript. Searching and changing the page submit the
- * form, which is rendered again with everything that was typed and selected.
+ * Lets a person choose models within a form, with or without JavaScript. A search or a change of page submits the form,
+ * and the form is rendered again with everything that was typed and selected.
  */
 export function ModelPicker({
   view,

@@ -75,7 +75,7 @@ describe("a chat answer", () => {
     expect(() => readWholeAnswer("{}")).toThrow();
   });
 
-  test("the facts of a chat answer come from response headers or from its run", () => {
+  test("the usage and cost of a chat answer are read from response headers or from the answer's run", () => {
     const headers = { "x-platform-run-id": "r", "x-platform-input-tokens": "7", "x-platform-billed-credits": "0.5" };
     expect(factsOfHeaders(new Headers(headers))).toMatchObject({ runId: "r", inputTokens: 7, billedCredits: "0.5" });
     expect(factsOfRun({ id: "r", status: "running" })).toBeNull();

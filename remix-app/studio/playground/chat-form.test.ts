@@ -94,7 +94,7 @@ describe("the chat form", () => {
     });
   });
 
-  test("the playground's request code contains a greeting before anything is typed, and the last question after an answer", () => {
+  test("if nothing is typed, the playground's request code contains the last question, or a greeting in a new conversation", () => {
     const empty = formOf({ model: "m", prompt: "", temperature: "x" });
     expect(draftChat(empty, [])).toEqual({ model: "m", messages: [{ role: "user", content: "Hello" }] });
     const answered: ChatMessage[] = [

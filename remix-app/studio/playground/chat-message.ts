@@ -2,7 +2,7 @@ import { mergeDelta, wholeMessage } from "#shared/chat-delta.ts";
 import { factsOfPlatform, parseAnswer, type RunFacts } from "./run-facts.ts";
 
 /**
- * A model's call of one of the caller's own functions. `arguments` is the text that the model wrote, which may be
+ * A model's call to a function that the caller defined. `arguments` is the text that the model wrote, which may be
  * invalid JSON.
  */
 export interface ToolCall {

@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { AnswerFacts, StructuredAnswer } from "./answer-facts.tsx";
 import type { AssistantMessage, ChatMessage, Entry } from "./chat-message.ts";
 
-/** Within this distance of its end, the conversation scrolls along with new text. */
+/** The conversation scrolls along with new text while the view is within this distance of the end. */
 const nearEndPx = 48;
 
 interface ConversationProps {

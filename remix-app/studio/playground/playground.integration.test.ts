@@ -85,7 +85,7 @@ const codeOf = async (response: Response) => {
 };
 
 describe("the playground's gateway route", () => {
-  test("the playground acts as the member: the call is a metered and billed run of the workspace, marked with its feature", async () => {
+  test("a playground call runs as the member and is billed to the workspace as a run with the feature playground", async () => {
     const requestId = randomUUID();
     const other = await createGatewayTenant();
     const headers = {
@@ -220,7 +220,7 @@ describe("the playground's gateway route", () => {
   });
 });
 
-describe("the playground refuses access", () => {
+describe("requests that the playground refuses", () => {
   test("the playground refuses requests from other sites, with any content type", async () => {
     const requestId = randomUUID();
     const crossing: Record<string, string>[] = [

@@ -12,7 +12,7 @@ import { draftSpeech, maxPlainSpeechCharacters, maxSpeechCharacters, readSpeechF
 import { formOf, usePanelForm } from "./use-panel-form.ts";
 import { useSingle } from "./use-single.ts";
 
-/** Renders a form for text to speak, and a player. */
+/** Renders a form that converts text to speech, and an audio player. */
 export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<SpeechAnswered>) {
   const { answer, failure, waiting, send, stop } = useSingle<Spoken>(
     `/api/v1/workspaces/${workspaceId}/ai/playground/speech`,

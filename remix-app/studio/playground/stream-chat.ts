@@ -47,7 +47,8 @@ export async function streamChat(options: {
   const { facts, error, ...rest } = answer();
   if (error) return { answer: rest, failure: { requestId, ...failureInStream(error) }, stopped: false };
   if (!facts) return { answer: rest, failure: { sentence: cutOff, requestId }, stopped: false };
-  // Measured here, so that the time to the first token is within the total. The run's page has the gateway's own times.
+  // Both times are measured in the browser, so that the time to the first token never exceeds the total. The run's page
+  // shows the gateway's own times.
   return { answer: { ...rest, facts: { ...facts, firstTokenMs, latencyMs: elapsedMs() } }, stopped: false };
 }
 

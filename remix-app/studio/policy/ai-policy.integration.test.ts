@@ -68,7 +68,7 @@ describe("a workspace's AI policy API", () => {
     },
   );
 
-  test("the AI policy stores a retention of 1 and of 365 days", async () => {
+  test("the AI policy accepts a retention of 1 day and of 365 days", async () => {
     for (const contentRetentionDays of [1, 365]) {
       expect(await change(admin, { contentRetentionDays })).toMatchObject({
         status: 200,

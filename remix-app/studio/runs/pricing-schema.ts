@@ -108,7 +108,7 @@ export const pricingLine = z.object({
 
 export type PricingLine = z.infer<typeof pricingLine>;
 
-/** The price list that applied to a call. */
+/** Identifies the prices that applied to a call. */
 export const pricingCall = z.object({
   call: count,
   route: count,

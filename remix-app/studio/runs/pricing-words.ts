@@ -85,8 +85,8 @@ export function priceListWords({
  */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
-  // If the sweep settled an exempt run without a cost, `unmeteredCredits` is the reservation, which no cost explains.
-  // The formula then shows the billed credits.
+  // If the sweep settled an exempt run without a cost, `unmeteredCredits` is the reserved amount, not the price of a
+  // cost. The formula then shows the billed credits.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   if (Number(credits) === 0 && Number(costUsd) * Number(markup) > 0) return null;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;

@@ -53,7 +53,7 @@ const readings = () =>
   );
 
 describe("a run's content", () => {
-  test("a run's content is shown as text on request to members who manage content capture, and each view is recorded", async () => {
+  test("members who manage content capture can open a run's content, which is shown as text, and each view is recorded", async () => {
     const page = await owner.get(runPath);
     expect(page.words).toContain("This workspace keeps prompts and answers. These are deleted");
     expect(page.text).not.toContain("said ");

@@ -88,7 +88,7 @@ describe("filtering runs", () => {
     return status === 200 ? (JSON.parse(text) as { runs: ApiRun[] }).runs.map(({ id }) => id) : status;
   };
 
-  test("filtering runs by key, provider and entity label works in the API, on the page and in the file, and can be cleared", async () => {
+  test("runs can be filtered by key, provider and entity label in the API, on the page and in the CSV file", async () => {
     for (const search of [`keyId=${tenant.keyId}`, "provider=demo", "entityId=order-7"]) {
       expect(await found(search), search).toEqual([run.id]);
       const page = await browser.get(`${pages}?${search}`);
@@ -110,7 +110,7 @@ describe("filtering runs", () => {
     "provider=absent",
     "keyId=no-id",
     "entityId=a%20b",
-  ])("filtering runs by the unknown or invalid %s returns 400 from the page, the file and the API", async (search) => {
+  ])("the runs page, its CSV file and the API return 400 for the unknown or invalid filter %s", async (search) => {
     const name = search.split("=")[0] ?? "";
     expect(await found(search)).toBe(400);
     for (const path of [`${pages}?${search}`, `${pages}.csv?${search}`, `/api/v1${pages}?${search}`]) {

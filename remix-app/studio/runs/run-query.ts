@@ -16,8 +16,8 @@ export interface RunQuery {
 
 /**
  * Reads the filters and the range of runs from a URL, like readRange. Without filters, the range defaults to all time.
- * With a filter, it defaults to the last 30 days, because a search for a rare value would scan all runs. A request id
- * has an index and searches all time. `range=all` always means all time.
+ * With a filter, the range defaults to the last 30 days, because a search for a rare value would scan all runs. A
+ * filter by request id alone searches all time, because request ids are indexed. `range=all` always means all time.
  * @throws Response 400 INVALID_REQUEST
  */
 export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {

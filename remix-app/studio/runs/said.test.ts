@@ -95,7 +95,7 @@ describe("a run's content", () => {
     expect(readSaid({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(mostCharacters);
   });
 
-  test("a run's content is truncated if it is too long for a page, with the number of characters left out", () => {
+  test("truncates a run's content that is too long for a page, and counts the characters left out", () => {
     const of = (length: number) => asked({ prompt: "x".repeat(length) })[0];
     expect(of(mostCharacters)).toMatchObject({ leftOut: 0 });
     expect(of(mostCharacters + 1)).toMatchObject({ leftOut: 1 });

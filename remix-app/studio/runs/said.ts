@@ -5,7 +5,7 @@ export interface Said {
   /** The text's author, such as `user`, or the kind of text, such as `instructions`. */
   who: string;
   text: string;
-  /** Whether the text is data rather than prose, and shown in a monospaced font. */
+  /** True for data, which is shown in a monospaced font. False for prose. */
   code: boolean;
   /** The number of characters left out because the text is too long for a page. */
   leftOut: number;

@@ -48,7 +48,7 @@ test("the overview waits for slow figures and is then sent complete", async () =
   expect(text).toMatch(/<\/html>(<!--\/?\$-->)*$/);
 });
 
-test("an overview whose figures cannot be read is answered with only an error", async () => {
+test("if the overview's figures cannot be read, the response is a 503 page with only an error", async () => {
   await web.trouble({ unreachable: reading });
   const before = web.output().length;
   const { status, text, words } = await browser.get(page);

@@ -72,7 +72,7 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
   );
 }
 
-/** Shows the credits that were used, added and not billed in a range. */
+/** Shows the credit totals of a range: credits used, credits added and credits not billed. */
 export function CreditTotals({ totals, payer }: { totals: Totals; payer: "workspace" | "member" }) {
   const lines = [
     {

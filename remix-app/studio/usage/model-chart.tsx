@@ -95,8 +95,8 @@ function textOf(amount: string, metric: AdditiveMetric): string {
 }
 
 /**
- * Returns the chart's series names, the largest model first, and its columns. Each column is a day or period of the
- * range, and has one amount per name.
+ * Returns the chart's series names and columns. The names are in the order of `rows`, followed by "Other models". Each
+ * column is a day or period of the range, and has one amount per name.
  */
 export function modelDays(
   { series, rows, daysEach }: Pick<Overview, "rows" | "daysEach"> & { series: UsageOfModel[] },

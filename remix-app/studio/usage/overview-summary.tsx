@@ -76,7 +76,10 @@ function latencyNote({ latencyP50Ms, firstTokenP50Ms }: Overview["totals"]): Rea
   return <span title="Within the width of a bucket, 19%">{`p50 ${formatMs(latencyP50Ms)}${firstToken}`}</span>;
 }
 
-/** Shows the chart of one metric. Days are columns, stacked by model. Every other dimension has bars. */
+/**
+ * Shows the chart of one metric: columns by day, stacked columns by model, and bars for every other dimension. Latency
+ * by model also has bars.
+ */
 export function OverviewChart({
   overview,
   range,

@@ -15,10 +15,10 @@ import {
   otherLabels,
 } from "./overview-metric.ts";
 
-/** The query parameter by which the run list filters for a dimension, if its name differs from the dimension's. */
+/** Query parameters of the run list whose names differ from the dimension that they filter by. */
 const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
 
-/** The number of listed days that fits in 100 KB of HTML with a chart of 92 days. */
+/** The maximum number of days to list, so that the page fits in 100 KB of HTML even with a chart of 92 days. */
 const listedDays = 40;
 
 const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
@@ -31,7 +31,7 @@ const p50: DataColumn<OverviewRow> = {
 };
 const p95: DataColumn<OverviewRow> = { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) };
 
-/** Shows the chart's figures row by row, each linked to its runs. */
+/** Shows the chart's figures as a table whose rows link to their runs. */
 export function OverviewTable({
   overview: { totals, rows: all, leftOut: unread, daysEach },
   by,
@@ -130,7 +130,7 @@ export function OverviewTable({
   );
 }
 
-/** Shows a row's name, with a link to its runs if the list of runs can filter by it. */
+/** Shows a row's name, as a link to the row's runs if the list of runs has a filter for the row. */
 function RunsLink({
   row,
   by,

@@ -62,7 +62,7 @@ test("the overview of a workspace without requests says how to begin, and return
   const page = await member.browser.get(at(""));
   expect(page.words).toContain("No requests yet");
   expect(page.text).toContain(at("/playground"));
-  // Keys require the permission to manage them.
+  // The keys page requires the permission `manage_ai_keys`.
   expect(page.text).not.toContain(at("/keys"));
   expect((await member.browser.get(at("/keys"))).status).toBe(403);
   const [role] = await db.query(
@@ -139,7 +139,7 @@ describe("the overview of a workspace with requests", () => {
     expect((await member.browser.get(at("/runs.csv?status=odd"))).status).toBe(400);
   });
 
-  test("an invalid range is reported at its field, the typed dates stay, and the default is shown", async () => {
+  test("for an invalid date range, the page shows an error at the field and keeps the typed dates", async () => {
     const page = await member.browser.get(at("?from=2026-02-02&to=2026-02-01"));
     expect([page.status, page.words.includes("The first day can’t be after the last.")]).toEqual([400, true]);
     expect(page.text).toContain('value="2026-02-02"');

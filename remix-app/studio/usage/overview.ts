@@ -36,8 +36,8 @@ const listed = z.object({
   ),
   leftOut: count,
   /**
-   * The usage by model for each day or group of days. Has the six largest models, and a null model for all others
-   * together.
+   * The usage by model for each day or group of days. The six largest models are listed separately. A null model stands
+   * for all others together.
    */
   series: z
     .array(
@@ -56,8 +56,8 @@ const listed = z.object({
 });
 
 /**
- * One row, with its figures in the current and the previous range. `otherDeductions` is the credits deducted for other
- * reasons than runs.
+ * One row, with its figures in the current and the previous range. `otherDeductions` is the number of credits deducted
+ * for reasons other than runs.
  */
 export interface OverviewRow {
   key: string;
@@ -77,8 +77,8 @@ export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deduct
 };
 
 /**
- * Returns the maximum number of rows on a page, so that the page fits in 100 KB of HTML. A page of days shows its whole
- * range.
+ * Returns the maximum number of rows on a page, so that the page fits in 100 KB of HTML. The maximum for days is high
+ * enough for the longest range.
  */
 export function shownRows(by: OverviewDimension): number {
   return by === "day" ? 100 : 50;

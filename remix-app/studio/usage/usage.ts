@@ -84,8 +84,8 @@ export const usagePage = z.object({
 });
 
 /**
- * Returns a workspace's usage in a range, grouped by dimensions, with the totals of the whole range. The totals list
- * credits deducted without a run separately. The range defaults to the last 30 days.
+ * Returns a workspace's usage in a range, grouped by dimensions, with the totals of the whole range. In the totals,
+ * `otherDeductions` is the credits that were deducted without a run. The range defaults to the last 30 days.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function readUsage(
@@ -160,9 +160,9 @@ export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
 export type CreditTotals = z.infer<typeof listedCredits>["totals"];
 
 /**
- * Returns balances, a page of a range's ledger, and the usage in the range. If the workspace's plan charges members,
- * the balance is the member's own. The ledger then lists this workspace's runs and the deductions that belong to no
- * run.
+ * Returns balances, a page of the ledger entries in a range, and the usage in that range. If the workspace's plan
+ * charges members, the balance is the member's own. In that case, the ledger lists this workspace's runs and the
+ * deductions that belong to no run.
  * @throws Response 400, 403, 503 like readStudio
  */
 export async function readCredits(

@@ -24,8 +24,8 @@ const heightUnits = 1_000;
 const slot = 10;
 
 /**
- * Draws columns over time on the server, so that it needs no JavaScript and nothing moves during hydration. The columns
- * are styled by `chart-columns` in styles.css, because the pages' policy forbids style attributes.
+ * Draws a column chart on the server, so that the chart needs no JavaScript and nothing moves during hydration. The
+ * columns are styled by `chart-columns` in styles.css, because the pages' policy forbids style attributes.
  */
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
@@ -90,7 +90,7 @@ export interface StackedColumn {
   parts: readonly { value: number; text: string }[];
 }
 
-/** Distinguishes series by hue and lightness. The last is for all other series. */
+/** The fill classes of the series, which differ in hue and lightness. The last class is for all further series. */
 const looks = [
   "fill-series-1",
   "fill-series-2",
@@ -102,7 +102,7 @@ const looks = [
 ] as const;
 
 /**
- * Draws stacked columns over time with at most seven series, like {@link ColumnChart}.
+ * Draws a column chart over time in the style of {@link ColumnChart}, with up to seven stacked series.
  * @param props.series the names of the series, in the order of each column's parts
  */
 export function StackedColumnChart({

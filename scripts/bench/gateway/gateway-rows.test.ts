@@ -56,7 +56,7 @@ test("excludes an invalid load from the benchmark figures that use it, and keeps
   expect(rowOf("cpu-64").figure).toBe("1.00 ×");
 });
 
-test("compares the latencies that benchmark targets add to the upstream's own time", () => {
+test("computes benchmark ratios from the latency that each target adds to the upstream's own time", () => {
   expect(rowOf("added-p50")).toEqual({ goal: "≤ 3 ×", figure: "3.00 (2.00–3.50) ×", verdict: "met" });
   expect(rowOf("first-token")).toEqual({ goal: "≤ 0.33 ×", figure: "0.33 ×", verdict: "met" });
 });

@@ -14,7 +14,10 @@ const asRatio = { unit: "×", digits: 2 };
 /** Returns one figure of a target for each round; NaN for a round that does not count. */
 type Figure = (target: TargetName) => number[];
 
-/** Returns the gateway's figures with their goals. The figures are ratios between targets in the same round. */
+/**
+ * Returns the gateway's figures with their goals. Each figure is the ratio of the gateway's result to the compared
+ * server's result in the same round.
+ */
 export function gatewayRows(measured: GatewayMeasurements): Row[] {
   const { added, firstToken, rate, tail, perCpuSecond } = figuresOf(measured);
   const ratio = (figure: Figure, peer: TargetName) => ratios(figure("gatehouse"), figure(peer));

@@ -28,7 +28,7 @@ type GatewayOptions = {
 };
 
 /**
- * Measures the gateway in rounds. The stack runs without its provider, which the upstream replaces.
+ * Measures the gateway in rounds. The stack runs without its model provider. The bench's upstream server replaces it.
  * @param options.complain receives a message for each measurement that is left out, with the reason
  * @throws Error if commits are not durable, or if the functions restart under the load
  */

@@ -8,9 +8,8 @@ export type Schedule = {
 };
 
 /**
- * Plans an open loop. Requests leave on schedule, not when an earlier answer arrives, and latency counts from the time
- * a request was due. A stalling server is therefore charged for every request delayed by the stall (coordinated
- * omission).
+ * Plans an open loop: requests leave on schedule, even if earlier requests are unanswered. Latency counts from the time
+ * a request was due, so it includes any delay from a stalled server. This avoids coordinated omission.
  */
 export function createSchedule({ perSecond, durationMs }: { perSecond: number; durationMs: number }): Schedule {
   const everyMs = 1_000 / perSecond;

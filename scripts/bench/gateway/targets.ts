@@ -18,8 +18,8 @@ export const targetLabels: Record<TargetName, string> = {
 export type Target = { name: TargetName; pid: number; call: Call };
 
 /**
- * Returns our functions as a target. They are called directly, because the relay that hosted Supabase puts in front of
- * them isn't ours to measure.
+ * Returns our functions as a target. Calls go to the functions directly, because hosted Supabase's relay isn't ours to
+ * measure.
  */
 export function ourTarget(stack: Stack, keys: readonly string[]): Target {
   const functions = stack.services.find(({ name }) => name === "functions");

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { insertRuns } from "../../load/insert-runs.ts";
 import { createLoadTenant, type LoadTenant } from "../../load/load-tenant.ts";
 
-/** The number of runs and the number of accounts. Each list that is measured grows with one of the two. */
+/** The number of runs and the number of accounts. Each measured list grows with either runs or accounts. */
 export type Size = { runs: number; accounts: number };
 
 /** The workspace and owner that are measured, with a key and an app that have no runs. */

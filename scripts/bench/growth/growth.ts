@@ -11,7 +11,7 @@ import type { PageTimes } from "./pages.ts";
 const smallest: Size = { runs: 20_000, accounts: 2_000 };
 const expiredRows = 100;
 
-/** An operation's times in ms, one for each database size. A page also has its response's bytes at each size. */
+/** An operation's times in ms and, for a page, its response sizes in bytes, one of each per database size. */
 export type GrowthRow = { what: string; bound: Bound; tookMs: number[]; bytes: number[] };
 export type GrowthMeasurements = { factors: readonly number[]; rows: GrowthRow[] };
 

@@ -11,7 +11,7 @@ const ago = (hours: number) => new Date(Date.now() - hours * hour).toISOString()
 const absent = "00000000-0000-4000-8000-000000000000";
 
 const days = { linear: "reads the sums of each day, and the runs of today and of days that the window cuts" };
-/** Matches the studio's page: whole days up to today, compared with the same number of days before. */
+/** Uses the ranges of the studio's usage overview: whole days up to today, and the same number of days before. */
 const overviewSql = `
   select ai.read_overview(
     $1, $2, e.until - $3::integer * interval '24 hours', e.until, e.until - 2 * $3::integer * interval '24 hours',

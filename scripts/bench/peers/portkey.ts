@@ -11,7 +11,7 @@ const installTimeoutMs = 120_000;
 const directory = path.resolve(`.local/peers/portkey-${version}`);
 const program = path.join(directory, "node_modules/@portkey-ai/gateway/build/start-server.js");
 
-/** The package for npm to install. Portkey's streams fail without these overrides. */
+/** The `package.json` that installs Portkey. Without its overrides, Portkey's streams fail. */
 const manifest = {
   name: "gatehouse-bench-peer",
   private: true,

@@ -71,7 +71,7 @@ async function createPerson({ supabase }: Stack): Promise<Person> {
   return { id: data.user.id, email, password };
 }
 
-/** Signs in directly at the identity backend. @returns the session that a browser's cookie holds */
+/** Signs in directly at the identity backend. @returns the session, as a browser's cookie stores it */
 export async function signIn({ supabase }: Stack, { email, password }: Pick<Person, "email" | "password">) {
   const { auth } = createClient(supabase.url, supabase.publishableKey, withoutStorage);
   const { data, error } = await auth.signInWithPassword({ email, password });

@@ -11,7 +11,10 @@ const root = mkdtempSync(path.resolve("codex-"));
 const sandboxed = ["--sandbox", "workspace-write"];
 const bypassed = ["--dangerously-bypass-approvals-and-sandbox"];
 
-/** Creates a fresh home and working directory from which only the gateway can be reached. */
+/**
+ * Creates a Codex session with a new home and working directory. Its proxy settings leave only this machine reachable,
+ * where the gateway runs.
+ */
 function createSession(name, settings = {}) {
   const home = path.join(root, name, "home");
   const folder = path.join(root, name, "work");

@@ -29,7 +29,7 @@ async function logoutOf(scene: Scene): Promise<string> {
   return `/oauth/logout?${new URLSearchParams({ client_id: id, post_logout_redirect_uri: signedOut })}`;
 }
 
-/** Makes the client's site answer without a page, so that ours stays open. */
+/** Answers requests to the client's site with 204, so that the browser stays on our page. */
 async function stay({ page }: Scene): Promise<void> {
   await page.route("https://charts.example/**", (route) => route.fulfill({ status: 204 }));
 }

@@ -38,7 +38,7 @@ async function comeLate({ page, world }: Scene): Promise<void> {
   await page.context().addCookies(cookiesOf(earlier.cookie(), world.base));
 }
 
-/** Sends a request to the phone, which rejects it. */
+/** Starts a request to the phone, and marks the request as rejected, as the phone would. */
 async function beRejected(scene: Scene): Promise<void> {
   await press(scene.page, "Show QR code");
   await scene.page.getByText("Waiting for your phone").waitFor();

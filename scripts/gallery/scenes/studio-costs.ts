@@ -62,7 +62,7 @@ async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
   await press(page, "Review invoice");
 }
 
-/** The pages that compare providers' charges with their invoices. */
+/** The pages for imported provider costs, invoices and reconciliation. */
 export const costStates = statesOf("AI studio", [
   ["Costs", "studio/costs", "user", busy("/costs", january)],
   ["Costs, none imported", "studio/costs", "guest", empty("/costs")],

@@ -5,7 +5,7 @@ const of =
   ({ world }: Scene) =>
     `/workspaces/${world.busy}${page}${search}`;
 
-/** Invites an email to the workspace. @returns the invitation link as the email contains it */
+/** Creates a workspace and invites a person to it by email. @returns the invitation link as the email contains it */
 async function invite(scene: Scene, email: string): Promise<string> {
   const { page, world } = scene;
   await page.goto("/workspaces");
@@ -29,8 +29,7 @@ async function approved(scene: Scene): Promise<string> {
 }
 
 /**
- * Adds the scene's guest to a workspace with a role that has no permissions. @returns the path of the workspace's
- * Overview
+ * Adds the scene's guest to a workspace, in a role without permissions. @returns the path of the workspace's Overview
  */
 async function withoutStudio(scene: Scene): Promise<string> {
   const { empty, query } = scene.world;

@@ -111,7 +111,7 @@ function compareObjects(actual: Objects, { expected, awaited, isExact, auth }: C
   );
   const dropped = names.filter((name) => !(name in actual));
   const extra = names.filter((name) => !(name in expected) && !(name in awaited));
-  // Parts of a table or function that is itself dropped or extra are not reported separately.
+  // Omits the parts of dropped or extra tables and functions, because the table or function is reported as a whole.
   const isPart = partsOf([...dropped, ...extra]);
   const grantsOf = (objects: Objects) => listGrants(objects, isPart);
   const [before, planned, after] = [grantsOf(expected), grantsOf(awaited), grantsOf(actual)];

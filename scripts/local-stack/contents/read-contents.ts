@@ -13,13 +13,13 @@ const contents = z.object({
   migrations: z.array(z.string()),
   /** Undefined if the database cannot describe its objects, for example before release 0.1.0. */
   objects: z.record(z.string(), z.string()).optional(),
-  /** Undefined if the database cannot describe its triggers on `auth`, as in 0.1.0. */
+  /** Undefined if the database cannot describe its triggers on `auth`, for example in release 0.1.0. */
   auth: authTriggers.optional(),
 });
 export type Contents = z.infer<typeof contents>;
 
 const requestLimitMs = 15_000;
-/** The description uses features of Postgres 17 that earlier versions lack. */
+/** Postgres 17, the first version with the features that `private.describe_objects` uses. */
 const describable = 170_000;
 
 /**

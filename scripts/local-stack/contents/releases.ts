@@ -37,7 +37,7 @@ export async function readManifest(root: string): Promise<Manifest> {
   return manifest.parse(JSON.parse(await readFile(path.join(root, manifestFile), "utf8")));
 }
 
-/** Reads which objects each migration of a checkout creates. */
+/** Reads which objects each migration changes, from a checkout of the repository. */
 export async function readObjectChanges(root: string): Promise<ObjectChanges> {
   return objectChanges.parse(JSON.parse(await readFile(path.join(root, objectsFile), "utf8")));
 }
@@ -53,8 +53,8 @@ export function expectedObjects(changes: ObjectChanges, applied: ReadonlySet<str
       else expected[name] = value;
     }
   }
-  // If the migration that creates an object was not applied, leaves out the object's parts, such as columns and grants.
-  // Another migration, which was applied, may have changed those parts.
+  // An applied migration may have changed parts, such as columns and grants, of an object that an unapplied migration
+  // creates. Leaves these parts out, because the object does not exist.
   const isOfOthers = partsOf([...others].filter((name) => !(name in expected)));
   return Object.fromEntries(Object.entries(expected).filter(([name]) => !isOfOthers(name)));
 }

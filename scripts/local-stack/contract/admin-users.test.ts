@@ -75,7 +75,7 @@ describe("POST /admin/users", () => {
     expect(row).toEqual({ hashed: true });
   });
 
-  test("POST /admin/users refuses an email that is already in use with 422 email_exists", async () => {
+  test("POST /admin/users returns 422 email_exists for an email that is already in use", async () => {
     const { email } = await newAccount();
     expectRefusal(await create({ email, password }), 422, "email_exists");
     expectRefusal(await create({ email: email.toUpperCase(), password }), 422, "email_exists");

@@ -93,7 +93,7 @@ describe("the supabase-js client", () => {
     expect((await auth.admin.getUserById(id)).error).toMatchObject({ code: "user_not_found", status: 404 });
   });
 
-  test("the supabase-js client signs out another user as an administrator", async () => {
+  test("the admin API of the supabase-js client signs out another user", async () => {
     const { auth } = client(target.serviceKey);
     const { email } = await newAccount();
     const { data } = await client().auth.signInWithPassword({ email, password });

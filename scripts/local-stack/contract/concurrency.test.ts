@@ -51,7 +51,7 @@ describe("concurrent requests", () => {
     expectOk(await call("GET /user", { bearer: bystander.accessToken }));
   });
 
-  test("an auth code is used up after 50 concurrent exchanges", async () => {
+  test("after 50 concurrent exchanges of one auth code, another exchange of the code gets 404", async () => {
     const { id, email } = await newAccount();
     const code_verifier = randomBytes(42).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");

@@ -16,7 +16,7 @@ describe("error bodies by API version", () => {
   );
 
   test.each([null, "2023-12-31", "yesterday", "20240101", "2024-02-30"])(
-    "a request with API version %s gets errors in the older shape, without a version header",
+    "errors of a request with API version %s have the older shape and no version header",
     async (version) => {
       const answer = await wrongSignIn({ version });
       expect(answer.body).toEqual({ code: 400, error_code: "invalid_credentials", msg: expect.any(String) });

@@ -111,7 +111,7 @@ describe("POST /admin/generate_link", () => {
   });
 
   test.each(["email_change_current", "email_change_new"])(
-    "generating an %s link to the account's own email returns 422 email_exists",
+    "a link of type %s to the account's own email is refused with 422 email_exists",
     async (type) => {
       const { email } = await newAccount();
       expectRefusal(await generate({ type, email, new_email: email }), 422, "email_exists");

@@ -126,7 +126,7 @@ describeVariant("hooks on attempts", settings, (url) => {
     expect(await eventsOf(right.account.id)).toMatchObject([{ valid: true }]);
   });
 
-  test("if a second-factor hook rejects, the request gets 403 mfa_verification_rejected and all of the user's sessions end", async () => {
+  test("if a second-factor hook rejects an attempt, the request gets 403 mfa_verification_rejected and all of the user's sessions end", async () => {
     const { outcome, accessToken } = await attempt({ decision: "reject", message: "Too often." }, true);
     expectRefusal(outcome, 403, "mfa_verification_rejected");
     expect(outcome.body.message).toBe("Too often.");

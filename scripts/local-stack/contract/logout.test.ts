@@ -52,7 +52,7 @@ describe("POST /logout", () => {
     expect(await isAlive(stranger.accessToken)).toBe(true);
   });
 
-  test("POST /logout refuses a second request with the same token with 403 session_not_found", async () => {
+  test("a second POST /logout with the same token returns 403 session_not_found", async () => {
     const { accessToken } = await newSession();
     await logout(accessToken);
     expectRefusal(await logout(accessToken), 403, "session_not_found");

@@ -76,7 +76,7 @@ describe("POST /otp", () => {
     expect(session.user.id).toBe(id);
   });
 
-  test("POST /otp signs up a new email with its data and sends a confirmation email", async () => {
+  test("POST /otp creates an account for a new email, stores the request's user data and sends a confirmation email", async () => {
     const email = newEmail();
     expectOk(await otp({ email, data: { name: "N" } }));
     const { code } = await nextMail(email);
@@ -190,7 +190,7 @@ describe("GET /reauthenticate", () => {
     expectRefusal(await call("GET /reauthenticate", { bearer: accessToken }), 422, "email_not_confirmed");
   });
 
-  test("GET /reauthenticate requires a bearer token: 401", async () => {
+  test("GET /reauthenticate without a bearer token returns 401", async () => {
     expectRefusal(await call("GET /reauthenticate"), 401, "no_authorization");
   });
 });

@@ -59,7 +59,7 @@ describe("sign-in with providers", () => {
       }
     });
 
-    test("a provider sign-in finds the account by a second, verified email even if the primary one is unverified", async () => {
+    test("a provider sign-in finds the account by a verified secondary email if the primary email is unverified", async () => {
       const { id, email } = await newAccount();
       const person = newPerson({ verified: false, others: [email] });
       const user = await userOf((await signInAs(person, { provider: "github" })).fragment);

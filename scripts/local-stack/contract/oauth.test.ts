@@ -35,7 +35,7 @@ describe("sign-in with providers", () => {
       ]);
     });
 
-    test("/authorize adds scopes and forwards other parameters, except for parameters that the server sets itself", async () => {
+    test("/authorize forwards added scopes and parameters to the provider, but ignores client_id, redirect_uri and response_type", async () => {
       const { target } = await begin({
         scopes: "groups,roles",
         prompt: "login",
@@ -139,7 +139,7 @@ describe("sign-in with providers", () => {
       expect(fragment).toEqual({ error: "access_denied", error_description: "No.", sb: "" });
     });
 
-    test("the OAuth callback returns bad_oauth_callback if it has no code", async () => {
+    test("an OAuth callback without a code returns bad_oauth_callback", async () => {
       const { state } = await begin({ redirect_to: app });
       const { query } = await finish(state, {});
       expect(query).toMatchObject({ error: "invalid_request", error_code: "bad_oauth_callback" });

@@ -46,7 +46,7 @@ describe("POST /passkeys/registration/options", () => {
     expect(excludeCredentials).toMatchObject([{ type: "public-key", id: authenticator.credentialId }]);
   });
 
-  test("passkey registration requires a bearer token: 401", async () => {
+  test("passkey registration returns 401 without a bearer token", async () => {
     expectRefusal(await call("POST /passkeys/registration/options", { body: {} }), 401, "no_authorization");
   });
 

@@ -74,7 +74,7 @@ describe("POST /token?grant_type=password with wrong credentials", () => {
     expectRefusal(await grant({ password }), 400, "validation_failed");
   });
 
-  test("a password sign-in refuses an email together with a phone number with 400 validation_failed", async () => {
+  test("a password sign-in with both an email and a phone number returns 400 validation_failed", async () => {
     const body = { email: newEmail(), phone: "+15555550100", password };
     expectRefusal(await grant(body), 400, "validation_failed");
   });

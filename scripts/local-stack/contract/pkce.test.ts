@@ -60,7 +60,7 @@ describe("POST /token?grant_type=pkce", () => {
   test.each([
     ["", "verifier"],
     ["code", ""],
-  ])("a code exchange refuses code %j with verifier %j with 400 validation_failed", async (code, verifier) => {
+  ])("a code exchange with code %j and verifier %j returns 400 validation_failed", async (code, verifier) => {
     expectRefusal(await exchange(code, verifier), 400, "validation_failed");
   });
 

@@ -50,7 +50,7 @@ describe("redirect_to", () => {
     `${app}/\u0001`,
     "http:/localhost:3000/",
     "HTTP://LOCALHOST:3000/",
-  ])("redirect_to is replaced by the site URL if it is %j", async (asked) => {
+  ])("redirect_to %j is replaced by the site URL", async (asked) => {
     expect((await refusedTarget(asked)).split("?")[0]).toBe(site);
   });
 });

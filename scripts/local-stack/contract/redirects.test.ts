@@ -56,7 +56,7 @@ describe("disallowed values of redirect_to", () => {
   });
 });
 
-describe("source of the redirect target", () => {
+describe("the source of the redirect target", () => {
   const landing = async (path: string, headers: Record<string, string> = {}) =>
     (await call(`GET /verify?token=x&type=signup${path}`, { headers })).location.split("#")[0];
   const app = "https://app.example.test/x";
@@ -70,7 +70,7 @@ describe("source of the redirect target", () => {
     expect(await landing(query, { redirect_to: app })).toBe(app);
   });
 
-  test("takes the redirect target from the Referer if neither the query nor the redirect_to header has an allowed one", async () => {
+  test("the Referer sets the redirect target if neither the query nor the redirect_to header names an allowed target", async () => {
     expect(await landing("", { Referer: app })).toBe(app);
     expect(await landing("&redirect_to=https://evil.test", { Referer: app })).toBe(app);
   });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { newAccount, newSession } from "./support/accounts.ts";
 import { admin, call, expectRefusal } from "./support/http.ts";
 
-/** Routes that do not exist but still require a user's token. */
+/** Unknown routes below paths that require a user's token. */
 const ofUsers = [
   "POST /reauthenticate",
   "DELETE /user",

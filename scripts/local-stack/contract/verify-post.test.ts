@@ -60,7 +60,7 @@ describe("POST /verify for a sign-up", () => {
     );
   });
 
-  test("POST /verify refuses type recovery for a sign-up token with 403 otp_expired", async () => {
+  test("POST /verify with type recovery refuses a sign-up token: 403 otp_expired", async () => {
     const { email, code, tokenHash } = await signedUp();
     expectRefusal(await verify({ type: "recovery", token_hash: tokenHash }), 403, "otp_expired");
     expectRefusal(await verify({ type: "recovery", email, token: code }), 403, "otp_expired");

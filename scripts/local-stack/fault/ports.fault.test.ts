@@ -97,7 +97,7 @@ test.each<[PortName, PortName[], (description: StackDescription) => string]>([
 });
 
 test.each<PortName>(["turnstile", "functions"])(
-  "the stack starts if another process takes the port for %s",
+  "the stack starts even if another process takes the port for %s",
   async (name) => {
     const { description } = await startRobbed([name], [name]);
     expect(description.services.map((service) => service.name)).toEqual([name]);

@@ -27,7 +27,9 @@ export async function newDataDir(): Promise<{ dataDir: string; remove: () => Pro
   return { dataDir, remove: () => rm(dataDir, { recursive: true, force: true }) };
 }
 
-/** Starts the runner on `dataDir` with separate ports, unless `args` choose others. */
+/**
+ * Starts the runner on `dataDir`. By default, runs the embedded stack on any free ports. `args` replaces both options.
+ */
 export function startRunner(
   dataDir: string,
   { args = ["--embedded", "--ports", "auto"], env = {} }: { args?: string[]; env?: Record<string, string> } = {},

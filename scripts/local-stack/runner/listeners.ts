@@ -68,9 +68,9 @@ function commandOf(pid: string): string {
 }
 
 /**
- * Returns whether the process group listens on all of these ports. Also returns true if /proc lists no listener on them
- * at all, because then it cannot tell. Ignores listeners on ::1, because a start reserves its ports with such
- * listeners.
+ * Returns whether the process group listens on all of these ports. Also returns true if /proc lists no listener on any
+ * of them, because the ports' owner is then unknown. Ignores listeners on ::1, because a starting stack reserves its
+ * ports there.
  */
 export function groupListens(group: number, ports: readonly number[]): boolean {
   const listeners = readSockets().filter(

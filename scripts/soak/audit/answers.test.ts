@@ -86,7 +86,7 @@ test("the audit fails if a planned fault did not happen", () => {
   expect(judgeFaults([], planned).failures).toHaveLength(2);
 });
 
-describe("Slowness", () => {
+describe("faults that only cause slowness", () => {
   const slow: Span = { ...span, kind: "slow disk" };
   const judgedAll = (answers: Answered[], spans: Span[]) => judgeAnswers(answers, spans).ok;
   const many = (count: number) => Array.from({ length: count }, () => answer);

@@ -9,8 +9,8 @@ const named = ({ target, what, status, code, requestId, startedAt, actor }: Answ
 const failed = ({ status, left }: Answered) => (status === null ? !left : status >= 500);
 
 /**
- * The maximum number of 503 responses with an error code that one slow fault can excuse. Six runs with 16 slow faults
- * needed none. A machine that is busy with other work may need a few.
+ * The maximum number of failures that one slow fault excuses. Each must be a 503 response with an error code. Six runs
+ * with 16 slow faults had no such failures. A machine that is busy with other work may have a few.
  */
 export const mostOfSlowness = 5;
 

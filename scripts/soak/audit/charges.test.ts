@@ -90,7 +90,7 @@ describe("Lost charges", () => {
     } as const;
     expect(failing({ runs: [free], asks: [] })).toEqual(["no lost charge"]);
   });
-  test("reports a lost charge if the sweep closed a run and no kill of the functions explains it", () => {
+  test("reports a lost charge if the sweep closed a run although the functions were not killed", () => {
     expect(failing({ runs: [{ ...run, ...swept }], asks: [lostAnswer] })).toEqual(["no lost charge"]);
   });
   test("reports a lost charge if a swept run began after the functions were killed", () => {
@@ -104,7 +104,7 @@ describe("Lost charges", () => {
   test("reports a lost charge if a run has fewer tokens than the provider counted", () => {
     expect(failing({ runs: [{ ...run, outputTokens: 49 }] })).toEqual(["charges are the provider's truth"]);
   });
-  test("reports a lost charge if the run's cost differs in the last digit", () => {
+  test("reports a wrong charge if the run's cost differs in the last digit", () => {
     const off = { ...run, costUsd: "0.000045000001" };
     expect(failing({ runs: [off], asks: [] })).toEqual(["charges are the provider's truth"]);
   });

@@ -48,8 +48,8 @@ function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]):
 }
 
 /**
- * Returns whether a run was opened around a crash of Postgres, so that the gateway may not have received the
- * confirmation.
+ * Returns whether Postgres was killed or restarting close to the time when a run was opened. In that case, the gateway
+ * may not have received the confirmation.
  */
 function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(

@@ -93,7 +93,8 @@ async function totalsOf(world: World, { workspaceId }: Tenant): Promise<Totals> 
 }
 
 /**
- * Returns what the gateway reports for each workspace: for the partner through its app, for the payer through its key.
+ * Returns what `/v1/usage` reports for the partner's workspace and `/v1/key` for the payer's key, each with the totals
+ * of the workspace's runs.
  */
 export async function readReports(world: World): Promise<{ where: string; said: Totals; runs: Totals }[]> {
   const ask = async (path: string, { key, workspaceId }: Tenant) => {

@@ -21,7 +21,7 @@ export type RunFact = {
   reservedUsd: string;
   creditsPerUsd: string;
   prices: { min_input_tokens: number; input: string; cached_input?: string; output: string }[];
-  /** The total that the ledger charged for the run, and the number of its entries. */
+  /** The total that the ledger charged for the run. `entries` is the number of ledger entries for the run. */
   charged: string;
   entries: number;
 };

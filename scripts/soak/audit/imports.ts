@@ -8,7 +8,8 @@ export type KeptRecord = { id: string; amountUsd: string };
 const same = (one: string, other: string) => formatDecimal(parseDecimal(one)) === formatDecimal(parseDecimal(other));
 
 /**
- * Checks that each cost is stored once with its newest accepted observation, and each invoice once as first reported.
+ * Checks that accepted costs and invoices are stored exactly once. A cost must have its newest accepted amount, and an
+ * invoice the amount first reported.
  */
 export function judgeImports({
   costs,

@@ -5,7 +5,7 @@ import { judgeKills, judgeLimits, judgeMoves, judgeRaces, judgeSweepers, killabl
 const race = { actor: "commuter 1", at: 0, renewedBy: 2, outcome: "kept", detail: "" } as const;
 const move = { actor: "commuter 1", at: 0, outcome: "arrived", detail: "" } as const;
 
-describe("Several servers", () => {
+describe("the audit of several servers", () => {
   test("a refresh that loses the session fails the audit; an unanswered refresh does not", () => {
     expect(judgeRaces([race, { ...race, outcome: "doubtful" }]).ok).toBe(true);
     expect(judgeRaces([race, { ...race, outcome: "lost", detail: "no session" }]).failures).toEqual([
@@ -23,10 +23,13 @@ describe("Several servers", () => {
     [{ admitted: 9, refused: 21 }, false],
     [{ admitted: 11, refused: 19 }, false],
     [{ refused: 19, failed: 1 }, false],
-  ])("the audit of a rate limit of 10 (10 admitted calls, 20 refused; changes: %j) passes: %s", (change, isOk) => {
-    const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
-    expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
-  });
+  ])(
+    "auditing 10 admitted and 20 refused calls against a limit of 10, with the changes %j, passes: %s",
+    (change, isOk) => {
+      const fact = { what: "requests", limit: 10, admitted: 10, refused: 20, failed: 0 };
+      expect(judgeLimits([{ ...fact, ...change }]).ok).toBe(isOk);
+    },
+  );
 
   test("a sweep fails the audit if it takes no lock or waits for another sweep", () => {
     const sweep = { name: "ai.sweep_runs", isGuarded: true, secondError: null };

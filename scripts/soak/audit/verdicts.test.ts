@@ -5,7 +5,7 @@ import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
 import { judgeProbes } from "./probes.ts";
 
-describe("Accounts", () => {
+describe("the audit of accounts", () => {
   const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };
 
   test("accounts that can't be opened count as lost, whether or not their session still exists", () => {
@@ -16,7 +16,7 @@ describe("Accounts", () => {
     );
   });
 
-  test("the audit fails if an account keeps a session after its sign-out", () => {
+  test("the audit fails if a session still works after its user signed out", () => {
     const ended = { actor: "browser 1", what: "session s", how: "its user signed out", alive: false };
     expect(judgeEnded([ended]).ok).toBe(true);
     expect(judgeEnded([ended, { ...ended, alive: true }]).ok).toBe(false);

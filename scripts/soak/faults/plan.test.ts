@@ -76,7 +76,7 @@ test.each([
   ["--quick", "--minutes", "3"],
   ["--quick", "--scale"],
   ["--fast"],
-])("refuses the options %s %s", (...args) => {
+])("the soak test refuses the command-line options %s %s", (...args) => {
   expect(() => readSoakOptions(args)).toThrow();
 });
 

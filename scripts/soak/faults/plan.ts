@@ -1,6 +1,6 @@
 import type { Random } from "../random.ts";
 
-/** Process kills after which the stack restarts the process. Memory can't be judged across a restart. */
+/** Faults that kill a process, which the stack then restarts. Memory can't be judged across a restart. */
 const restarts = [
   "functions SIGKILL",
   "functions SIGTERM",
@@ -10,7 +10,7 @@ const restarts = [
   "web SIGTERM",
   "gateway SIGKILL",
 ] as const;
-/** The additional processes of a stack with several servers. */
+/** More process kills, for a stack with several servers. */
 const scaledRestarts = [
   "web-2 SIGKILL",
   "web-2 SIGTERM",
@@ -58,7 +58,7 @@ const firstMs = 15_000;
  */
 const pauseMs = [14_000, 26_000] as const;
 const scaledPauseMs = [10_000, 18_000] as const;
-/** Time without faults before the end, so that the last fault's consequences show in the traffic. */
+/** No fault starts in this last part of the traffic, so that the consequences of the last fault still show. */
 const quietEndMs = 20_000;
 
 function serviceOf(kind: FaultKind | undefined): string | undefined {
@@ -84,8 +84,8 @@ export function planFaults({
   let round: FaultKind[] = [];
   let atMs = firstMs;
   while (atMs < trafficMs - quietEndMs) {
-    // Nothing is restarted in the middle half, so that memory can be watched. With several servers, restarts are too
-    // frequent for that.
+    // Does not restart the measured services in the middle half of the run, so that their memory growth can be judged.
+    // Runs with several servers restart services throughout.
     const isMiddle = !scale && atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
     if (round.length === 0)

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 /** Forwards TCP to one local port, immediately or after a delay. */
 export interface DelayingProxy {
   port: number;
-  /** Sets the target; connections that arrived earlier wait for it. */
+  /** Sets the port to forward to. Connections that arrive before this call wait for it. */
   passTo(port: number): void;
   /** Delays every chunk in both directions from now on, by a time within the range (milliseconds). */
   delay(range: { fromMs: number; toMs: number } | null): void;

@@ -10,7 +10,7 @@ export type Span = {
   from: number;
   /** When the part's health check answered again; null until then. */
   until: number | null;
-  /** Whether the part's process was killed without a chance to finish. */
+  /** Whether the process was killed without a chance to finish. */
   killed: boolean;
 };
 

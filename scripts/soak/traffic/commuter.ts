@@ -26,7 +26,7 @@ export interface Commuter extends Actor {
 
 const sessionPath = "/api/v1/auth/session";
 const switchPath = "/api/v1/auth/accounts/switch";
-/** Shortest and longest time until the browser abandons an account switch on the first server. */
+/** Shortest and longest time from the start of an account switch on the first server until the browser disconnects. */
 const leaveAfterMs = [1, 60] as const;
 /** Time between two account switches, long enough for the session to come close to its expiry and be refreshed. */
 const quietMs = 25_000;

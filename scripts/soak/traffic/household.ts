@@ -7,7 +7,7 @@ import { addressFrom, openWatchedBrowser, type PageAnswer, type WatchedBrowser }
 
 /**
  * What a household knows about an account in its browser. `held`: signed in and not signed out since. `out`: signed
- * out, or never signed in. `doubtful`: an answer to a sign-in or sign-out did not arrive, so it may be either.
+ * out, or never signed in. `doubtful`: a sign-in or sign-out got no answer, so the account may be signed in or out.
  */
 export type Standing = "held" | "out" | "doubtful";
 
@@ -26,9 +26,12 @@ export interface Household extends Actor {
   standings: ReadonlyMap<string, Standing>;
   sessionIds: ReadonlyMap<string, string>;
   ended: readonly EndedSession[];
-  /** Asks the server whether doubtful accounts are signed in. @returns false if the server does not answer now */
+  /**
+   * Asks the server whether accounts with the standing `doubtful` are signed in. @returns false if the server does not
+   * answer now
+   */
   reconcile(): Promise<boolean>;
-  /** The account that the browser acts as. Null if the browser acts as none, or if the account is uncertain. */
+  /** The browser's active account. Null if the browser has none, or if the active account is uncertain. */
   active(): string | null;
 }
 

@@ -10,7 +10,7 @@ const challenges = "/api/v1/auth/qr-login/challenges";
 const polls = 8;
 const pollMs = 400;
 
-/** A person's browser and phone, and which of the two are signed in, as far as is known. */
+/** A person's browser and phone. `browser` is null, and `phoneIsIn` is false, while the person must sign in there. */
 type Pair = { person: Person; phone: CommandLinePhone; browser: WatchedBrowser | null; phoneIsIn: boolean };
 
 /**
@@ -49,7 +49,7 @@ export function createPhoneUsers(
 
   async function handOff(pair: Pair, browser: WatchedBrowser): Promise<void> {
     const begun = await browser.postJson(challenges, {});
-    // The browser's session has ended, for example because an answer did not arrive, so the person signs in again.
+    // A 401 means that the browser's session has ended. The person signs in again on the next turn.
     if (begun.status === 401) pair.browser = null;
     if (begun.status !== 201) return;
     const { id, secret, payload } = JSON.parse(begun.text) as { id: string; secret: string; payload: string };

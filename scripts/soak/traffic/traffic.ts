@@ -12,7 +12,7 @@ import { createPhoneUsers } from "./phone-user.ts";
 import { createReader } from "./reader.ts";
 import { createVisitor, type Visitor } from "./visitor.ts";
 
-/** The running traffic, and the records of its actors. */
+/** The actors of the running traffic, and the recorded requests to models. */
 export interface Traffic {
   asks: readonly Ask[];
   households: readonly Household[];
@@ -25,7 +25,7 @@ export interface Traffic {
 
 /** The number of each kind of actor. Together they make traffic for two cores, about 20 calls a second. */
 export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2 } as const;
-/** How many browsers alternate between two web servers. Only `--scale` has two. */
+/** How many browsers alternate between two web servers. Only runs with `--scale` start two web servers. */
 export const commuterCount = 4;
 
 /** Starts all actors. They stop when `ended` aborts. */

@@ -16,7 +16,7 @@ export interface Visitor extends Actor {
 type Introspected = { active: boolean; sub?: string };
 type Redeemed = { userId: string; appSession: { token: string } } | null;
 
-/** Creates a visitor who goes from the platform to satellites with cross-app tokens, and signs out of either. */
+/** Creates a visitor who signs in to the platform, enters satellites with cross-app tokens, and signs out again. */
 export function createVisitor(
   stage: Stage,
   { name, person, random }: { name: string; person: Person; random: Random },
@@ -84,7 +84,7 @@ export function createVisitor(
   /**
    * Redeems a cross-app token for an app session and introspects the session, as an app's server does. May also refresh
    * or revoke the session.
-   * @returns the session's token if the session is still active, for the caller to check after signing out
+   * @returns the token of a session that is expected to stay active until the person signs out, or null
    */
   async function spendAppSession(web: ReturnType<typeof openWeb>): Promise<string | null> {
     const handed = await mint(web, world.satellite.name);
@@ -141,7 +141,7 @@ export function createVisitor(
     }
   }
 
-  // The pauses keep within the limit of 120 app sign-ins per account in ten minutes, since a client that continues
-  // despite refusals is blocked.
+  // The pauses keep the visitor below the limit of 120 app sign-ins per account in ten minutes. Too many attempts after
+  // a refusal would block the visitor's IP address.
   return { name, random, act, pauseMs: [9_000, 17_000], ended };
 }

@@ -34,7 +34,7 @@ async function idTokenFor(email: string): Promise<string> {
   return idToken;
 }
 
-/** Calls with an ID token, which a provider's app on the phone obtains. */
+/** Calls in which a mobile app sends a provider's ID token. */
 export const idTokenCalls: DirectCall[] = [
   {
     route: idTokenRoute,

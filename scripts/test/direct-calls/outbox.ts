@@ -5,7 +5,7 @@ import { query } from "../people.ts";
 const sweepers = 5;
 const sweepLimitMs = 20_000;
 
-/** Sends the unclaimed emails to an address, with many concurrent senders. */
+/** Makes the unclaimed emails to the given address due, and runs several senders concurrently. */
 export async function sweep(email: string): Promise<void> {
   await query(
     `update private.outgoing_mails set next_attempt_at = now()

@@ -139,7 +139,10 @@ export async function beginOAuth(challenge: object = {}): Promise<string> {
 export const authorizePath = `/authorize?${flowQuery()}`;
 export const linkPath = `/user/identities/authorize?${flowQuery()}`;
 
-/** Follows a URL of the identity backend through the provider to the backend's callback, which is not visited. */
+/**
+ * Follows a URL of the identity backend through the provider.
+ * @returns the URL of the backend's callback, without opening it
+ */
 export async function callbackOf(address: string, answer: ProviderAnswer): Promise<URL> {
   return new URL(await visitProvider(address, { ourOrigin: new URL(api).origin, ...answer }));
 }

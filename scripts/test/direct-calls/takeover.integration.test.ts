@@ -60,7 +60,7 @@ async function opensAccount(): Promise<string> {
   return (await done(exchange(back.location, verifier))).body.user.id;
 }
 
-/** Returns the subjects of the emails to the owner, after all due ones were sent. */
+/** Sends all due emails to the owner, then returns the subjects of the emails that the owner received. */
 async function subjects(): Promise<(string | undefined)[]> {
   await sweep(owner.email);
   return (await mailsTo(owner.email)).map(({ subject }) => subject);

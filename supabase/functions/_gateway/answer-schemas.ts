@@ -55,7 +55,8 @@ export const embeddingsAnswer = embeddingList.extend({ platform });
 
 const price = z.number().optional();
 /**
- * Prices at a route. Of the entries whose `min_input_tokens` the input reaches, the one with the largest value applies.
+ * The prices at a route. If the input reaches the `min_input_tokens` of several entries, the entry with the largest
+ * `min_input_tokens` applies.
  */
 const prices = z.array(
   z.object({

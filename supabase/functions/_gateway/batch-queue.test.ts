@@ -13,8 +13,8 @@ const unanswered = () => new GatewayError("service_unavailable", { cause: new Er
 const lateMs = 100;
 
 /**
- * Returns a queue whose statements are answered on command. The answer to each call is twice its number. Negative calls
- * are never batched.
+ * Returns a queue whose statements wait until the test answers them. Each call is a number, and its answer is twice
+ * that number. Negative numbers are never batched.
  */
 function open(fails: (calls: readonly number[]) => Error | undefined = () => undefined) {
   const asked: (readonly number[])[] = [];
@@ -143,7 +143,7 @@ describe("combining calls into batches", () => {
     expect(await statuses(answers)).toEqual([false, false, false]);
   });
 
-  test("a batch of one call that Postgres rolls back is retried once", async () => {
+  test("a single-call batch is retried once if Postgres rolls it back", async () => {
     const { askTogether, asked, go } = open(rolledBack);
     const answers = await askTogether([2]);
     await go();
@@ -221,7 +221,7 @@ describe("Waiting calls", () => {
     [-3, 1_500, true],
     [-3, 1_501, false],
   ] as const)(
-    "a waiting call is sent only within its time limit of 1,500 ms (call %i after %i ms: %s)",
+    "sends a waiting call within 1,500 ms and rejects it after that: call %i after %i ms, sent: %s",
     async ([call, waitedMs, isAsked]) => {
       const { askTogether, occupy, asked, go, clock } = open();
       await occupy();

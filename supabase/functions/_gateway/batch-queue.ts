@@ -3,8 +3,8 @@ import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /**
- * Batches are largest if only one runs at a time. A second batch may start only if the first takes longer than this,
- * because of a lock or the disk.
+ * Running one batch at a time makes batches largest. A batch that takes longer than this, for example because it waits
+ * for a lock or the disk, lets a second batch start.
  */
 const lateMs = 10;
 const maxBatchesUnderWay = 2;
@@ -53,7 +53,10 @@ export function createBatchQueue<Call, Answer>(options: {
   const batched: Waiting<Call, Answer>[] = [];
   const singles: Waiting<Call, Answer>[] = [];
   let batchesUnderWay = 0;
-  /** The latest batch, until it is answered or has run for `lateMs`. The next batch waits until then. */
+  /**
+   * The latest batch, while it is unanswered and has run for less than `lateMs`. No other batch starts during this
+   * time.
+   */
   let promptBatch: object | undefined;
   let singlesUnderWay = 0;
   let isGathering = false;

@@ -59,7 +59,7 @@ const begunRun = z.object({
   reserved_credits: textSchema,
   /** The tokens that the run reserved in the rate-limit window, or null without a token limit. */
   reserved_tokens: z.number().nullish(),
-  /** The effective output limit of a chat: the client's, or our default capped at the model's limit. */
+  /** The output limit that applies to a chat: the limit that the client sent, or a default that fits the model. */
   output_limit: z.number().nullish(),
   cost_visible: z.boolean(),
   capture: z.boolean(),
@@ -208,8 +208,8 @@ export type GatewayDatabase = {
 };
 
 /**
- * Time limit for starting a run, and for a call's wait before it is sent to the database. If starting the run takes too
- * long, the database rolls back before this limit (`ai.exceeds_caller_timeout`).
+ * The time limit for starting a run. A call waits at most as long in the queue before that. If starting the run takes
+ * too long, the database rolls back before this limit (`ai.exceeds_caller_timeout`).
  */
 const beginTimeoutMs = 1_500;
 const maxBeginBatch = 32;

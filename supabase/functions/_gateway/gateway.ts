@@ -15,7 +15,8 @@ export type Gateway = {
   url: string;
   database: GatewayDatabase;
   /**
-   * Begins a run. Unlike `database.beginRun`, also ends a run that may have begun although the database never answered.
+   * Begins a run. If the database never answers, looks the run up in the background and ends it, which
+   * `database.beginRun` does not do.
    */
   beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;

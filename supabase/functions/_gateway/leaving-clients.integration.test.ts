@@ -18,7 +18,9 @@ import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-
 const root = path.resolve(import.meta.dirname, "../../..");
 const functions = ["audio", "chat", "embeddings", "generate", "models", "provider-costs", "responses", "usage"];
 
-/** Serves the functions as deployed, without any code of ours around them that would catch a rejection. */
+/**
+ * Serves the functions as in a deployment, where no code of ours catches a rejection that a function leaves unhandled.
+ */
 const plainHost = `
   const { responseLoop } = await import("./scripts/local-stack/services/functions/response-loops.ts");
   const { serve } = Deno;
@@ -269,7 +271,7 @@ describe.for(plainHosts)("functions on $deno (response loop: $loop, abandoned ca
   test("functions settle every run and keep serving when clients disconnect, without an unhandled rejection", () =>
     callAndLeave(host));
 
-  test("functions complete five streams while a sixth client disconnects, and record all six", async () => {
+  test("when one of six clients disconnects, functions complete the other five streams and record all six runs", async () => {
     const requestIds = Array.from({ length: 6 }, () => `it-${randomUUID()}`);
     const abandonedBefore = abandoned;
     const texts = await Promise.all(requestIds.map((requestId, at) => streamTo(host, { requestId, leaves: at === 0 })));

@@ -45,7 +45,10 @@ export type Asked = {
   hints?: readonly (typeof tellingHints)[number][];
   /** Names of request fields and tools that no provider receives. */
   ignored?: readonly string[];
-  /** Returns whether an answer conforms to the requested schema. Absent without a schema, or if it can't be checked. */
+  /**
+   * Returns whether an answer conforms to the requested schema. Absent if no schema was requested or if the schema
+   * can't be checked.
+   */
   keepsSchema?: AnswerCheck;
 };
 

@@ -78,8 +78,8 @@ export function countCharacters(text: string): number {
 }
 
 /**
- * An object that passes to the provider unchanged. A zod object schema would copy the object, and the copy would lose
- * its source text.
+ * An object that the gateway passes to the provider unchanged. A zod object schema would copy the object, and the copy
+ * would lose its source text.
  */
 export const jsonObject = z
   .unknown()

@@ -42,7 +42,7 @@ export type Attempt = {
   latency_ms: number;
   /**
    * The usage charged for this request. Set only if the run is charged for several requests. The run's counts are then
-   * their sum.
+   * the sum over these requests.
    */
   charged?: ChargedUse;
 };

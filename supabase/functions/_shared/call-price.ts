@@ -8,8 +8,8 @@ export type PricedRoute = Tariff & { position: number; trusts_stated_cost?: bool
 export type ChargedCall = { route: number; usage: TokenCounts; servedTier?: string; statedCostUsd?: string };
 
 /**
- * The price of a call: computed from the route's tariff, or the cost that the provider stated if the route trusts that
- * cost.
+ * The price of a call. `stated` means that the provider stated the amount and the route trusts it. Otherwise, the
+ * amount is computed from the route's tariff.
  */
 export type CallPrice = { route: PricedRoute; amount: Decimal } & (PricedUsage | { stated: true });
 
@@ -51,8 +51,8 @@ export function isStated(
 }
 
 /**
- * Returns the route of a call, or the first route if the call's is unknown.
- * @throws RangeError for a run without a route
+ * Returns the route of a call, or the first route if no route has the call's position.
+ * @throws RangeError if there are no routes
  */
 export function routeOf<Route extends PricedRoute>(routes: readonly Route[], { route }: { route: number }): Route {
   const [first] = routes;

@@ -38,7 +38,7 @@ describe("a streamed message", () => {
     });
   });
 
-  test("keeps list entries without an index in order", () => {
+  test("merged deltas keep the order of list entries that have no index", () => {
     expect(merge({ annotations: [{ url: "a" }] }, { annotations: [{ url: "b" }] })).toMatchObject({
       annotations: [{ url: "a" }, { url: "b" }],
     });

@@ -6,8 +6,9 @@ export function isLabel(text: string): boolean {
 }
 
 /**
- * Matches accounts, services, runs and references as providers spell them: 1–256 characters, without control characters
- * or line separators, and without white space at either end. The database has the same rule in ai.is_external_id.
+ * Matches the ids of accounts, services, runs and references as providers write them: 1–256 characters, without control
+ * characters or line separators, and without white space at either end. The database has the same rule in
+ * ai.is_external_id.
  */
 export const externalIdPattern = /^[^\s\p{Cc}\p{Cs}](?:[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{0,254}[^\s\p{Cc}\p{Cs}])?$/u;
 

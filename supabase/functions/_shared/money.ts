@@ -2,8 +2,8 @@ import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven
 import { readDecimalText } from "./usd-amount.ts";
 
 /**
- * The prices of one tier of a route, as returned by `ai.begin_run`. They are decimals as text, in USD per million
- * tokens or USD per fee.
+ * The prices of one tier of a route, as returned by `ai.begin_run`. Amounts are decimals as text: USD per million
+ * tokens, or USD per request for `request_fee`.
  */
 export type PriceTier = {
   /** The name of the service tier. Absent for the default tier. */
@@ -106,7 +106,7 @@ export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: str
 
 /**
  * Returns the price items in usage whose count is not zero, with their counts. The counts of the input items add up to
- * `input_tokens`, even if the reported parts exceed it.
+ * `input_tokens`. If the provider reports more tokens for the parts of the input, the excess is dropped.
  */
 export function usageItems(counts: TokenCounts): { item: PriceItem; count: number }[] {
   const output = counts.output_tokens ?? 0;
@@ -134,7 +134,7 @@ export function usageItems(counts: TokenCounts): { item: PriceItem; count: numbe
   return priceItems.map((item) => ({ item, count: used[item] })).filter(({ count }) => count !== 0);
 }
 
-/** Returns the price lines of usage at the prices of one tier. */
+/** Returns the unit price and the amount of each item of usage, at the prices of one tier. */
 export function priceLines(
   counts: TokenCounts,
   { tier, multiplier }: Pick<PricedUsage, "tier" | "multiplier">,

@@ -109,7 +109,7 @@ describe("speech", () => {
     expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([413, { code: "payload_too_large" }]);
   });
 
-  test("names the endpoint that lists voices if a speech model does not have the requested voice", async () => {
+  test("the error for an unknown voice names the endpoint that lists each model's voices", async () => {
     const { bytes } = await speak({ input: "a", voice: "unknown" });
     const { message } = JSON.parse(bytes.toString()).error;
     expect(message).toBe("The model does not have this voice. GET /v1/models lists the voices of each model.");

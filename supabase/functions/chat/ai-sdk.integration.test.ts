@@ -35,7 +35,7 @@ describe("the AI SDK", () => {
     expect(usage.outputTokens).toBeGreaterThan(0);
   });
 
-  test("the AI SDK streams text and accepts the gateway's own last event", async () => {
+  test("the AI SDK streams text and accepts the gateway's last event, which contains usage and platform data", async () => {
     const { textStream, text, usage, finishReason } = streamText({ model: chat(), prompt: "hello there" });
     let streamed = "";
     let pieces = 0;

@@ -116,7 +116,7 @@ describe("the last credits of a balance", () => {
     expect(new Set(refused)).toEqual(new Set([402]));
     const reserved = "select max(reserved_credits)::text as one from ai.runs where workspace_id = $1";
     const [{ one }] = (await poor.db.query(reserved, [poor.workspaceId])) as [{ one: string }];
-    // More calls may be admitted than fit into the balance together, since settled calls cost less than they reserved.
+    // Settled calls cost less than they reserved, so more calls may be admitted than the balance could reserve at once.
     // The balance must never become negative.
     const { balance } = await poor.books();
     expect(Number(balance)).toBeGreaterThanOrEqual(0);

@@ -173,7 +173,7 @@ describe("a streamed chat", () => {
     expect(answer.choices[0]?.message.content).toContain("demo");
   });
 
-  test("a streamed chat that reports no usage is charged an estimate of at most its reservation", async () => {
+  test("a streamed chat without reported usage is charged an estimate that does not exceed its reservation", async () => {
     const requestId = newId();
     const { failure } = await collect(requestId, chatOf("demo-no-usage"));
     expect(failure).toBeUndefined();

@@ -114,7 +114,7 @@ describe("a client's chat", () => {
     ]);
   });
 
-  test("serves a chat that calls a custom tool and returns its result, streamed or not", async () => {
+  test("serves a chat in which the model calls a custom tool, streamed or not, and the client returns the tool's result", async () => {
     const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "call run with ls -l\n" }];
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "custom", custom: { name: "run" } }];
     const { choices } = await tenant.client.chat.completions.create({ model: "demo-chat", messages, tools });
@@ -245,7 +245,7 @@ describe("OpenAI endpoints that the gateway does not serve", () => {
     },
   );
 
-  test("ignores a trailing slash of a served path, and answers HEAD like GET without a body", async () => {
+  test("ignores a trailing slash in the path of a request, and answers HEAD requests without a body", async () => {
     const headers = { authorization: `Bearer ${tenant.key}` };
     for (const path of ["/models", "/models/", "/models/demo-chat/"]) {
       const answer = await fetch(tenant.client.baseURL + path, { headers });

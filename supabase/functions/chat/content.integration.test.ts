@@ -214,7 +214,7 @@ describe("a repeated call", () => {
     expect(await keeping.db.query(runs, [keeping.workspaceId, call.key])).toEqual([{ n: 1 }]);
   });
 
-  test("a call with the same idempotency key gets 409 if the first call was cancelled at the provider because its client left", {
+  test("a call gets 409 if it reuses the idempotency key of a call that its client aborted", {
     tags: "needs-stack-server",
   }, async () => {
     const [key, requestId] = [newId(), newId()];

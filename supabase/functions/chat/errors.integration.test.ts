@@ -65,7 +65,7 @@ describe("errors", () => {
   });
 
   test.for(["demo-reset", "demo-cut"])(
-    "calls the provider only once for %s, even on a reused connection",
+    "the gateway does not repeat a failed call to the model %s, even on a reused connection",
     async (model) => {
       for (let n = 0; n < 3; n++) {
         await tenant.client.chat.completions.create(chatOf("demo-chat"));

@@ -94,7 +94,8 @@ test("charges all delivered output if a provider ignores the output limit and st
   expect(Number(run.cost_usd)).toBeLessThan(0.0361);
 });
 
-// 150 tokens of audio, 20 of text and 20 of output, as Gemini counts them: https://ai.google.dev/gemini-api/docs/audio
+// The real cost is for 150 audio, 20 text and 20 output tokens, as Gemini counts them:
+// https://ai.google.dev/gemini-api/docs/audio
 test("charges a recording within a factor of two of its real cost, and reserves within a factor of ten", async () => {
   const cost = 0.0062;
   const header = Buffer.from(wavHeader(153_556));

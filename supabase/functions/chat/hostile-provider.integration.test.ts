@@ -84,7 +84,7 @@ async function ask(
   return { ...outcome, account: await tenant.accountOf(requestId) };
 }
 
-/** Requests a streamed response. Returns its run, and the types of its events or the error that ends it. */
+/** Requests a streamed response. Returns the run, and either the types of the events or the error. */
 async function askResponse(platform: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", input: "x", stream: true, platform };
@@ -106,7 +106,7 @@ describe("a provider that misbehaves", () => {
     [33, 32],
     [5_000, 32],
   ])(
-    "if a provider makes %i tool calls in one step, runs and traces only %i of them, but returns a result for every call",
+    "if a provider makes %i tool calls in one step, the gateway runs and traces only %i of them, but returns a result for every call",
     async ([called = 0, traced = 0]) => {
       let results = 0;
       answer = ({ messages }, response) => {
@@ -197,14 +197,17 @@ describe("a provider that misbehaves", () => {
         `${event({ ...word, usage })}data: [DONE]\n\n`,
         (response) => response.end(),
       ],
-    ])("if a non-streamed call is answered by a stream %s, charges the stated usage", async ([, events, finish]) => {
-      answer = (_, response) => void finish(begin(response, events));
-      const { error, account } = await ask();
-      expect(error?.status).toBe(502);
-      expect(account.run).toMatchObject({ status: "failed", ...charged });
-    });
+    ])(
+      "if the provider answers a non-streamed call with a stream %s, the stated usage is charged",
+      async ([, events, finish]) => {
+        answer = (_, response) => void finish(begin(response, events));
+        const { error, account } = await ask();
+        expect(error?.status).toBe(502);
+        expect(account.run).toMatchObject({ status: "failed", ...charged });
+      },
+    );
 
-    test("if the provider streams the answer to a non-streamed call and the client disconnects, charges the streamed usage, not an estimate", async () => {
+    test("a non-streamed call that the provider answers with a stream is charged the streamed usage, not an estimate, if the client disconnects", async () => {
       answer = (_, response) => void begin(response, counted);
       const { account } = await ask({}, { leaveAfterMs: 300 });
       expect(account.run).toMatchObject({ status: "cancelled", http_status: 499, ...charged });
@@ -302,7 +305,7 @@ describe("a provider that misbehaves", () => {
       ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
       ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])(
-      "a streamed call gets 502 if the provider sends a whole answer instead of a stream, and a whole answer %s",
+      "a streamed call gets 502 if the provider does not stream its answer: an answer %s",
       async ([, fields, counted, source]) => {
         answer = (_, response) => json(response, { ...completion({ content: "x" }), ...fields });
         const { error, account } = await ask({ stream: true });
@@ -325,7 +328,7 @@ describe("a provider that misbehaves", () => {
       ["that states no usage is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
       ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
     ])(
-      "if the provider labels a whole answer as a stream, the call fails with provider_error, and an answer %s",
+      "the call fails with provider_error if the provider labels a whole answer as a stream: an answer %s",
       async ([, asked, fields, counted, source]) => {
         const text = JSON.stringify({ ...completion({ content: "x" }), ...fields }, null, 2);
         answer = (_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
@@ -405,7 +408,7 @@ describe("a provider that misbehaves", () => {
       { platform: { tools: ["calculator"] } },
     ],
     ["that states no usage is free", { usage: undefined }, { input_tokens: 0 }, "unavailable", {}],
-  ])("a call without streaming gets 502 if the provider streams anyway, and a provider stream %s", async (row) => {
+  ])("an unrequested stream %s, and the call fails with 502", async (row) => {
     const [, fields, counted, source, asked] = row;
     const events = [{ choices: [{ index: 0, delta: { content: "x" } }] }, { choices: [], usage, ...fields }].map(event);
     answer = (_, response) =>
@@ -468,7 +471,7 @@ describe("a provider that misbehaves", () => {
     expect(account.run).toMatchObject({ status: "failed", usage_source: "provider", input_tokens: 3 });
   });
 
-  test("cancels the provider's call if the provider sends endless whitespace before an answer", async () => {
+  test("cancels the call to the provider if the provider sends endless whitespace before an answer", async () => {
     const blanks = Buffer.alloc(1024 * 1024, "\n");
     const closed = new Promise((resolve) => {
       answer = (_, response) => {

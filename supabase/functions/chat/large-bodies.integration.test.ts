@@ -116,7 +116,7 @@ describe("a body that is refused before its end", () => {
   );
 });
 
-test("the gateway answers a body with millions of values with 401 to an unknown caller and 400 to a tenant", {
+test("for a body with millions of values, the gateway returns 401 to an unknown caller and 400 to a tenant", {
   tags: "needs-stack-server",
 }, async () => {
   const body = `{"a":[${"{},".repeat(2_700_000)}1]}`;

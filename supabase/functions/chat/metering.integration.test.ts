@@ -156,7 +156,7 @@ describe.for(surfaces)("a client that disconnects from a stream on %s", (path) =
   });
 });
 
-test("if a client leaves a stream that reports usage as it grows, charges the last reported usage", async () => {
+test("a stream that reports growing usage is charged the last reported usage if the client leaves", async () => {
   const prompt = "[[words=100 pace=80]]";
   const asked: Asked = { path: "/chat/completions", model: "demo-usage-cumulative", stream: true, prompt };
   const { run, truth, charged } = await leaveAt(asked, "word3");
@@ -175,7 +175,7 @@ describe("an abandoned call to a provider that bills the whole answer", () => {
     [true, "[[first=1500]]"],
     [false, "[[first=1500]]"],
   ] as const)(
-    "an abandoned call costs exactly the provider's usage if the provider bills the whole answer: streamed %s, %s",
+    "an abandoned call is charged for the whole answer if the provider bills the whole answer: streamed %s, prompt %s",
     { tags: "needs-stack-server" },
     async ([stream, content]) => {
       const requestId = newId();

@@ -150,7 +150,7 @@ test.for<[string, string]>([
   ["a comment and an id", ": waiting\nid: 7\n\n"],
   ["a status message", 'data: {"type":"status","message":"Searching"}\n\n'],
   ["search results", 'data: {"search_results":[],"citations":["https://example.org"]}\n\n'],
-])("a stream with %s at any position continues and is charged the usage it states", async ([, other]) => {
+])("a stream that contains %s at any position continues, and its stated usage is charged", async ([, other]) => {
   answer = (response) =>
     inEvents(response).end([other, begun, other, said("there"), other, finish(), counted, done].join(""));
   const { error, text, run } = await stream();
@@ -304,7 +304,7 @@ describe("an answer in a content coding that was not requested", () => {
     ["does not match its stated coding", "gzip", Buffer.from(completion)],
     ["is in an unknown coding", "compress", gzipSync(completion)],
     ["is larger than any answer once it is decoded", "gzip", gzipSync(`${" ".repeat(33 * 1024 * 1024)}${completion}`)],
-  ])("an encoded answer that %s is reported as a failure that may have been charged", async ([, coding, bytes]) => {
+  ])("an encoded answer that %s fails with provider_error and x-should-retry: false", async ([, coding, bytes]) => {
     const { error, run } = await askIn(coding, bytes);
     expect(error).toMatchObject({ status: 502, code: "provider_error" });
     expect(error.headers.get("x-should-retry")).toBe("false");

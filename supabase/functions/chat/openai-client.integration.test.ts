@@ -139,7 +139,7 @@ describe("errors in the standard client", () => {
   const create = (body: object, headers: Record<string, string> = {}) =>
     tenant.client.chat.completions.create(body as OpenAI.ChatCompletionCreateParamsNonStreaming, { headers });
 
-  test("each error states what is wrong through its class, code and field", async () => {
+  test("each error reaches the standard client with the matching class, code and field", async () => {
     const key = newId();
     await create(chat("one"), { "idempotency-key": key, "x-request-id": key });
     await tenant.accountOf(key);

@@ -32,8 +32,8 @@ afterAll(async () => {
 const messages = [{ role: "user" as const, content: "hello" }];
 
 /**
- * The fields for an output limit, each with a call that sends the field. Requests to `/responses` fail, because the
- * test's provider answers only chat completions, but the provider still records them.
+ * The fields for an output limit, each with a call that sends the field. The test's provider records requests to
+ * `/responses`, but can only answer chat completions.
  */
 const surfaces = [
   {

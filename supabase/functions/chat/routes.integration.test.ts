@@ -144,7 +144,7 @@ test("only one call waits for a hanging route, and later runs record that the ro
   expect(runs.at(-1)).toMatchObject({ usage_source: "provider", marks: [] });
 });
 
-describe.for([whole, streamed])("a provider error without another route to try: %j", (how) => {
+describe.for([whole, streamed])("a provider error from a model's only route: %j", (how) => {
   test.for<[string, Script, object]>([
     [
       "shorten the input",

@@ -115,7 +115,7 @@ describe("a person's own session", () => {
 });
 
 describe("a key with allowed addresses", () => {
-  test("a key works only from its allowed addresses; a header that claims one of them does not help", async () => {
+  test("a key works only from its allowed addresses, and an X-Forwarded-For header can't fake one", async () => {
     const bound = await createGatewayTenant();
     const allow = (addresses: string) =>
       bound.db.query("update ai.keys set allowed_addresses = $2 where id = $1", [bound.keyId, addresses]);

@@ -92,7 +92,7 @@ describe.for(Object.entries(ways))("%s that must conform to a schema", ([way, as
     expect(Number((await tenant.accountOf(requestId)).charged)).toBeGreaterThan(0);
   });
 
-  test("refuses a strict schema that does not compile; without strict, the answer is not validated", async () => {
+  test("a schema that does not compile is refused in strict mode, and not used for validation otherwise", async () => {
     const broken = { ...person, schema: { $ref: "#/$defs/missing" } };
     await expect(ask("demo-chat", broken, `it-${randomUUID()}`)).rejects.toMatchObject({
       status: 400,

@@ -219,7 +219,7 @@ describe("a stream that ends without [DONE]", () => {
   });
 });
 
-test("an answer made in several steps states the usage of all steps under OpenAI's field names, and is charged for it", async () => {
+test("the usage of all steps of an answer is charged, and is stated under OpenAI's field names", async () => {
   const usage = {
     ...{ prompt_tokens: 400, completion_tokens: 25, total_tokens: 12425 },
     ...{ cache_read_input_tokens: 2000, cache_creation_input_tokens: 10000, service_tier: "standard" },

@@ -1,6 +1,6 @@
 import { serve } from "../_gateway/runtime.ts";
 import { createHandler } from "./handler.ts";
 
-// Describing a key sums a month of runs. The limit of two connections leaves the other connections to model calls, even
-// if requests for descriptions are frequent.
+// Each `GET /v1/key` request sums a month of runs. The limit of two connections keeps the other connections free for
+// model calls, however frequent these requests are.
 serve(createHandler, { connections: 2 });

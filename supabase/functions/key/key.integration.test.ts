@@ -53,7 +53,7 @@ describe("GET /v1/key", () => {
     await other.close();
   });
 
-  test("GET /v1/key refuses invalid callers like every other endpoint", async () => {
+  test("GET /v1/key refuses invalid callers with the same errors as other endpoints", async () => {
     const malformed = { "X-Platform-Operation": "a/b" };
     for (const key of ["nonsense", (await createAiKey()).text]) {
       for (const headers of [{}, malformed]) {

@@ -140,7 +140,7 @@ describe("a streamed Messages API call", () => {
   }
 
   test.for(["demo-error-midway", "demo-cut"])(
-    "a Messages API call streamed from %s ends in one error, and its output is charged",
+    "if the provider %s fails midway through a stream, the Messages API reports an error and charges for the output",
     async (provider) => {
       const requestId = newId();
       const model = await tenant.addModel(provider);
@@ -340,7 +340,7 @@ describe("session ids of coding agents", () => {
   });
 });
 
-describe("models", () => {
+describe("GET /v1/models", () => {
   test("lists models in Anthropic's format for its clients, and in OpenAI's for other clients", async () => {
     const { data } = await tenant.anthropic.models.list();
     expect(data.find(({ id }) => id === "demo-messages")).toEqual({

@@ -56,7 +56,7 @@ describe("a non-streamed response", () => {
     expect(Number(charged)).toBeLessThanOrEqual(Number(run.reserved_credits));
   });
 
-  test("the Responses API parses structured output, calls functions, and accepts their output and its own earlier items as input", async () => {
+  test("OpenAI's client can use structured output, function calls and earlier items with the Responses API", async () => {
     const parsed = await tenant.client.responses.parse({
       model: "demo-chat",
       input: "hello",
@@ -138,7 +138,7 @@ describe("a streamed response", () => {
   });
 
   test.for(["demo-cut", "demo-error-midway", "demo-garbage"])(
-    "a streamed response of the model %s ends in an error and is charged an estimate of its usage",
+    "a streamed response of the model %s ends in an error, and its estimated usage is charged",
     async (model) => {
       const requestId = newId();
       const { failure, types } = await collect(requestId, model, "[[words=20 pace=5]]");

@@ -95,7 +95,7 @@ begin
   insert into private.open_attempts (action, address, pair, charged, password_checks)
   values (
     of_action, network, account_pair, charged,
-    -- Under an override, the identity backend may check the password a second time, after the block is lifted.
+    -- Under a recovery override, the server may lift a block and then check the password a second time.
     case when of_action in ('password', 'sign_up') then 1 + overridden::integer else 0 end
   )
   returning id into new_id;
@@ -192,9 +192,8 @@ as $$
   where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
 $$;
 comment on function private.mail_wait(text, text, uuid) is
-  'Returns how much longer the link in an account''s newest email of a kind is protected from being replaced. Returns '
-  'null if the protection has ended or the account has no email of that kind. Includes emails requested directly from '
-  'the identity backend.';
+  'Returns how long an account must still wait before another email of a kind may replace the link in its previous '
+  'one. Returns null if the account need not wait. Includes emails requested directly from the identity backend.';
 
 create or replace function private.mail_pause() returns interval
   language sql

@@ -22,10 +22,10 @@ as $$
     ('password', 'address', 60, interval '10 minutes', 'refuse'),
     -- Ten attempts let a person try every password that they may have chosen. The bucket then refills at 40 an hour.
     ('password', 'pair', 10, interval '15 minutes', 'refuse'),
-    -- Attempts on one account from many addresses are an attack. The owner must still be able to sign in from anywhere.
+    -- Slows attacks on one account from many addresses. A challenge still lets the owner sign in from anywhere.
     ('password', 'account', 20, interval '1 hour', 'challenge'),
-    -- Beyond this limit, an attempt needs a bot challenge or a verified address. NIST SP 800-63B allows 100 failures in
-    -- a row.
+    -- Beyond this limit, an attempt needs a bot challenge, or an address that the account recently signed in from. NIST
+    -- SP 800-63B allows 100 failures in a row.
     ('password', 'account_cap', 100, interval '1 hour', 'refuse_new'),
 
     ('code', 'address', 60, interval '10 minutes', 'refuse'),
@@ -56,7 +56,7 @@ as $$
     ('sign_up', 'account_cap', 30, interval '1 hour', 'refuse_new'),
 
     -- Allows one email of each kind at a time. The identity backend records an email only after its mail server has
-    -- accepted it. A second request within those seconds would replace the link in the first email.
+    -- accepted it, which can take seconds. A second request during that time would replace the link in the first email.
     ('sign_up_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('confirmation_mail', 'account', 1, interval '30 seconds', 'wait'),
     ('recovery_mail', 'account', 1, interval '30 seconds', 'wait'),
@@ -68,7 +68,7 @@ as $$
 
     -- Passkeys can't be guessed. This limits the load on the identity backend.
     ('passkey', 'address', 60, interval '10 minutes', 'refuse'),
-    -- Visits to providers, counted when they begin and never refunded.
+    -- Every visit to an OAuth provider counts when it begins, even if the sign-in then succeeds.
     ('oauth', 'address', 120, interval '10 minutes', 'refuse'),
     -- A signed-in person's changes of password or email address. Each hashes a password or sends an email.
     ('credential', 'address', 60, interval '10 minutes', 'refuse'),
@@ -242,8 +242,8 @@ as $$
   end
 $$;
 comment on function private.block_duration(integer) is
-  'Returns how long an IP address stays blocked at a block level. Blocks are long enough to make guessing pointless, '
-  'but short because the address may get another user.';
+  'Returns how long an IP address stays blocked at a block level. Blocks make guessing pointless, but last at most 24 '
+  'hours because another user may get the address.';
 
 create or replace function private.count_failure(of_action text, network cidr) returns void
   language plpgsql

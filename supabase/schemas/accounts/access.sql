@@ -391,8 +391,8 @@ $$;
 comment on function private.may_review_authenticators(uuid, uuid) is
   'Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account'
   ' need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the '
-  'session began with a password reset or recovery in the last ten minutes. Otherwise, an attacker who knew the '
-  'password could lock the owner out by enrolling an authenticator.';
+  'session began with a password reset or recovery in the last ten minutes. Without this exception, an attacker who '
+  'knew the password could lock the owner out by enrolling an authenticator.';
 
 create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
@@ -440,7 +440,8 @@ begin
       where case w ->> 'kind'
         when 'session' then w ->> 'id' = s.id::text
         when 'authenticator' then w ->> 'id' = s.factor_id::text
-        -- Our pages record the provider; other sign-ins are recorded as oauth.
+        -- Sign-ins on our pages record the provider. A sign-in recorded without a provider may have used any, so its
+        -- session is ended too.
         when 'identity' then private.session_used_method(s.id, 'oauth')
           and coalesce(e.method not like 'oauth:%' or e.method = 'oauth:' || (w ->> 'provider'), true)
         when 'passkey' then private.session_used_method(s.id, 'passkey')
@@ -470,4 +471,5 @@ as $$
   )
 $$;
 comment on function private.session_used_method(uuid, text) is
-  'Returns whether a session signed in with the given method of Supabase Auth. For definers; not granted to any role.';
+  'Returns whether a session signed in with the given method of Supabase Auth. Not granted to any role, so only '
+  'security definer functions can call it.';

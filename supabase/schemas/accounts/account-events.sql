@@ -29,7 +29,8 @@ create or replace function private.queue_event_mail(event public.security_events
   set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-  -- Lets our server add its details to the event before the email is sent (private.record_security_event).
+  -- The 15 seconds let our server add its details to the event before the email is sent
+  -- (private.record_security_event).
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
@@ -196,7 +197,7 @@ exception when others then
 end
 $$;
 comment on function private.record_sign_outs() is
-  'Records sign-outs at the backend. Adds one event per account and statement.';
+  'Records the sign-outs that Supabase Auth performs. Adds one event per account and statement.';
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
@@ -213,8 +214,8 @@ begin
 end
 $$;
 comment on function private.discard_session(uuid, uuid) is
-  'Ends a session that our server created but gave to no browser, for example to check a password. Also removes the '
-  'session''s sign-in from the account''s activity. Returns true if the session existed.';
+  'Ends a session that our server created but no browser received, such as the session that a password check creates. '
+  'Also removes the session''s sign-in from the account''s activity. Returns true if the session existed.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_account_change() returns trigger
@@ -266,9 +267,9 @@ comment on function private.record_account_change() is
   'Records a new password, a requested or completed change of email, a ban, and the end of a ban. A completed change '
   'of email is announced to both addresses.';
 
--- The trigger of an addition, such as a passkey, knows the account, but not what the session has proved. So an account
--- with a verified factor accepts only additions that our server announced after step-up. On other accounts, unannounced
--- additions are marked unconfirmed until the owner keeps them.
+-- The triggers that record additions, such as a new passkey, know the account, but not what the session has proved. So
+-- an account with a verified factor accepts only additions that our server announced after step-up. On other accounts,
+-- unannounced additions are marked unconfirmed until the owner keeps them.
 
 create or replace function private.announce_addition(subject_id uuid, target text) returns void
   language sql
@@ -300,7 +301,8 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is 'Returns whether the addition of an authenticator or passkey was announced, and deletes the announcement.';
+comment on function private.is_announced(uuid, text) is 'Returns whether private.announce_addition announced this authenticator or passkey and the announcement is still '
+  'valid. Deletes the announcement.';
 
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
   language plpgsql
@@ -466,8 +468,8 @@ as $$
     or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
 $$;
 comment on function private.is_unconfirmed_identity(uuid) is
-  'Returns whether an identity is unconfirmed. A link that our pages began is confirmed when it completes. A link made'
-  ' directly at the backend is confirmed when the owner keeps it.';
+  'Returns whether an identity is unconfirmed. An identity linked through our pages is confirmed when the link '
+  'completes. An identity linked directly at the backend is confirmed when the owner keeps it.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.guard_email() returns trigger
@@ -545,7 +547,8 @@ begin
       details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
-    -- Skips a new identity that a refused sign-in added, because the event of its addition is deleted too.
+    -- Records nothing for a new identity that a refused sign-in added, because the event that recorded the addition is
+    -- deleted too.
     and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
     perform private.add_account_event(
       old.user_id, 'identity_unlinked', old.id,

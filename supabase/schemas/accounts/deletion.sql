@@ -13,7 +13,8 @@ declare
 begin
   -- Takes this lock before any row lock, as private.serialize_account_deletions does for every deletion.
   perform pg_advisory_xact_lock(hashtextextended('end of an account', 0));
-  -- Locks the account before its dependent rows, in the same order as changes to its sessions or app credentials.
+  -- Locks the account before its dependent rows. Changes to its sessions or app credentials take these locks in the
+  -- same order.
   perform from auth.users u where u.id = subject_id for update;
   -- Locks memberships and invitations before their workspaces, in the same order as leaving a workspace, changing a
   -- role and accepting an invitation.
@@ -47,8 +48,8 @@ end
 $$;
 comment on function private.delete_account(uuid, text) is
   'Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted, '
-  'blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain, but contain only the'
-  ' account''s id.';
+  'blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain. They identify the '
+  'account only by its id.';
 
 create or replace function private.list_account_deletion_blockers(subject_id uuid)
   returns table (workspace_id uuid, name text, members integer)

@@ -20,8 +20,8 @@ as $$
   from auth.users u
   where u.id = subject_id
     and coalesce(u.email_change, '') <> ''
-    -- Requires a link. A new password deletes the links of an email change, but does not clear its columns in
-    -- auth.users.
+    -- Requires a link, because a new password deletes the links of an email change but leaves the email_change columns
+    -- in auth.users unchanged.
     and exists (
       select from auth.one_time_tokens t
       where t.user_id = u.id

@@ -96,8 +96,8 @@ as $$
   where wanted
 $$;
 comment on function private.export_whole_part(uuid, text, boolean) is
-  'Returns all records of one list of an export, or [] if they are not requested. For definers; not granted to any '
-  'role.';
+  'Returns all records of one list of an export, or [] if they are not requested. Not granted to any role, so only '
+  'security definer functions can call it.';
 
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_part(

@@ -92,7 +92,7 @@ as $$
   where m.key in ('sub', 'email', 'email_verified', 'phone_verified')
 $$;
 comment on function private.own_claims(jsonb) is
-  'Returns the members that Supabase Auth itself writes into metadata and into email identities.';
+  'Returns the fields that Supabase Auth itself writes into metadata and into email identities.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.keep_own_claims() returns trigger
@@ -186,7 +186,7 @@ begin
     ) then
     return;
   end if;
-  -- Rows are locked in the order of private.delete_account.
+  -- Locks rows in the same order as private.delete_account.
   perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
   delete from public.workspace_invitations i where i.invited_by = subject_id and i.accepted_at is null;
   select coalesce(array_agg(w.id order by w.id), '{}')

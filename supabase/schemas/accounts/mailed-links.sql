@@ -17,8 +17,8 @@ as $$
     end
 $$;
 comment on function private.account_of_link(text, text) is
-  'Returns the account that a mailed link signs in to; no row if the link was used. For definers; not granted to any '
-  'role.';
+  'Returns the account that a mailed link signs in to, or no row if the link was used. For security definer functions;'
+  ' not granted to any role.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_of_link(token_hash text, link_type text) returns text

@@ -58,5 +58,5 @@ as $$
   limit 1
 $$;
 comment on function private.default_display_name(jsonb, text) is
-  'Returns a display name for a person who has not chosen one. Treats data that users send about themselves as plain '
-  'text.';
+  'Returns a display name for a person who has not chosen one. Takes it from the metadata or the email, and replaces '
+  'control characters with spaces.';

@@ -177,8 +177,9 @@ begin
 end
 $$;
 comment on function private.find_app_caller(bytea, text) is
-  'Returns the caller for the token of a central session or the access token of an OpenID client. refused is '
-  'unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not granted to any role.';
+  'Returns the caller that a token identifies. The token is the token of a central session or the access token of an '
+  'OpenID client. refused is unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not'
+  ' granted to any role.';
 
 create or replace function private.user_workspaces(user_id uuid) returns table (id uuid, workspace jsonb)
   language sql

@@ -2,7 +2,7 @@
 -- session's row can be revoked. A handoff opens a session for the app. If the app may call the central API, the handoff
 -- opens another session for the API.
 
--- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
+-- Definer: the functions that check proofs and app secrets, and those that consume tokens, are not granted to any role.
 create or replace function private.redeem_cross_app_token(
   app_name text,
   secret_hash bytea,
@@ -197,7 +197,7 @@ as $$
 $$;
 comment on function private.live_app_session(bytea) is
   'Returns the session for a token''s hash. Also accepts the previous token within its grace period. Does not check '
-  'whether the proof is still valid. For definers; not granted to any role.';
+  'the session''s proof (private.proof_status). Not granted to any role.';
 
 create or replace function private.effective_scopes(session private.app_sessions) returns text[]
   language sql

@@ -153,8 +153,8 @@ $$;
 comment on function private.refresh_app_token is
   'Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused: '
   'unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; '
-  'later reuse revokes the token family. The web server derives the next pair from the token with a key, so all '
-  'callers pass the same pair.';
+  'later reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key,'
+  ' so all callers pass the same pair.';
 
 create or replace function private.issue_app_token(token ai.app_tokens) returns jsonb
   language sql

@@ -1,6 +1,6 @@
 -- Lists the apps that hold a person's credentials or consent, so that the person can disconnect them.
 
--- Definer: uses functions that are not granted to any role, the identity backend's tables and the registry.
+-- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
   language sql
   stable
@@ -109,7 +109,7 @@ comment on function private.connected_apps(uuid) is
   'scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the '
   'gateway refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.';
 
--- Definer: roles that end sessions need no access to the gateway's tables.
+-- Definer: lets callers end gateway tokens without access to the gateway's tables.
 create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
   language plpgsql
   volatile

@@ -73,7 +73,7 @@ create or replace function private.consume_cross_app_token(token_hash bytea, app
   set search_path = ''
 as $$
   -- Locks the account before the token, in the same order as a deletion of the account, to prevent deadlocks. Without
-  -- this lock, the rows stored next would lock the account after the token.
+  -- this lock, the caller's inserts would lock the account after the token.
   select from auth.users u where u.id = consume_cross_app_token.user_id for key share;
   update private.cross_app_tokens t
   set redeemed_at = now()
@@ -88,7 +88,7 @@ as $$
 $$;
 comment on function private.consume_cross_app_token(bytea, uuid, uuid, text) is
   'Redeems a handoff token in one statement. Of many concurrent callers, one gets the token''s id, and the others get '
-  'null. proof must be exactly the text that was checked. For definers; not granted to any role.';
+  'null. proof must be exactly the stored text that the web server checked. For definers; not granted to any role.';
 
 -- Definer: reads the identity backend's tables.
 create or replace function private.preview_handoff(user_id uuid) returns jsonb

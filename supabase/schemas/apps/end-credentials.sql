@@ -20,7 +20,7 @@ begin
   if not found then
     return false;
   end if;
-  -- The person and the handoff of a credential never change.
+  -- These values can be read without a lock, because the person and the handoff of a credential never change.
   select h.user_id, h.handoff_id into held
   from (
     select s.user_id, s.handoff_id
@@ -102,9 +102,9 @@ declare
   ended integer := 0;
 begin
   perform private.lock_app_credentials(subject_id);
-  -- Revokes handoff tokens before the credentials derived from them. If a redemption is in progress, this update waits,
-  -- and the next updates find its result. Includes tokens that expired in the last minute, because their redemption may
-  -- have begun before.
+  -- Revokes handoff tokens before the credentials derived from them. This update waits for a redemption in progress,
+  -- and the later updates also revoke the credentials that the redemption created. Includes tokens that expired in the
+  -- last minute, because a redemption that began before the expiry may still be in progress.
   update private.cross_app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id
@@ -228,8 +228,8 @@ create or replace function private.revoke_app_credentials() returns trigger
   set search_path = ''
 as $$
 begin
-  -- Locks all users of the app first, in one order, as private.lock_app_credentials does for one user. So a concurrent
-  -- refresh or disconnection waits before either side holds a row that the other needs.
+  -- Locks all users of the app first, in order of their id. Takes the same lock as private.lock_app_credentials. So a
+  -- concurrent refresh or disconnection waits before either side holds a row that the other needs.
   perform
   from auth.users u
   where u.id in (
@@ -247,8 +247,8 @@ begin
   )
   order by u.id
   for no key update;
-  -- Revokes credentials before the credentials that are derived from them. If a redemption is in progress, an update
-  -- waits for it, and a later update also revokes the credential that the redemption created.
+  -- Revokes each credential before those derived from it. If a credential is being redeemed, its update waits. A later
+  -- update then also revokes the credential that the redemption created.
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;

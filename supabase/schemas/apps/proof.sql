@@ -11,7 +11,7 @@ as $$
 declare
   facts record;
   -- own_second: the Unix time at which the session verified its own second factor. by_approval: whether the proof is
-  -- the bound mobile approval, because the session's own proof is older or missing.
+  -- the bound mobile approval, which is used if it is newer than own_second or if own_second is null.
   own_second bigint;
   by_approval boolean;
 begin
@@ -86,8 +86,8 @@ begin
 end
 $$;
 comment on function private.required_mfa_proof(jsonb, text, integer) is
-  'Returns what a session has proved, given the session''s verified claims, for the web server to sign. Returns {user,'
-  ' target, targetId, session, factor, secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt} or '
+  'Returns the proofs of the session with the given verified claims. The web server signs the result. Returns {user, '
+  'target, targetId, session, factor, secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt} or '
   '{refused: unauthenticated | mfa_required | unavailable | not_found}. secondFactorAt and primaryAt are in seconds '
   'since 1970; validUntil, issuedAt and expiresAt are timestamps. If the proof depends on a mobile approval, '
   'validUntil is when the approval expires; otherwise it is null.';
@@ -141,13 +141,13 @@ begin
     return 'unavailable';
   end if;
   -- Every policy change starts a new generation, and proofs of earlier generations don't count. A proof by a factor
-  -- also ends when the factor is removed, even if the account no longer requires one.
+  -- also ends when the factor is removed, even if the account no longer requires MFA.
   if proof.generation is distinct from private.required_mfa_generation(account.app_metadata)
     or (proof.factor_id is not null and not account.factor_verified) then
     return 'over';
   end if;
-  -- Passes the time of the second factor as the time of a mobile approval. Passes the sign-in as a password sign-in,
-  -- because the rule accepts any primary method.
+  -- Presents the second factor to the rule as a mobile approval at the same time. Presents the sign-in as a password
+  -- sign-in, because the rule accepts any primary method.
   if not private.satisfies_required_mfa(
     account.app_metadata,
     jsonb_build_object('amr', jsonb_build_array(
@@ -165,7 +165,8 @@ end
 $$;
 comment on function private.proof_status(private.mfa_proof) is
   'Returns good, over, mfa_required or unavailable. over means that the session or account ended, the policy changed, '
-  'or the factor was removed. unavailable means that the policy can''t be read. For definers; not granted to any role.';
+  'or the factor was removed. unavailable means that the policy can''t be read. For security definer functions; not '
+  'granted to any role.';
 
 create or replace function private.lock_app_credentials(user_id uuid) returns void
   language plpgsql

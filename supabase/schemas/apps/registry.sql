@@ -159,7 +159,7 @@ begin
   if overlap_seconds is null or overlap_seconds not between 0 and 86400 then
     raise exception 'the overlap is 0 to 86400 seconds' using errcode = 'check_violation';
   end if;
-  -- Locked, so that two concurrent rotations leave one current secret.
+  -- Locks the app, so that concurrent rotations run one after the other.
   select * into app from private.apps a where a.name = app_name for no key update;
   if not found then
     return null;

@@ -21,8 +21,8 @@ begin
 end
 $$;
 comment on function private.search_accounts(text, integer) is
-  'Returns the accounts with the given id or full email. If there are none, returns the accounts with the text in '
-  'their email or name. The result is [private.describe_account].';
+  'Returns the accounts whose id or full email equals the search term. If there are none, returns the accounts whose '
+  'email or name contains the term. Each account is returned as [private.describe_account].';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_accounts(before jsonb default null, page_size integer default 50) returns jsonb
@@ -101,8 +101,8 @@ as $$
     and a.deleted_at is null
 $$;
 comment on function private.find_accounts_exactly(text) is
-  'Returns the accounts with the given id or full email, found by index. Several accounts may have the same email, '
-  'because single sign-on creates separate accounts.';
+  'Returns the accounts with the given id or full email. Every lookup uses an index. Several accounts may have the '
+  'same email, because single sign-on creates separate accounts.';
 
 create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
   language plpgsql
@@ -126,8 +126,8 @@ begin
 end
 $$;
 comment on function private.find_accounts_matching(text, integer) is
-  'Returns the accounts with a text in their email or name, sorted by email. A term of one or two characters has no '
-  'trigram, so a search for a rare character reads all rows.';
+  'Returns the accounts whose email or name contains the term, sorted by email. A search for one or two characters may'
+  ' read all rows, because such a term has no trigram.';
 
 create or replace function private.containing(term text) returns text
   language sql

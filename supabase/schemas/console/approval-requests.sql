@@ -50,8 +50,7 @@ begin
 end
 $$;
 comment on function private.lock_open_request(jsonb, uuid) is
-  'Locks the workspace''s open request that the admin saw, which requestedAt identifies. Returns false if that request'
-  ' is no longer open.';
+  'Locks the workspace''s open request that was made at requestedAt. Returns false if that request is no longer open.';
 
 create or replace function private.answer_approval_request(change jsonb, workspace uuid) returns ai.key_approval_requests
   language plpgsql

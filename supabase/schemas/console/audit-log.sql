@@ -113,5 +113,5 @@ as $$
   )
 $$;
 comment on function private.record_admin_action(jsonb, jsonb) is
-  'Adds one line to the audit log in the transaction of the change. The argument change has actor, reason, requestId '
-  'and ip; act has action, targetUserId, target, before and after.';
+  'Adds one line to the audit log in the transaction of the change. Arguments: change { actor, reason, requestId, ip }'
+  ' and act { action, targetUserId, target, before, after }.';

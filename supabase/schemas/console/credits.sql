@@ -1,4 +1,4 @@
--- Shows credit accounts of workspaces and members in the console, and grants and withdraws credits.
+-- Shows the credit accounts of workspaces and members in the console, and lets admins grant or withdraw credits.
 
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_credit_account(

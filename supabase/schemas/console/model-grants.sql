@@ -15,8 +15,8 @@ as $$
   limit most
 $$;
 comment on function private.granted_workspaces(text, integer) is
-  'Returns the workspaces that were granted a model separately from their plan, sorted by name. The parameter most is '
-  'the maximum number of workspaces returned.';
+  'Returns the workspaces that were granted a model separately from their plan, sorted by name. The parameter "most" '
+  'limits the number of workspaces.';
 
 create or replace function private.set_model_grant(change jsonb) returns jsonb
   language plpgsql

@@ -111,10 +111,10 @@ as $$
   where m.id = model
 $$;
 comment on function private.read_model(text) is
-  'Returns private.list_catalogue_models of one model with its version (private.model_version), settings, routes in '
-  'order, plans and workspaces. plans has all plans, whether each is granted the model, and the number of its '
-  'workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model separately '
-  'from their plan.';
+  'Returns one model: its fields from private.list_catalogue_models, and its version (private.model_version), '
+  'settings, routes in order, plans and workspaces. plans has all plans, whether each is granted the model, and the '
+  'number of its workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model '
+  'separately from their plan.';
 
 create or replace function private.model_version(model text) returns text
   language sql
@@ -232,9 +232,9 @@ $$;
 comment on function private.save_model(jsonb) is
   'Edits a model, or adds a disabled model if version is null. The change is { actor, model, version '
   '(private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, '
-  'requestId, ip }. A new model also has kind. An edit also has isDefault and defaultOfKind, the id of the default '
-  'model that it replaces, or null. Returns {} or { refused: forbidden | not_found | id_taken | invalid | '
-  'default_changed | conflict (with last) }.';
+  'requestId, ip }. A new model also has kind. An edit also has isDefault and defaultOfKind. defaultOfKind is the id '
+  'of the default model that the admin saw, or null. Returns {} or { refused: forbidden | not_found | id_taken | '
+  'invalid | default_changed | conflict (with last) }.';
 
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
   language plpgsql
@@ -268,8 +268,8 @@ end
 $$;
 comment on function private.set_model_enabled(jsonb) is
   'Enables a model for callers with a plan that grants it, or disables it for all callers. The change is { actor, '
-  'model, enabled, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict (nothing to '
-  'change, with last) }.';
+  'model, enabled, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict }. conflict '
+  'means that there is nothing to change. It comes with last, the last admin action on the model.';
 
 create or replace function private.delete_model(change jsonb) returns jsonb
   language plpgsql
@@ -303,4 +303,5 @@ end
 $$;
 comment on function private.delete_model(jsonb) is
   'Deletes a model that was never enabled, with its routes, prices and grants. The change is { actor, model, version, '
-  'reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | used | conflict (with last) }.';
+  'reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | used | conflict }. conflict comes with '
+  'last, the last admin action on the model.';

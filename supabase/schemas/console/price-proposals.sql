@@ -30,8 +30,8 @@ begin
     newest := private.latest_price(
       proposed ->> 'model', proposed ->> 'providerId', (proposed ->> 'minInputTokens')::integer
     );
-    -- The first price of a scope must state the newest price in the price book as latest. Adding that price changes the
-    -- newest price, so later prices of the scope are compared with the first one's latest.
+    -- The first price of a scope must have been based on the newest price in the price book. Adding that first price
+    -- changes the newest price, so every later price of the scope must have the same `latest` as the first.
     if proposed ->> 'latest' is distinct from (case when seen ? scope then seen ->> scope else newest end) then
       answer := jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || (proposed ->> 'model')));
     elsif exists (

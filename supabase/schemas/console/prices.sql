@@ -40,9 +40,9 @@ as $$
   where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
 $$;
 comment on function private.latest_price(text, text, integer) is
-  'Returns the id of the newest price, in any service tier, that a provider charges for a model once the input reaches'
-  ' a number of tokens; null if there is none. A request to add a price names the newest price that the admin saw, so '
-  'a concurrent change is detected.';
+  'Returns the id of a model''s newest price at a provider for a minimum number of input tokens, in any service tier. '
+  'Returns null if there is none. A request to add a price names the newest price that the admin saw, so a concurrent '
+  'change is detected.';
 
 create or replace function private.list_route_prices() returns jsonb
   language sql
@@ -77,7 +77,7 @@ $$;
 comment on function private.list_route_prices() is
   'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. '
   'For each service tier and input size, prices has the current price, or else the next price, or else the last price.'
-  ' Each price has the fields of private.describe_price, and latest from private.latest_price.';
+  ' Each price has the fields of private.describe_price and a field latest, the result of private.latest_price.';
 
 create or replace function private.add_model_price(change jsonb) returns jsonb
   language plpgsql
@@ -192,8 +192,8 @@ begin
     or upper(price.valid) is distinct from (change ->> 'until')::timestamptz then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
-  -- Refuses a price that begins within a minute, because calls could be charged this price before the transaction
-  -- commits. Uses clock_timestamp(), because now() is the time before the wait for the lock.
+  -- Refuses to cancel a price that begins within a minute, because calls could be charged that price before the
+  -- cancellation commits. Uses clock_timestamp(), because now() is the time before the wait for the lock.
   if lower_inf(price.valid) or lower(price.valid) <= clock_timestamp() + interval '1 minute' then
     return jsonb_build_object('refused', 'started');
   end if;

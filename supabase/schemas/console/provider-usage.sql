@@ -1,4 +1,4 @@
--- Lists the calls, failures and costs of providers in all workspaces.
+-- Lists each provider's calls, failures and costs across all workspaces.
 
 -- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
@@ -72,8 +72,7 @@ as $$
     from ai.runs r
     cross join lateral jsonb_to_recordset(r.attempts) as a (provider text, model text, failure text)
     left join ai.models m on m.id = r.model_id
-    -- The window is longer than the longest cooldown of five minutes, because a run's skipped attempts are stored only
-    -- when the run ends.
+    -- Runs store skipped attempts only when they end, so the window is longer than the longest cooldown (five minutes).
     where r.created_at > now() - interval '15 minutes' and r.attempts @> '[{"failure": "skipped"}]' and a.failure = 'skipped'
     group by r.model_id, a.provider, a.model
     order by last_at desc

@@ -1,4 +1,4 @@
--- Lists the routes of models and their failures for the console.
+-- Lists model routes and their failed attempts for the console.
 
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb

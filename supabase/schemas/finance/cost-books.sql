@@ -88,8 +88,8 @@ as $$
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
   from ai.cost_book_entries c
   where c.book_id = book and exists (
-    -- Finds clashes only in a workspace's book, because provider names in the platform's book are always in lower case.
-    -- The condition on the name matches a partial index.
+    -- Searches only a workspace's book. Provider names in the platform's book are always in lower case, so their
+    -- spelling can't differ. The comparison with lower(o.provider) matches a partial index.
     select
     from ai.external_provider_costs o
     where o.workspace_id = book

@@ -120,7 +120,7 @@ begin
       from amounts a
       group by a.account_id, a.day
     ), stored as (
-      -- The same rule as ai.find_cost.
+      -- Selects the last observed record of each account and run id, as ai.find_cost does.
       select distinct on (e.account_id, e.external_run_id) e.*
       from ai.cost_book_entries e
       where e.book_id = book

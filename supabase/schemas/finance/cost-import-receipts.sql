@@ -26,7 +26,7 @@ as $$
   select ai.cost_import_receipt(ai.platform_book(), import_id)
 $$;
 comment on function private.read_platform_cost_import(uuid) is
-  'Returns ai.cost_import_receipt for the platform''s book, for the console.';
+  'Returns ai.cost_import_receipt for the platform''s book. Used by the console.';
 
 create or replace function ai.cost_import_receipt(book uuid, of_import_id uuid) returns jsonb
   language sql

@@ -12,8 +12,8 @@ as $$
     from ai.cost_book_entries e
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
-      -- Postgres evaluates this condition once per query, in an index of only the costs whose provider name is not in
-      -- lower case. Only workspaces have such costs.
+      -- Postgres evaluates this condition once per query. A partial index contains only the costs whose provider name
+      -- is not in lower case. Only workspaces have such costs.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -24,7 +24,7 @@ as $$
   ), days as materialized (
     select
       d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
-      -- Counts the latest record of each service, or only the day's total if there is one.
+      -- If the day has a total, counts only its latest record. Otherwise counts the latest record of each service.
       row_number() over (
         partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
       ) = 1 and (
@@ -52,10 +52,10 @@ as $$
   where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
-  'Returns a book''s imported costs of a half-open range, each with whether it counts in totals. A run does not count '
-  'if its account has a daily record for that day, even if that record begins before the range. So the totals of '
-  'adjacent ranges add up. A daily record of a service does not count if the account has a total for that day. Of rows'
-  ' that differ only in the case of the provider''s name, the last observed counts.';
+  'Returns a book''s imported costs of a half-open range, and whether each cost counts in totals. The cost of a run '
+  'does not count if its account has a daily record for the day of the run, even if the record begins before the '
+  'range. The totals of adjacent ranges therefore add up. A daily record of a service does not count if the account '
+  'has a total for that day. Of rows that differ only in the case of the provider''s name, the last observed counts.';
 
 create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
   language sql

@@ -56,10 +56,11 @@ begin
 end
 $$;
 comment on function ai.invoice_review(uuid, uuid, jsonb) is
-  'Compares an invoice with a book before a person stores it permanently. Returns { outcome: reviewed, reviewedAt, '
-  'appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: cannot_replace, param, message }. '
-  'kept is the stored invoice with the same key, if any. differs lists the fields in which kept is different, except '
-  'for the time of the review. comparison is ai.invoice_comparison. Writes nothing. Not granted to any role.';
+  'Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { '
+  'outcome: reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: '
+  'cannot_replace, param, message }. kept is the stored invoice with the same key, if any. differs lists the fields in'
+  ' which kept is different, except for the time of the review. comparison is ai.invoice_comparison. Writes nothing. '
+  'Not granted to any role.';
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
@@ -124,7 +125,7 @@ declare
   imported record;
   others record;
 begin
-  -- The period is longer than any report, so a comparison would be meaningless.
+  -- Compares no period of more than 366 days, because no report covers such a period.
   if last_day - first_day >= 366 then
     return null;
   end if;
@@ -140,7 +141,8 @@ begin
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
     and ai.invoice_replacement(i) is null
-    -- Excludes the invoice that the record replaces: the one of the same app with the reference `replaces`.
+    -- Excludes the invoice that the record replaces. The record names that invoice's reference in `replaces`, and both
+    -- belong to the same app.
     and (i.app_id, i.reference) is distinct from (
       coalesce((record ->> 'appId')::uuid, ai.platform_book()), record ->> 'replaces'
     )

@@ -18,8 +18,8 @@ as $$
   )
 $$;
 comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
-  'Returns ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission use_ai_studio, '
-  'or { outcome: app_not_linked } if the app is not linked to the workspace.';
+  'Returns the result of ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission '
+  'use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the workspace.';
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
@@ -69,7 +69,7 @@ create or replace function private.preview_platform_costs(document jsonb) return
 as $$
   select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
 $$;
-comment on function private.preview_platform_costs(jsonb) is 'Returns the console''s preview of a cost file for the platform''s book (ai.describe_cost_file).';
+comment on function private.preview_platform_costs(jsonb) is 'Returns what importing a cost file into the platform''s book would change (ai.describe_cost_file).';
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb

@@ -16,7 +16,7 @@ begin
     return ai.refusal(caller.refused);
   end if;
   perform ai.record_key_use(caller);
-  -- Always in the same order, so that concurrent batches cannot deadlock.
+  -- Stores the records in a fixed order, so that concurrent batches cannot deadlock.
   for item in
     select r.value as record, r.ordinality::integer as place
     from jsonb_array_elements(call -> 'records') with ordinality as r

@@ -142,8 +142,8 @@ begin
 end
 $$;
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'Returns the error of a record whose replaces field names an invoice that the record cannot replace: { param, '
-  'message }. Returns null if there is no error. Not granted to any role.';
+  'If a record cannot replace the invoice that it names in replaces, returns the error { param, message }. Returns '
+  'null if there is no error. Not granted to any role.';
 
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
   language sql
@@ -156,8 +156,8 @@ as $$
   ))
 $$;
 comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
-  'Returns the error for a record that would replace an already replaced invoice: { param, message }. Not granted to '
-  'any role.';
+  'Returns the error { param, message } of a record that would replace an invoice that already has a replacement. Not '
+  'granted to any role.';
 
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
   language plpgsql
@@ -256,7 +256,8 @@ as $$
   limit 1
 $$;
 comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the first recorded invoice with the record''s provider, account and replaces, or nulls if there is none.';
+  'Returns the first recorded invoice whose provider, account and replaces equal the record''s. Returns nulls if there'
+  ' is none.';
 
 create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
   language sql

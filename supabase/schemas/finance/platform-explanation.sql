@@ -66,8 +66,8 @@ as $$
     coalesce(sum(u.estimated_runs) filter (where u.billed_by = of_provider), 0),
     sum(u.closed_runs), null::numeric, null::numeric
   from usage u
-  -- Runs that the sweep closed have no billing provider. Counts them for the billing provider of other runs with the
-  -- same provider id.
+  -- Runs that the sweep closed have no billing provider. They are counted for the billing provider of other runs with
+  -- the same provider id.
   where u.billed_by = of_provider
     or (u.billing_name is null and u.provider_id in (select b.provider_id from usage b where b.billed_by = of_provider))
   group by u.workspace_id, u.day, u.billing_account
@@ -113,7 +113,7 @@ as $$
   union
   select id from with_invoices where id is not null
 $$;
-comment on function ai.workspaces_with_books() is 'Returns the workspaces that have imported costs or invoices in their own books.';
+comment on function ai.workspaces_with_books() is 'Returns the workspaces whose own books contain imported costs or invoices.';
 
 create or replace function ai.platform_workspaces(parts ai.platform_part[]) returns jsonb
   language sql
@@ -121,7 +121,7 @@ create or replace function ai.platform_workspaces(parts ai.platform_part[]) retu
   security invoker
   set search_path = ''
 as $$
-  -- Window functions instead of joins, because Postgres can't estimate the number of parts.
+  -- Uses window functions instead of joins, because Postgres can't estimate the number of elements in `parts`.
   with sums as (
     select p.kind, p.workspace_id, p.account_id, coalesce(sum(p.metered), 0) as metered, coalesce(sum(p.runs), 0) as runs,
       coalesce(sum(p.estimated_runs), 0) as estimated_runs, coalesce(sum(p.closed_runs), 0) as closed_runs,
@@ -136,7 +136,7 @@ as $$
     from sums s
   ), figures as (
     select p.workspace_id,
-      -- If none of the workspace's runs names the account, counts the account's records with the runs that name no
+      -- If none of the workspace's runs names the account, groups the account's records with the runs that name no
       -- account.
       case when p.is_named or not p.has_unnamed then p.account_id end as account_id,
       sum(p.metered) as metered, sum(p.runs) as runs, sum(p.estimated_runs) as estimated_runs,

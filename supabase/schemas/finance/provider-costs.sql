@@ -59,8 +59,8 @@ begin
 end
 $$;
 comment on function private.studio_refusal(bytea, uuid) is
-  'Returns why a satellite''s session may not read a workspace''s AI Studio. Returns null if it may. For definers; not'
-  ' granted to any role.';
+  'Returns why a satellite''s session may not read a workspace''s AI Studio. Returns null if it may. Called only by '
+  'definer functions; not granted to any role.';
 
 create or replace function ai.provider_costs_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer,
@@ -193,9 +193,9 @@ begin
 end
 $$;
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'Returns a page of imported costs of a half-open range, newest first, with their amounts before currency conversion '
-  'and their files. replacedBy is the externalRunId of the record that counts instead, or null. replaces is the number'
-  ' and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
+  'Returns a page of imported costs of a half-open range, newest first. Each cost has its file and its amount before '
+  'currency conversion. replacedBy is the externalRunId of the record that counts instead, or null. replaces is the '
+  'number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
   'accountId selects costs without an account.';
 
 create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)

@@ -111,8 +111,7 @@ as $$
   )
 $$;
 comment on function ai.invoice_summary(ai.invoice_book_entries) is
-  'Returns an invoice for readers of its book. In the platform''s book, appId is ai.platform_book() and appName is '
-  'null.';
+  'Returns an invoice as JSON. In the platform''s book, appId is ai.platform_book() and appName is null.';
 
 create or replace function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
   language sql
@@ -163,7 +162,8 @@ create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, wi
   security invoker
   set search_path = ''
 as $$
-  -- Shares are differences of rounded sums, so that adjacent ranges add up to the amount.
+  -- Computes a range's share as the difference of two rounded running totals, so that the shares of adjacent ranges add
+  -- up to the amount.
   select case (invoice).kind when 'credit_note' then -1 else 1 end
     * case
       when within is null then (invoice).amount_usd

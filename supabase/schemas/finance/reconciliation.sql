@@ -1,4 +1,4 @@
--- Compares metered, imported and invoiced cost for members and satellites.
+-- Lets members and satellites compare metered, imported and invoiced cost.
 
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.reconcile_costs(
@@ -138,8 +138,8 @@ begin
 end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns a page of months and providers, the latest month first, in the window of ai.reconciled_window. Each row has'
-  ' the provider''s accounts and two differences: imported less metered, and invoiced less imported. If the workspace '
+  'Returns a page of months and providers in the window of ai.reconciled_window, the latest month first. Each row has '
+  'the provider''s accounts and two differences: imported less metered, and invoiced less imported. If the workspace '
   'hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An '
   'account''s meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes'
   ' is the result of ai.book_clashes.';

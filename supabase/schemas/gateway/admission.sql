@@ -7,7 +7,8 @@ create or replace function ai.begin_run(call jsonb) returns text
   volatile
   security definer
   set search_path = ''
-  -- Rows are always found by key, even if statistics were wrong when the plan was made. A generic plan fits every call.
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan.
   set plan_cache_mode = force_generic_plan
   set enable_seqscan = off
   set enable_hashjoin = off
@@ -153,7 +154,7 @@ begin
   if owners = '{}' then
     return calls;
   end if;
-  -- Opens accounts in order, so that two batches can't deadlock.
+  -- Opens credit accounts in the order of their owners' ids, so that two batches can't deadlock.
   foreach owner_id in array array(select distinct o from unnest(owners) as o order by o) loop
     for place in 1..cardinality(calls) loop
       call := calls[place];
@@ -297,8 +298,8 @@ as $$
   end
 $$;
 comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Returns the refusal of a call with an idempotency key that was already used, so the call never causes a second '
-  'provider call or charge. The refusal includes the first call''s answer if it was stored.';
+  'Returns the refusal of a call whose idempotency key was already used. The refused call never reaches a provider and'
+  ' costs nothing. The refusal includes the first call''s answer if it was stored.';
 
 create or replace function ai.exceeds_caller_timeout() returns boolean
   language sql

@@ -71,7 +71,7 @@ create or replace function ai.principal_id(caller ai.caller) returns uuid
 as $$
   select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
 $$;
-comment on function ai.principal_id(ai.caller) is 'Returns the id that a call''s idempotency keys belong to: the lineage of the API key, the app or the person.';
+comment on function ai.principal_id(ai.caller) is 'Returns the id of the owner of a call''s idempotency keys: the API key''s lineage, the app or the person.';
 
 create or replace function ai.payer_id(caller ai.caller) returns uuid
   language sql

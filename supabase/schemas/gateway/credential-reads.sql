@@ -34,7 +34,7 @@ declare
   caller ai.caller := ai.find_caller(request);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
-  -- The JSON as text, because a jsonb would be slow to build from all models.
+  -- The models as JSON text, because building one jsonb from all models would be slow.
   listed text;
   endpoints jsonb;
 begin

@@ -155,12 +155,14 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a ledger entry that has only one of run_id and run_created_at, and a usage or adjustment entry without a run.';
+comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a usage or adjustment entry without a run, and any ledger entry that has only one of run_id and '
+  'run_created_at.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
 comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'Replaces a check constraint. Skips entries that name their run, because they are already complete.';
+  'Replaces a check constraint. Does not run for entries with both run_id and run_created_at, because those entries '
+  'are always complete.';
 
 create or replace function ai.reject_ledger_change() returns trigger
   language plpgsql

@@ -8,8 +8,8 @@ as $$
 begin
   if locks.idempotency_keys is not null then
     perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
-    -- Storing an idempotency key also locks its workspace, through the foreign key. Locks workspaces before API keys,
-    -- in the same order as an account deletion.
+    -- Storing an idempotency key would later lock its workspace through the foreign key. Locks the workspace now,
+    -- because an account deletion also locks workspaces before API keys.
     perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
   end if;
   if locks.keys is not null then
@@ -177,8 +177,8 @@ as $$
 $$;
 comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
   'Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output '
-  'limit. If the caller stated no output limit, counts up to 500 output tokens per choice, but only as many as fit in '
-  'the token limit.';
+  'limit. Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the '
+  'token limit.';
 
 create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
   language sql
@@ -322,9 +322,8 @@ begin
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
-  'Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and the amount '
-  'would exceed the limit or the limit is 0. Also writes the time of the refusal to the budget, for the first refusal '
-  'of a month and then at most once a minute.';
+  'Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and its limit is 0'
+  ' or would be exceeded. Stores the time of the month''s first refusal, and of later refusals at most once a minute.';
 
 create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
   returns text
@@ -372,5 +371,5 @@ begin
 end
 $$;
 comment on function ai.limit_refusal(text, ai.caller) is
-  'Returns the refusal of a call by a rate limit, budget or balance, with all the rate limits of the caller and their '
-  'current counts.';
+  'Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate '
+  'limits of the caller and their current counts.';

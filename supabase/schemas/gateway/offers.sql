@@ -176,8 +176,8 @@ begin
 end
 $$;
 comment on function ai.priced_routes(text, text[]) is
-  'Returns a model''s routes in order, with their current prices. Omits routes without a price and routes to providers'
-  ' that are not listed. Null if no route is left.';
+  'Returns a model''s routes to the given providers in order, with their current prices. Omits routes without a price.'
+  ' Returns null if no route is left.';
 
 create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
   language sql
@@ -274,8 +274,8 @@ begin
   return new;
 end
 $$;
-comment on function ai.reject_price_change() is 'Rejects every change to a price, except a change to the end of its validity while that end is not in the past. Runs '
-  'may have been charged this price.';
+comment on function ai.reject_price_change() is 'Rejects every change to a price, because runs may have been charged this price. Only the end of its validity may '
+  'change, until that end has passed.';
 
 create or replace trigger reject_price_change before update on ai.model_prices
   for each row execute function ai.reject_price_change();

@@ -48,7 +48,7 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'not_found');
   end if;
-  -- Requires a session in which an authenticator of the account was used, as the backend does.
+  -- Like the identity backend, requires a session in which an authenticator of the account was used.
   if not exists (
     select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
   ) then
@@ -109,7 +109,7 @@ begin
     set retry_allowed = true
     where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
   elsif not verified then
-    -- Frees a wrong code, because the same code may be correct half a minute later.
+    -- Deletes the claim on a wrong code, because the same code may be correct half a minute later.
     delete from private.used_mfa_codes u
     where u.code_hash = decode(release_mfa_code.code_hash, 'hex') and u.session_id = release_mfa_code.session_id;
   end if;

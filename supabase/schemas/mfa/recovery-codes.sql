@@ -89,7 +89,7 @@ begin
     from auth.sessions s
     where s.user_id = subject_id and s.id <> current_session_id;
     perform private.end_apps_of_account(subject_id);
-    -- Omits signInAgain, so that the only remaining session does not need a new sign-in. It signed in to use this code.
+    -- Omits signInAgain, so that the remaining session stays valid. The user signed in with it to use this code.
     update private.mfa_recovery_codes c
     set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
     where c.id = begun;
@@ -98,11 +98,11 @@ begin
 end
 $$;
 comment on function private.begin_mfa_recovery(uuid, uuid, text) is
-  'Begins an MFA recovery with a code. To resume a recovery that failed midway, pass the same code, or null from the '
-  'session that used it. Returns the code''s id. Returns null if no code matches, the policy is malformed, or another '
-  'caller began within the last 30 s. Marks the recovery in the account''s policy, which blocks the account until '
-  'end_mfa_recovery is called. Advances the policy''s boundary. Ends all other sessions, all app sessions and all app '
-  'tokens.';
+  'Begins an MFA recovery with a code. To resume a recovery that failed midway, pass the same code. The session that '
+  'used the code may pass null instead. Returns the code''s id. Returns null if no code matches, the policy is '
+  'malformed, or another caller began within the last 30 s. Marks the recovery in the account''s policy, which blocks '
+  'the account until end_mfa_recovery is called. Advances the policy''s boundary. Ends all other sessions, all app '
+  'sessions and all app tokens.';
 
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
@@ -138,6 +138,6 @@ begin
 end
 $$;
 comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends a recovery after begin_mfa_recovery. If completed is true and the account has no factor left, completes the '
-  'recovery and opens the account again, unless its policy has changed since. Otherwise the account stays closed, and '
-  'the recovery can be resumed immediately. Returns whether the recovery is completed.';
+  'Ends a recovery that begin_mfa_recovery began. If completed is true and the account has no factor left, completes '
+  'the recovery, and unblocks the account unless its MFA policy changed during the recovery. Otherwise, the account '
+  'stays blocked and the recovery can be resumed immediately. Returns whether the recovery is completed.';

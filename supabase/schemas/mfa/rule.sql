@@ -1,5 +1,5 @@
 -- The rule of required MFA decides whether the proofs of a session are sufficient. Row-level security, the web server
--- and the gateway all call these functions. The test vectors in supabase/tests/required-mfa-vectors.json fix the
+-- and the gateway all call these functions. The test vectors in supabase/tests/required-mfa-vectors.json define the
 -- expected results.
 --
 -- The policy is platform_required_mfa in auth.users.raw_app_meta_data:
@@ -264,7 +264,7 @@ as $$
   from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
   where entry ->> 'method' = any (methods) and private.is_integer(entry -> 'timestamp')
 $$;
-comment on function private.latest_amr_second(jsonb, text[]) is 'Returns the last second at which one of the methods was used; null if none was used.';
+comment on function private.latest_amr_second(jsonb, text[]) is 'Returns the latest time at which one of the methods was used, in Unix seconds; null if none was used.';
 
 create or replace function private.second_factor_methods() returns text[]
   language sql
@@ -292,7 +292,8 @@ create or replace function private.is_integer(value jsonb) returns boolean
   immutable
   security invoker
 as $$
-  -- Up to the largest integer that JavaScript represents exactly, since both languages must read the same number.
+  -- The limit is the largest integer that JavaScript represents exactly, because JavaScript code reads the same
+  -- numbers.
   select case
     when jsonb_typeof(value) = 'number'
       then value::numeric between 0 and 9007199254740991 and value::numeric = trunc(value::numeric)

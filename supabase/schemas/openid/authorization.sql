@@ -68,8 +68,8 @@ declare
   authentication private.openid_authentication;
   granted text[];
 begin
-  -- Locks the app. A transaction that disables the app either commits first, or waits for this code and then revokes
-  -- it. Apps are locked before accounts.
+  -- Locks the app. A transaction that disables the app either commits first, or waits until the authorization code is
+  -- stored and then revokes the code. Apps are locked before accounts.
   select * into app
   from private.apps a
   where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled
@@ -143,8 +143,9 @@ as $$
     array(
       select distinct m.value
       from (
-        -- Omits the identity backend's `otp`, because it may be a mailed link or a phone's approval. Omits sign-ins
-        -- with an identity provider, because the registry of `amr` values (RFC 8176) has none for them.
+        -- Omits the identity backend's `otp`, which may stand for an emailed link or for approval on a phone. Omits
+        -- sign-ins with an identity provider, because the registry of `amr` values (RFC 8176) has no value for such
+        -- sign-ins.
         select case e.entry ->> 'method' when 'password' then 'pwd' when 'passkey' then 'hwk' end
         from jsonb_array_elements(case when jsonb_typeof(claims -> 'amr') = 'array' then claims -> 'amr' else '[]' end)
           as e (entry)

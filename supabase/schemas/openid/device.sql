@@ -92,8 +92,8 @@ as $$
   )
 $$;
 comment on function private.allows_device_grant(uuid) is
-  'Returns whether an app is an enabled OpenID client that is currently registered for the device grant. For definers;'
-  ' not granted to any role.';
+  'Returns whether an app is an enabled OpenID client that is currently registered for the device grant. Not granted '
+  'to any role, so only security definer functions can call it.';
 
 create or replace function private.device_authorization_state(request private.device_authorizations) returns text
   language sql
@@ -165,7 +165,7 @@ begin
   if proved.refused is not null then
     return proved.refused;
   end if;
-  -- A session that is restricted to replacing its password can't decide device requests.
+  -- Sessions that may only replace the account's password can't decide device requests.
   if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
     return 'unauthenticated';
   end if;

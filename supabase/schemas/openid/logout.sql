@@ -109,8 +109,7 @@ create or replace trigger queue_revoked_login after update of revoked_at on priv
   when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
   execute function private.queue_revoked_login('handoff_id');
 comment on trigger queue_revoked_login on private.app_sessions is
-  'Queues a logout notice for the app. If the app ended the login by its own call, private.withdraw_logout removes the'
-  ' notice.';
+  'Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.';
 
 create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
   for each row

@@ -53,8 +53,8 @@ begin
     return false;
   end if;
   from_time := clock_timestamp();
-  -- Deletes keys that are scheduled to sign in the future. Such a key would later replace the new key, and the server
-  -- may be unable to decrypt it.
+  -- Deletes keys whose signing period is yet to begin. Such a key would later replace the new key, and the server may
+  -- be unable to decrypt it.
   delete from private.signing_keys k where k.signs_from > from_time;
   -- Keeps only the five newest keys. Otherwise, servers that do not share a secret could add keys without limit by
   -- replacing each other's key.
@@ -135,8 +135,8 @@ as $$
   select exists (select from resealed)
 $$;
 comment on function private.reseal_signing_key(text, text, text, text) is
-  'Replaces the encrypted form of a private key with one that is encrypted by the current secret. Returns false if '
-  'another caller has already replaced it.';
+  'Stores a private key that was encrypted again with the current secret. Returns false if another caller has already '
+  'replaced the stored key.';
 
 create or replace function private.delete_retired_signing_keys() returns integer
   language sql

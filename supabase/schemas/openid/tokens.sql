@@ -75,7 +75,7 @@ comment on function private.describe_openid_tokens(private.openid_grants, privat
   'Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, '
   'issuedAt, expiresAt, refreshable}. Times are in seconds since 1970.';
 
--- Definer: calls functions for client secrets and proofs, which are not granted to any role.
+-- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.redeem_authorization_code(
   client_id text,
   secret_hash bytea,

@@ -69,8 +69,8 @@ as $$
       ) as list
     from (select distinct target, privilege, attribute, grantee, is_grantable, owner from privileges) p
     where p.grantee <> p.owner
-      -- Leaves out the administrators of a project. Matches them by name, since a restored database can have another
-      -- owner.
+      -- Leaves out Supabase's administrator roles by name. Comparing with the owner is not enough, because a restored
+      -- database can have another owner.
       and (p.grantee = 0 or pg_get_userbyid(p.grantee) not in ('postgres', 'supabase_admin', 'dashboard_user'))
     group by 1, 2
   ), definitions as (
@@ -216,6 +216,6 @@ begin
 end
 $$;
 comment on function private.describe_database() is
-  'Returns the facts that are compared with the release by the doctor, and by a start of the stack with a hosted '
-  'database: the version of Postgres (server_version_num), the versions of the recorded migrations, '
-  'private.describe_objects() and private.describe_auth_triggers().';
+  'Returns the facts that the doctor compares with the release: the version of Postgres (server_version_num), the '
+  'versions of the recorded migrations, private.describe_objects() and private.describe_auth_triggers(). The stack '
+  'makes the same comparison when it starts with a hosted database.';

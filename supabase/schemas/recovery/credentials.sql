@@ -119,8 +119,8 @@ as $$
   end
 $$;
 comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
-  'Returns whether a browser can use a recovery credential. Any browser can use it the first time. After that, only '
-  'the same browser can use it again, until that browser presents its new session or the session ends.';
+  'Returns whether a browser can use a recovery credential. Any browser can be the first to use it. After that, only '
+  'the same browser can use the credential again, and only until it presents its new session or the session ends.';
 
 create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
   returns text
@@ -194,7 +194,8 @@ begin
   order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
   limit 1;
   if found then
-    -- Links and codes both lock the email first and then the credential, so that concurrent requests cannot deadlock.
+    -- Requests with a link and requests with a code both lock the email before the credential, so that concurrent
+    -- requests cannot deadlock.
     insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
@@ -284,7 +285,7 @@ begin
   if not override.recovery_email then
     return 'switched_off';
   end if;
-  -- The override's creator may have taken over the email since.
+  -- The override's creator may have changed their own email to this one after they created the override.
   if exists (select from auth.users u where u.id = override.created_by and lower(u.email) = override.email) then
     return 'oneself';
   end if;
@@ -309,9 +310,9 @@ begin
 end
 $$;
 comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
-  'Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours locks the '
-  'email''s codes for 24 hours. The caller must hold the locks on the email''s guesses and on the credential. Called '
-  'only by definer functions; not granted to any role.';
+  'Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours blocks all '
+  'codes for the email for 24 hours. The caller must have locked the email''s row in recovery_code_guesses and the '
+  'credential''s row. Called only by definer functions; not granted to any role.';
 
 create or replace function private.release_recovery_credential(credential_id uuid) returns void
   language sql

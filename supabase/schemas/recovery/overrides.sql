@@ -20,7 +20,7 @@ begin
   if lifetime <= interval '0' or lifetime > interval '30 days' then
     return jsonb_build_object('refused', 'lifetime');
   end if;
-  -- Serialized per email.
+  -- Concurrent calls for the same email run one after another.
   perform pg_advisory_xact_lock(hashtextextended('private.recovery_overrides ' || for_email, 0));
   if exists (select from private.active_recovery_override(for_email)) then
     return jsonb_build_object('refused', 'active');
@@ -177,7 +177,7 @@ begin
   ));
   get diagnostics batch = row_count;
   swept := swept + batch;
-  -- Guesses don't count after 24 hours, and locks don't last longer.
+  -- A wrong guess counts for 24 hours, and a lock lasts 24 hours.
   delete from private.recovery_code_guesses g
   where g.email = any (array(
     select o.email

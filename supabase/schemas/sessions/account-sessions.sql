@@ -28,7 +28,8 @@ as $$
     -- session in use refreshes about once an hour.
     greatest(s.refreshed, e.last_event_at),
     host(s.ip),
-    -- A sign-in by our pages reaches the backend through our server, whose own user agent is recorded there.
+    -- Prefers the user agent of the sign-in event. For a sign-in on our pages, Supabase Auth records our server's user
+    -- agent.
     coalesce(e.user_agent, s.user_agent),
     e.device,
     e.place,

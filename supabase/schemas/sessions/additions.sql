@@ -44,7 +44,7 @@ begin
 end
 $$;
 comment on function private.add_account(jsonb) is
-  'Stores a sign-in until the browser presents the secret of the sign-in, for at most 15 minutes. Takes { deviceId, '
+  'Stores a sign-in for at most 15 minutes, until the browser presents the sign-in''s secret. Takes { deviceId, '
   'secret, secretHash (hex), userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is '
   'unknown) | full (the device has 10 other accounts) }. Idempotent.';
 
@@ -158,9 +158,10 @@ end
 $$;
 comment on function private.take_additions(uuid, text, text[]) is
   'Adds sign-ins to a browser''s accounts, given the secrets of the sign-ins. The account of the newest sign-in '
-  'becomes active. If the browser already had an account, its earlier session ends. Returns { status, secret }: the '
-  'device secret derived from the presented secrets, and its status for the device (private.device_secret_status). '
-  'Adds accounts only if the status is current. Idempotent: a repeated call returns the same result.';
+  'becomes active. If the browser already had an account, its earlier session ends. Returns { status, secret }: secret'
+  ' is the device secret derived from the presented secrets, and status is that secret''s status '
+  '(private.device_secret_status). Adds accounts only if the status is current. Idempotent: a repeated call returns '
+  'the same result.';
 
 -- Definer: ends sessions, which are in Supabase Auth's tables.
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
@@ -221,7 +222,7 @@ begin
 end
 $$;
 comment on function private.continue_account_session(jsonb) is
-  'Replaces an account''s session with one that continues it without another sign-in, for example after a QR handoff. '
+  'Replaces an account''s session with a new session that needs no other sign-in, for example after a QR handoff. '
   'Takes { deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf }. Returns { status: kept | unknown | '
   'over }. unknown means that the device is unknown. over means that the browser has signed out of the session to '
   'replace, or already has a different session for the account. The device''s secret does not change, so a browser '

@@ -55,7 +55,7 @@ comment on function private.device_state(uuid, text) is
   'secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.';
 
 -- Uses PL/pgSQL, which plans only the expressions that it reaches. Nearly every request presents the current secret, so
--- it returns at the second check.
+-- the function usually returns at the second check.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
   language plpgsql
   stable
@@ -73,8 +73,8 @@ begin
     and (device.previous_until is null or device.previous_until > now()) then
     return case device.previous_for when 'anything' then 'previous' else 'spent' end;
   end if;
-  -- Another added account or an account switch may have replaced the device secret again, so a spent secret can be
-  -- older than the previous secret.
+  -- A secret that an added account replaced stays spent for 60 seconds, even if the device secret has been replaced
+  -- again since then.
   if exists (
     select
     from private.account_additions a
@@ -89,9 +89,9 @@ end
 $$;
 comment on function private.device_secret_status(private.account_devices, text) is
   'Returns the status of a device secret: current, previous, spent or unknown. A previous secret stays valid for '
-  'everything until 30 seconds after the browser first presents the current one. A sign-in makes the secret that it '
-  'replaces spent for one minute. A spent secret gives no access, but requests in flight may use it to add another '
-  'account or to sign the browser out.';
+  'everything until 30 seconds after the browser first presents the current one. After a sign-in replaces a secret, '
+  'the old secret is spent for one minute. A spent secret gives no access, but requests in flight may use it to add '
+  'another account or to sign the browser out.';
 
 -- Definer: only Supabase Auth's tables show whether a session is alive. Written in PL/pgSQL, because an SQL function
 -- would be planned again for each statement that calls it.
@@ -138,8 +138,7 @@ create or replace function private.lock_accounts(user_ids uuid[]) returns void
 as $$
 begin
   -- Takes the same lock as private.lock_app_credentials. "for update" would deadlock with a sign-out at Supabase Auth.
-  -- The sign-out locks the session first. Then the foreign key of the event that it records locks the account for key
-  -- share.
+  -- The sign-out locks the session first. It then records an event, whose foreign key locks the account for key share.
   perform from auth.users u where u.id = any (user_ids) order by u.id for no key update;
 end
 $$;

@@ -34,4 +34,4 @@ begin
 end
 $$;
 comment on function private.end_password_replacements() is
-  'Lifts the restriction set by private.require_password_replacement when the password changes.';
+  'When an account''s password changes, lifts the restriction set by private.require_password_replacement.';

@@ -1,4 +1,4 @@
--- Returns the state of a session, which every request reads in one statement.
+-- Returns the state of a session. Every request reads the state in one statement.
 
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own

@@ -207,11 +207,11 @@ begin
       and e.token_tag is not distinct from expected_tag
     returning e.session_id into ended_id;
   end if;
-  -- The session's tokens are not held anywhere any more.
+  -- Ends the session, because the vault no longer holds its tokens.
   perform private.end_account_session(discard_account_session.user_id, ended_id);
   return ended_id is not null;
 end
 $$;
 comment on function private.discard_account_session(uuid, uuid, text, boolean) is
   'Discards an account''s session that has ended or cannot be decrypted. If listed is true, the account stays in the '
-  'list and requires a new sign-in. Returns false if another rotation came first.';
+  'list and requires a new sign-in. Returns false if another request rotated the session first.';

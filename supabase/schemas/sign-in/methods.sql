@@ -58,8 +58,8 @@ as $$
 $$;
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
   'Returns the number of usable sign-in methods that an account would have without the given identities, passkeys and '
-  'password. Counts an unconfirmed identity only if it is being confirmed. Called only by security definer functions. '
-  'Not granted to any role.';
+  'password. Counts an unconfirmed identity only if its id is in confirming. Called only by security definer '
+  'functions. Not granted to any role.';
 
 -- Definer: identities are in Supabase Auth's tables. Supabase Auth's own endpoint is not used. It refuses to remove the
 -- last identity even if a password or a passkey remains, does not check whether the remaining identity is usable, and

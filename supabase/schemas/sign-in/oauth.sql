@@ -44,7 +44,8 @@ as $$
       )
       from auth.flow_state f
       join auth.users u on u.id = f.user_id
-      -- The backend completed the flow and wrote its identity in one transaction, so xmin finds that very identity.
+      -- Supabase Auth completes a flow and writes the flow's identity in one transaction, so both rows have the same
+      -- xmin.
       join auth.identities i on i.user_id = f.user_id and i.provider = f.provider_type and i.xmin = f.xmin
       where f.auth_code = inspect_oauth_attempt.code
         and f.code_challenge = inspect_oauth_attempt.challenge
@@ -94,7 +95,7 @@ begin
     return verdict = 'refuse';
   end if;
   select i.id, i.provider, i.email,
-    -- A direct call can link an identity during the flow. Such an identity does not count as new, so its event is kept.
+    -- An identity that a direct call to Supabase Auth linked during the flow does not count as new. Its event is kept.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go

@@ -40,9 +40,9 @@ as $$
   )
 $$;
 comment on function private.passkey_exists(text) is
-  'Returns whether any account has a passkey with this credential id (hexadecimal). Supabase Auth gives the same '
-  'answer for an unknown passkey and for a wrong signature. A browser that is wrongly informed that a passkey is '
-  'unknown deletes a working passkey.';
+  'Returns whether any account has a passkey with this credential id (hexadecimal). Supabase Auth does not distinguish'
+  ' an unknown passkey from a wrong signature. Our server must, because a browser deletes a passkey that our server'
+  ' reports as unknown.';
 
 -- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. Supabase Auth's own endpoint
 -- would delete an account's last way to sign in. Counting the other ways before a call to the endpoint is not enough,

@@ -118,8 +118,8 @@ begin
 end
 $$;
 comment on function private.claim_qr_challenge(jsonb) is
-  'Claims an approved challenge for the session that requested it: { id, secretHash, claims }. Returns claimed to only'
-  ' one caller, which must complete the challenge within 30 s. Otherwise returns the challenge''s public state, '
+  'Claims an approved challenge for the session that requested it: { id, secretHash, claims }. Only one caller gets '
+  'the result claimed, and must complete the challenge within 30 s. Other callers get the challenge''s public state, '
   'mfa_required or not_found. Rejects the challenge permanently if the approver has signed out or no longer satisfies '
   'the account''s policy.';
 

@@ -100,7 +100,7 @@ comment on function ai.list_agent_access(uuid, uuid) is
   'first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool, '
   'host, requestedAt, answeredAt }] } or { outcome: not_allowed }.';
 
--- Definer: the service role has no grant to answer requests.
+-- Definer: the service role can't update access requests.
 create or replace function ai.answer_agent_access(
   member_id uuid, workspace uuid, requester_id uuid, requested_at timestamptz, answer text
 ) returns jsonb

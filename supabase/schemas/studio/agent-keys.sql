@@ -83,7 +83,7 @@ begin
   select * into previous
   from ai.keys k
   where k.connection_id = connection.id and k.replaced_by is null;
-  -- Counts replaced keys that still work, so that a loop of renewals ends here.
+  -- Also counts replaced keys that still work, so that a loop of renewals can't create keys without limit.
   if (select count(*) >= 20 from ai.keys k where k.connection_id = connection.id and k.expires_at > now())
     or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
     return jsonb_build_object('outcome', 'too_many');
@@ -104,10 +104,10 @@ begin
 end
 $$;
 comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
-  'Creates the next key of a connection, which works for at most 8 hours and not longer than the connection''s login. '
-  'The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed, '
-  'not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Returns { refused } if'
-  ' the login is refused (ai.find_agent_login) or the connection is not_found.';
+  'Creates the next key of an agent connection. The key works for at most 8 hours and not longer than the '
+  'connection''s login. The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), '
+  'revoked, not_allowed, not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. '
+  'Returns { refused } if the login is refused (ai.find_agent_login) or the connection is not_found.';
 
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql

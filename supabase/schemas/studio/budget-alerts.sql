@@ -68,7 +68,7 @@ as $$
       and a.posted_at is null
     returning a.scope, a.workspace_id
   ), kept as (
-    -- Makes the email due immediately, because the caller only queues it and does not send it.
+    -- Makes the email due immediately. By default, an email becomes due after a minute.
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
     from posted p
@@ -118,7 +118,8 @@ as $$
     crossed_at = case when a.month < excluded.month or a.threshold < excluded.threshold then now() else a.crossed_at end,
     posted_at = case
       when a.month < excluded.month or a.threshold < excluded.threshold then null
-      -- Marks the pending warning as emailed, because it no longer applies.
+      -- Marks the unsent warning as emailed, so that it is never sent: the raised limit put the spend below its
+      -- threshold.
       when a.limit_usd < excluded.limit_usd and a.threshold > excluded.threshold then coalesce(a.posted_at, now())
       else a.posted_at
     end
@@ -126,9 +127,9 @@ as $$
     or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
 $$;
 comment on function ai.record_budget_alerts() is
-  'Records each budget''s highest threshold that was crossed since the last sweep. Reads ai.budgets without a lock. '
-  'Records a threshold once a month. If a raised limit puts the spend below the threshold again, the next crossing is '
-  'recorded too.';
+  'Records the highest threshold that each budget has crossed since the last sweep. Reads ai.budgets without a lock. '
+  'Records each threshold at most once a month, unless a raised limit puts the spend below the threshold and the '
+  'budget then crosses it again.';
 
 create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
   language sql

@@ -3,7 +3,7 @@
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- The default is for servers of the previous release, which reject budgets with any other scope.
+  -- Servers of the previous release omit this argument and reject budgets with any scope that is not in the default.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql

@@ -33,7 +33,8 @@ begin
       select a.*, p.level, p.threshold, p.crossed_at, w.shown_id, w.shown_name
       from ai.credit_alerts p
       join ai.credit_accounts a on a.id = p.account_id
-      -- Selects the workspace to link to. A member's account links to a workspace where the plan charges the member.
+      -- Selects the workspace that the warning links to. For a member's credits, selects a workspace whose plan charges
+      -- the member.
       cross join lateral (
         select s.id as shown_id, s.name as shown_name
         from public.workspaces s
@@ -168,8 +169,8 @@ as $$
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
   'Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the '
-  'available credits are below the threshold. A threshold of 0 counts as 1,000 for this check. If more credits are '
-  'available, the refused call was simply very large. low: the balance is below the threshold.';
+  'available credits are below the threshold, or below 1,000 if the threshold is 0. A call that is refused with more '
+  'credits available was simply very large. low: the balance is below the threshold. funded: any other balance.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric
   language sql
@@ -253,7 +254,7 @@ as $$
     select a from ai.credit_accounts a
     where case p.payer when 'workspace' then a.workspace_id = w.id else a.user_id = member_id end
     union all
-    -- The account does not exist before its first call, so this shows the initial credits.
+    -- If no credit account exists yet, uses the plan's initial credits.
     select jsonb_populate_record(null::ai.credit_accounts, jsonb_build_object('balance', p.initial_credits, 'reserved', 0))
     where not exists (
       select from ai.credit_accounts a

@@ -52,7 +52,8 @@ begin
             and l.created_at >= asked.window_from
             and l.created_at < asked.window_to
             and l.id < last_id
-            -- A member's balance pays in all of their free workspaces, but only runs of this workspace are listed here.
+            -- A member's balance pays for runs in all of their free workspaces, but only this workspace's runs are
+            -- listed here.
             and (
               a.workspace_id is not null
               or l.run_id is null

@@ -14,7 +14,7 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  -- Serializes a member's requests, because each counts the emails of earlier ones.
+  -- Serializes a member's requests, because the limit on emails counts the member's earlier requests.
   perform pg_advisory_xact_lock(hashtextextended('ai.request_key_approval ' || member_id, 0));
   -- Approving and declining lock the workspace too.
   perform from public.workspaces w where w.id = workspace and w.deleted_at is null for no key update;
@@ -137,8 +137,8 @@ as $$
 $$;
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
   'Returns whether infrastructure admins receive an email about a new request. They receive none if the previous '
-  'request was withdrawn and emailed in the last 24 hours, or after five emailed requests by the same member in 24 '
-  'hours. The admins'' queue lists every request.';
+  'request was withdrawn and they were emailed about it in the last 24 hours. They also receive none if they were '
+  'emailed about five requests by the same member in the last 24 hours. The admins'' queue lists every request.';
 
 create or replace function ai.can_be_emailed(account auth.users) returns boolean
   language sql

@@ -41,8 +41,8 @@ begin
 end
 $$;
 comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key. The caller must have checked ai.key_issue_permission. Logs the creation, unless lineage is given '
-  'because the key replaces an earlier key. connection_id is the coding agent''s connection if the key belongs to an '
+  'Stores a new key. The caller must have checked ai.key_issue_permission. If the key replaces an earlier key, lineage'
+  ' is given and the creation is not logged. connection_id is the coding agent''s connection if the key belongs to an '
   'agent.';
 
 create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
@@ -85,14 +85,14 @@ begin
     and not (for_agent and ai.may_connect_agents(member_id, workspace)) then
     return 'not_allowed';
   end if;
-  -- Locks the approval until the key is stored, so that it can't be withdrawn in between.
+  -- Locks the approval, so that it cannot be withdrawn before the key is stored.
   perform from ai.key_approvals a where a.workspace_id = workspace for key share;
   return case when found then 'allowed' else 'not_approved' end;
 end
 $$;
 comment on function ai.key_issue_permission(uuid, uuid, boolean) is
-  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent''s key, an'
-  ' approved request to connect agents is enough. not_approved: no platform admin has approved the workspace.';
+  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent''s key, '
+  'ai.may_connect_agents is sufficient. not_approved: no platform admin has approved the workspace.';
 
 create or replace function ai.create_key(
   workspace_id uuid,

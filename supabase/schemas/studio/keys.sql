@@ -143,8 +143,8 @@ begin
   )
   values (
     old.lineage_id, workspace,
-    -- Keeps the key's creator, who pays for the key in a free workspace. If the creator has left, a key of theirs would
-    -- not work in a free workspace, so the member who rotates the key becomes its creator.
+    -- Keeps the key's creator, because calls in a free workspace are charged to the creator's credits. If the creator
+    -- has left, their key would not work in a free workspace, so the member who rotates the key becomes its creator.
     case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
     old.name, old.environment, rotate_key.lookup,
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
@@ -165,9 +165,9 @@ begin
 end
 $$;
 comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
-  'Replaces a key with a new one. The new key keeps all limits and bindings. It also keeps the amount spent, which is '
-  'counted for the whole lineage. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, '
-  'not_approved, not_found, not_active, agent_key. agent_key: only the coding agent can renew this key.';
+  'Replaces a key with a new one. The new key keeps all limits and bindings. The spend of both keys is counted '
+  'together. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, '
+  'not_found, not_active, agent_key. agent_key: only the coding agent can renew this key.';
 
 -- Definer: the service role cannot write keys, so every revocation passes these checks.
 create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb

@@ -118,7 +118,7 @@ comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, times
   'most expensive of a day. For models, series contains the daily usage of the six largest models and, with model '
   'null, of all other models together. deductions contains the credits deducted without a run, by day.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.usage_by_key(
   workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
 ) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
@@ -150,7 +150,7 @@ as $$
   ) g
   cross join lateral ai.latency_quantiles(g.latency_marks) as l
   cross join lateral ai.latency_quantiles(g.first_token_marks) as f
-  -- For labels, takes only the total of the range here. The rows of labels come from ai.label_usage_between.
+  -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
   where g.key is null or grouped_by <> 'label'
   union all
   select
@@ -168,7 +168,7 @@ comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, intege
   'Returns a range''s sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers '
   'the whole range. Amounts in sums are exact text. Rows of labels have no quantiles.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.model_usage_by_day(
   workspace uuid, window_from timestamptz, window_to timestamptz, days_each integer, models text[]
 ) returns table (
@@ -206,7 +206,7 @@ as $$
   end
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
-  'Returns the key of the row to which a daily sum belongs. When grouped by day, the key counts the days since the '
+  'Returns the key of the row to which a daily sum belongs. For rows by day, the key is the number of days since the '
   'start of the range, so that two ranges can be compared. One row covers days_each days.';
 
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.

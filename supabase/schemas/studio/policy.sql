@@ -103,7 +103,7 @@ comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the '
   'member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy), changed_meanwhile'
   ' (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are already in '
-  'either list are never unknown. Logs each change in the workspace.';
+  'either list are never unknown. Each change adds an entry to the workspace''s audit log.';
 
 create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
   language sql

@@ -48,7 +48,7 @@ begin
 end
 $$;
 comment on function ai.describe_run_content(uuid, uuid, uuid) is
-  'Returns whether a run''s content is stored, but not the content itself, for a member with manage_ai_policy. Returns'
+  'For a member with manage_ai_policy, returns whether a run''s content is stored, but not the content itself. Returns'
   ' { outcome: kept, deletedFrom } or { outcome: none | not_allowed }.';
 
 -- Definer: checks what a member may do and writes the audit log, which the service role can't do itself.

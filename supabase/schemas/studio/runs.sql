@@ -53,7 +53,8 @@ begin
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
-    -- Calls ai.run_pricing_facts directly. If ai.run_summary called it, Postgres would plan it again for each run.
+    -- Calls ai.run_pricing_facts directly. A call inside ai.run_summary would make Postgres plan ai.run_pricing_facts
+    -- again for each run.
     ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
   ), '[]') into found_runs
   from (
@@ -242,6 +243,6 @@ begin
 end
 $$;
 comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Uses the daily sums to check whether a workspace may have runs that match the filter of ai.list_runs and are older '
-  'than the given moment. Returns the time from which to search backwards, at most that moment, or null if no earlier '
-  'run can match.';
+  'Uses the daily sums to find where ai.list_runs can start to search backwards for runs that match its filter and are'
+  ' older than the given moment. Returns a time that is not later than the moment, or null if no earlier run can '
+  'match.';

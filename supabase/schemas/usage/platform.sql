@@ -1,4 +1,4 @@
--- Sums the usage of all workspaces.
+-- The usage of all workspaces, by provider and billing account.
 
 create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
   returns table (
@@ -83,5 +83,5 @@ $$;
 comment on function ai.platform_usage(date, date, text) is
   'Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account. '
   'With of_provider (a result of ai.billing_provider), returns only that provider''s usage, also grouped by workspace '
-  'and day. The result then also includes all runs closed by the sweep, because those runs name no billing provider. '
-  'Without of_provider, workspace_id and day are null. Not granted to any role.';
+  'and day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.'
+  ' Without of_provider, workspace_id and day are null. Not granted to any role.';

@@ -94,7 +94,7 @@ comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
   ' counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read '
   'from runs.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
+-- This function has no SET clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns setof ai.usage_labels_daily
   language sql
@@ -176,7 +176,8 @@ create or replace function ai.usage_window(
   set search_path = ''
 as $$
 begin
-  -- 24 hours a day, regardless of daylight saving in the session's time zone.
+  -- An interval of hours always has the same length. The length of a day depends on daylight saving in the session's
+  -- time zone.
   window_to := coalesce(given_to, date_trunc('milliseconds', now()));
   window_from := coalesce(given_from, window_to - default_days * interval '24 hours');
   fault := case
@@ -237,9 +238,9 @@ begin
 end
 $$;
 comment on function ai.app_caller(jsonb) is
-  'Returns the caller of a request by a registered app. The credential must be an app''s token or a key that is bound '
-  'to an app, and the request must name the workspace. The app is derived only from the credential. refused is the '
-  'reason why the call is refused, or null. Not granted to any role.';
+  'Returns the caller of a request that a registered app sends. The credential must be an app''s token or a key that '
+  'is bound to an app, and the request must name the workspace. The app is derived only from the credential. refused '
+  'is the reason why the call is refused, or null. Not granted to any role.';
 
 -- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
 -- the request.

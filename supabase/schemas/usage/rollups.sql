@@ -174,7 +174,7 @@ comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
   'Returns sums of a workspace''s runs in a half-open range, in the format of ai.usage_daily. Includes runs in '
   'progress.';
 
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
+-- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.sum_labels(workspace uuid, first_moment timestamptz, end_moment timestamptz)
   returns setof ai.usage_labels_daily
   language sql
@@ -211,8 +211,8 @@ as $$
   group by n.day, n.label
 $$;
 comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
-  'Returns sums of a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), in the format of '
-  'ai.usage_labels_daily. For each day, returns the 10,000 most expensive labels and one sum for all others.';
+  'Sums a workspace''s runs in a half-open time range. Groups them by day and label (X-Platform-Entity-Id), in the '
+  'format of ai.usage_labels_daily. For each day, returns the 10,000 most expensive labels and one sum for all others.';
 
 -- Definer: the role that settles a run cannot write the marks of changed days.
 create or replace function ai.record_usage_change() returns trigger

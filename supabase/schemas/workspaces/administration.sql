@@ -142,13 +142,13 @@ begin
   if new_owner_id = auth.uid() then
     raise exception 'they own it already' using errcode = 'PT409';
   end if;
-  -- Members are locked before their workspace, as they are when a member leaves.
+  -- Locks the memberships before their workspace, in the same order as leaving a workspace.
   perform from public.workspace_members m
   where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id in (auth.uid(), new_owner_id)
   order by m.user_id
   for update;
   perform from public.workspaces w where w.id = transfer_workspace_ownership.workspace_id for no key update;
-  -- Checked again under the lock, since another transfer may have been first.
+  -- Checks ownership again under the lock, because a concurrent transfer may have committed first.
   if transfer_workspace_ownership.workspace_id not in (select private.my_owned_workspace_ids()) then
     raise exception 'not allowed' using errcode = 'PT403';
   end if;

@@ -57,16 +57,16 @@ comment on function private.log_workspace_row() is 'Logs a change to a row that 
 
 create or replace trigger audit_change after insert or update on public.workspaces
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspaces is 'Shows owners what happened to their workspace.';
+comment on trigger audit_change on public.workspaces is 'Logs when a workspace is created, deleted, renamed or given another plan.';
 create or replace trigger audit_change after insert or update of role_id or delete on public.workspace_members
   for each row execute function private.log_workspace_row();
 comment on trigger audit_change on public.workspace_members is 'Shows the workspace''s owners which members joined, left or changed roles.';
 create or replace trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_roles is 'Shows owners when a role''s permissions changed.';
+comment on trigger audit_change on public.workspace_roles is 'Shows the workspace''s owners which roles were changed or deleted, and how their permissions changed.';
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_invitations is 'Logs sent, accepted and withdrawn invitations for the workspace''s owners.';
+comment on trigger audit_change on public.workspace_invitations is 'Shows the workspace''s owners which invitations were sent, accepted or withdrawn.';
 -- Logs only roles that people create. A workspace's initial roles belong to its creation, which is logged separately.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();

@@ -61,7 +61,7 @@ comment on function private.limit_inviter() is
 
 create or replace trigger limit_inviter after insert on public.workspace_invitations
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
-comment on trigger limit_inviter on public.workspace_invitations is 'Prevents bulk email to strangers.';
+comment on trigger limit_inviter on public.workspace_invitations is 'Limits each person''s invitations, to prevent bulk email to strangers.';
 
 -- Definer: counts all invitations, including those that the caller may not read.
 create or replace function private.limit_workspace_invitations() returns trigger

@@ -1,7 +1,7 @@
 -- Rules for every workspace: it is created with roles and an owner, always has an owner, and closes when its last
 -- member's account is deleted.
 
--- Definer: founders have no grant to write roles or memberships.
+-- Definer: the role authenticated may not insert owner roles or memberships.
 create or replace function private.create_workspace_defaults() returns trigger
   language plpgsql
   volatile
@@ -86,8 +86,8 @@ create or replace function private.close_orphaned_workspaces() returns trigger
   set search_path = ''
 as $$
 begin
-  -- Serialized, since otherwise the last two members could each assume that the other stays. Memberships are locked
-  -- before workspaces, as they are when a member leaves.
+  -- These locks make concurrent deletions wait. Otherwise the last two members could each assume that the other stays.
+  -- Memberships are locked before workspaces, as they are when a member leaves.
   perform from public.workspace_members m where m.user_id = old.id order by m.workspace_id for update;
   perform
   from public.workspaces w
@@ -114,13 +114,13 @@ begin
 end
 $$;
 comment on function private.close_orphaned_workspaces() is
-  'Closes workspaces when a person''s account is deleted, so that the workspaces'' keys stop working. The person''s '
-  'own personal workspace stays open if another member owns it, and any other workspace if it has another member. A '
+  'Closes workspaces when a member''s account is deleted, so that the workspaces'' keys stop working. The person''s '
+  'personal workspace stays open if it has another owner. Any other workspace stays open if it has another member. A '
   'closed personal workspace is renamed to "Deleted workspace".';
 
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
-comment on trigger close_orphaned_workspaces on public.profiles is 'Runs before the deletion, while the person''s memberships still exist.';
+comment on trigger close_orphaned_workspaces on public.profiles is 'Runs before a profile is deleted, while the person''s memberships still exist.';
 
 -- Definer: counts all roles, including those that the caller may not read.
 create or replace function private.limit_workspace_roles() returns trigger

@@ -23,11 +23,11 @@ const preview = z.object({
     /** The first 100 corrected days, ordered by day. */
     list: z.array(z.object({ accountId: z.string(), day: z.string(), fromUsd: amountText, toUsd: amountText })),
   }),
-  /** Runs and service records that no longer count, because a day's total replaces them. */
+  /** The runs and service records that no longer count, because a day's total replaces them. */
   replaced: z.object({ records: count, amountUsd: amountText }),
   /**
-   * Days from earlier imports that are in the file's period but not in the file. If the import sets these days to 0,
-   * they count in `cleared` and not here.
+   * Days in the file's period that earlier imports stored but the file lacks. If the import sets these days to 0, they
+   * count in `cleared` and not here.
    */
   remaining: z.object({ days: count, amountUsd: amountText }),
   cleared: z.object({ days: count, amountUsd: amountText }),

@@ -40,10 +40,7 @@ export function servicesOf(bill: ParsedProvider): ServiceTotal[] {
   return serviceTotals(bill).toSorted((one, other) => sizeOf(other) - sizeOf(one));
 }
 
-/**
- * Reads the choices from the review form. Selects everything if the file was just uploaded or another of its providers
- * was chosen.
- */
+/** Reads the choices from the review form. After an upload or a change of provider, selects all services. */
 export function readChoices(form: FormData, { providers }: ParsedFile): ImportChoices {
   const text = (name: string) => String(form.get(name) ?? "").trim();
   const source = Math.min(Math.max(Number.parseInt(text("source"), 10) || 0, 0), providers.length - 1);

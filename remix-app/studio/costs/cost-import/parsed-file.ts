@@ -3,7 +3,8 @@ import { z } from "zod";
 import { amountText } from "../../../ui/format-amount.ts";
 
 /**
- * Sums in a file have at most 22 digits before the point and 42 after it. Longer numbers would only cost time to parse.
+ * Leaves room for every sum of a file, which has at most 22 digits before the point and 42 after it. Longer amounts are
+ * refused, because parsing them takes time.
  */
 const mostAmountLength = 80;
 

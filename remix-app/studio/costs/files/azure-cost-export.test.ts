@@ -3,7 +3,7 @@ import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
 
 // From microsoft/finops-toolkit, src/powershell/Tests/Unit/assets/EA_ActualCost_Small.csv, with fewer columns. Amounts
 // have 16 digits, tags contain quotes, and dates are MM/DD/YYYY.
-test("an enterprise agreement's Azure export of actual costs is read", async () => {
+test("reads an Azure cost export with the actual costs of an enterprise agreement", async () => {
   const file = await readCostText([
     "BillingAccountId,BillingPeriodStartDate,BillingPeriodEndDate,BillingProfileId,SubscriptionId,SubscriptionName,Date,Product,MeterCategory,Quantity,EffectivePrice,Cost,UnitPrice,BillingCurrency,ConsumedService,AdditionalInfo,Tags,ChargeType,PricingModel",
     '8611537,09/01/2023,09/30/2023,8611537,64e355d7-997c-491d-b0c1-8414dccfcf42,Playground,09/04/2023,Defender,Advanced Data Security,0.03225806,15,0.4838709677419368,15,USD,Microsoft.Sql,"{""ServiceType"":""SQLThreatDetection""}","""CostCenter"": ""1234"",""org"": """"",Usage,OnDemand',

@@ -26,7 +26,7 @@ export type CostLine = {
 /** The result of reading a row: a line, or why the row is skipped. */
 export type ReadLine = CostLine | { skipped: string };
 
-/** The costs in one currency and service, of one day and account. `amount` is an exact decimal. */
+/** The costs of one service in one currency, for one day and account. `amount` is an exact decimal. */
 export type ServiceAmount = { currency: string; amount: string; service: string | null };
 
 export type CostDay = { accountId: string | null; day: string; amounts: ServiceAmount[] };

@@ -152,7 +152,7 @@ export class CsvHeader implements Columns {
     return this.#repeated.has(columnKey(column));
   }
 
-  /** Caches the keys, because this method is called for each cell. */
+  /** Caches the result for each column, because this method is called for each cell. */
   index(column: string): number | undefined {
     const known = this.#found.get(column);
     if (known !== undefined) return known < 0 ? undefined : known;

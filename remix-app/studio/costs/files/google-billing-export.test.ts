@@ -53,7 +53,8 @@ test("adds up Google's credits in a flattened column, including rows that contai
     "gcp 2026-10-03 my-project: 4.5 USD, Vertex AI",
     "gcp 2026-10-04 my-project: 1 USD, Vertex AI",
   ]);
-  // Labels and tags are repeated fields like credits, and a line may have more of them than credits.
+  // Like credits, labels and tags are repeated fields. If a line has more labels than credits, some rows contain only
+  // labels.
   const labelled = await readCostText([
     "usage_start_time,project_id,cost,currency,credits.amount,labels.key,tags.key",
     "2026-10-03T12:00:00,my-project,10,USD,-2,team,env",

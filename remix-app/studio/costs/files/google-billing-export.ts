@@ -46,7 +46,7 @@ export function googleLine(row: {
 const creditColumns = ["credits.amount", "credit_amount", "credits_amount", "total_credits", "credits_total"] as const;
 
 /**
- * The billing table in BigQuery, standard or detailed, exported or saved as CSV.
+ * A BigQuery billing table (standard or detailed), exported or saved as CSV.
  * https://cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/standard-usage
  */
 export const googleExport: CsvFormat = {

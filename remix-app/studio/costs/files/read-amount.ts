@@ -3,7 +3,7 @@ import { readDecimalText } from "#shared/usd-amount.ts";
 
 const written = /^(\()?([+\-−])?[$€£¥]?([+\-−])?([\d.,]+(?:[eE][+-]?\d{1,4})?)(\))?$/;
 const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?$/;
-/** Requires a decimal point or two groups, because the comma in 1,234 may also be a decimal comma. */
+/** Requires a decimal point or at least two commas, because the comma in 1,234 may also be a decimal comma. */
 const groupedByCommas = /^\d{1,3}(?:,\d{3})+\.\d+$|^\d{1,3}(?:,\d{3}){2,}$/;
 const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+(?:[eE][+-]?\d{1,4})?$/;
 const pointMayGroup = /^[1-9]\d{0,2}\.\d{3}$/;

@@ -67,7 +67,7 @@ describe("truncated cost files", () => {
     await expect(read(content)).rejects.toThrow(message);
   });
 
-  test("a file without a final line break is read, with a note", async () => {
+  test("a CSV file without a final line break is read, and a note says to check that the file is complete", async () => {
     expect((await read(csv.trimEnd())).notes).toEqual([
       "The last line doesn’t end with a line break. Check that the file is complete.",
     ]);
@@ -88,7 +88,7 @@ test.each([
   ["[1]", "The file doesn’t contain JSON objects"],
   ["{,}", "The file doesn’t contain JSON objects"],
   [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 isn’t valid CSV: a quote is in the wrong place."],
-])("unreadable cost file %# is rejected with advice", async (content, message) => {
+])("rejects unreadable cost file %# with a message that explains the problem", async (content, message) => {
   await expect(read(content)).rejects.toThrow(message);
 });
 
@@ -141,7 +141,7 @@ test("the error for several cost files names the file that is damaged or has a d
   await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI’s cost export, but other files are");
 });
 
-test("file names are cut to 200 characters, without folders and control characters", async () => {
+test("a file name is stored without folders and control characters, and cut to 200 characters", async () => {
   expect((await read(csv, { fileName: "C:\\bills\\a\u0000b.csv" })).fileName).toBe("ab.csv");
   expect((await read(csv, { fileName: "x".repeat(201) })).fileName).toHaveLength(200);
 });

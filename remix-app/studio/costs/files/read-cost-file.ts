@@ -31,8 +31,8 @@ export function readCostFile(
 }
 
 /**
- * Reads the parts of a report as one file. An imported day replaces the stored one, so all parts of a day must be
- * imported together.
+ * Reads the parts of a report as one file. Importing a day replaces what was stored for that day, so all parts of a day
+ * must be imported together.
  * @throws UnreadableCostFile
  */
 export async function readCostFiles(files: readonly CostFileInput[], options: ReadOptions = {}): Promise<CostFile> {

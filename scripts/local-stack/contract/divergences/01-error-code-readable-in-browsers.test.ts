@@ -12,7 +12,7 @@ test("an error echoes the API version in a header that scripts of other origins 
   expect(answer.headers.get("access-control-expose-headers")?.toLowerCase()).toContain("x-supabase-api-version");
 });
 
-test("an error has the API version and the new shape only if the request named a version", async () => {
+test("an error for a request without an API version has the old shape and no version header", async () => {
   const body = { email: newEmail(), password: "wrong" };
   const answer = await call("POST /token?grant_type=password", { body, version: null });
   expect(answer.headers.has("x-supabase-api-version")).toBe(false);

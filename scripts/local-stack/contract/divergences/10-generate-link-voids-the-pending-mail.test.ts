@@ -15,7 +15,7 @@ test.each(["recovery", "magiclink"])("a generated %s invalidates the pending res
   expectOk(await redeem(link.hashed_token));
 });
 
-test("generating a link starts the pause before the user's next email request, as sending an email does", async () => {
+test("after a link is generated, the user's next email request is refused for a minute", async () => {
   const { email } = await newAccount();
   expectOk(await admin("POST /admin/generate_link", { body: { type: "recovery", email } }));
   expectRefusal(await call("POST /recover", { body: { email } }), 429, "over_email_send_rate_limit");

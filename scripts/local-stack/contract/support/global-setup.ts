@@ -20,8 +20,8 @@ import { type Surroundings, startServer } from "./servers.ts";
 import { startVariants } from "./variant-starter.ts";
 
 /**
- * Starts a Postgres, a mailbox and a server for the suite, unless IDENTITY_URL names a server. Passes their addresses
- * and secrets to the tests in the environment variables that also describe an external server.
+ * Starts a Postgres, a mailbox and a server for the suite, unless IDENTITY_URL names a running server. Passes their
+ * addresses and secrets to the tests in environment variables such as IDENTITY_DB_URL.
  */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
   if (process.env.IDENTITY_URL) return undefined;

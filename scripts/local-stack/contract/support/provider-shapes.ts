@@ -9,9 +9,9 @@ export type Shape = {
   authorize?: string;
   /** Accepts client credentials only in the body. */
   credentialsInBody?: boolean;
-  /** Claims of the ID token in addition to the protocol's own. */
+  /** The claims that the provider adds to those that OpenID Connect requires in an ID token. */
   idToken?: (person: Person) => Record<string, unknown>;
-  /** The responses of its API, by path. */
+  /** The responses of the provider's API, by path. */
   api?: Readonly<Record<string, (person: Person) => unknown>>;
 };
 
@@ -100,7 +100,7 @@ export const shapes = {
 export type ProviderName = keyof typeof shapes;
 export const providerNames = Object.keys(shapes) as ProviderName[];
 
-/** Issuers on the internet whose tokens the providers accept. */
+/** Public issuer URLs that the server accepts in the providers' ID tokens. */
 export const issuers = {
   google: "https://accounts.google.com",
   apple: "https://appleid.apple.com",

@@ -124,7 +124,7 @@ describe("the Data API", () => {
 
     // PostgREST, "Transactions", "Access Mode": STABLE and IMMUTABLE functions are read-only for every method.
     test.each(["stable_count", "immutable_count", "mixed"])(
-      "the Data API calls the function %s read-only when the method is POST",
+      "the Data API runs the function %s in a read-only transaction when the method is POST",
       async (name) => {
         const before = await values();
         expect(await call(service, name)).toMatchObject({ status: 405, body: { code: "25006" } });
@@ -253,7 +253,7 @@ describe("the Data API", () => {
     expect((await call(anon, "kind_of", { value })).body).toBe(kind);
   });
 
-  test("the Data API finds a table that a later migration creates, and a change to that table after a schema reload", async () => {
+  test("the Data API serves a newly created table, and a newly added column after a schema reload", async () => {
     await database.query("create table public.later (id int); insert into public.later values (1)");
     await expect.poll(async () => (await ask(service, "/later")).status, { timeout: 5_000 }).toBe(200);
     await database.query("alter table public.later add added int default 2; notify pgrst, 'reload schema'");

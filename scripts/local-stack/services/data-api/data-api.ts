@@ -36,7 +36,8 @@ export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; s
     },
   });
   const endWatch = watchSchema(databaseUrl, () => {
-    // The last known schema stays in use until the database is reachable again, when the watch triggers another read.
+    // If the database is unreachable, the last known schema stays in use. `watchSchema` calls back again when it
+    // reconnects.
     connection.reload().catch(() => undefined);
   });
   return {

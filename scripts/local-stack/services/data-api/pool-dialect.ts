@@ -20,8 +20,8 @@ export class ConnectionLostError extends Error {
 }
 
 /**
- * Creates a Kysely dialect on a `pg` pool. Supabase Lite's default driver, postgres.js, writes to the closed socket of
- * a transaction whose connection has broken, which crashes the process, and it encodes JSON arguments twice.
+ * Creates a Kysely dialect on a `pg` pool. Supabase Lite's default driver, postgres.js, encodes JSON arguments twice.
+ * It also crashes the process if a connection breaks during a transaction, because it writes to the closed socket.
  */
 export function poolDialect(pool: pg.Pool): Dialect {
   return {

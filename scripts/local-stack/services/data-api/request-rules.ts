@@ -12,8 +12,8 @@ export function isUnfiltered({ type, where, limit }: AnyAST): boolean {
 }
 
 /**
- * Returns whether a request's transaction is read-only: for GET and HEAD, and for a STABLE or IMMUTABLE function also
- * for POST (PostgREST, "Transactions", "Access Mode").
+ * Returns whether a request's transaction is read-only. GET and HEAD always are. A POST is if it calls a STABLE or
+ * IMMUTABLE function (PostgREST, "Transactions", "Access Mode").
  */
 export function isReadOnly({ method, plan }: RequestContext, schema: Introspection): boolean {
   if (method === "GET" || method === "HEAD") return true;
@@ -29,7 +29,8 @@ export function isReadOnly({ method, plan }: RequestContext, schema: Introspecti
       given.every((name) => arg_names.includes(name)) &&
       arg_names.slice(0, arg_names.length - arg_defaults).every((name) => given.includes(name)),
   );
-  // If a function takes the whole body as its one unnamed argument, no overload matches by name.
+  // No overload matches by name if the function takes the whole body as its one unnamed argument. In that case,
+  // considers all overloads.
   const candidates = called.length > 0 ? called : overloads;
   return candidates.length > 0 && candidates.every(({ volatility }) => volatility !== "v");
 }

@@ -25,8 +25,8 @@ export function readRoleSettings(rows: readonly unknown[]): RoleSettings {
 }
 
 /**
- * Creates the statement that sets a transaction's role, claims, search path and limits, and the request data that
- * functions can read (PostgREST, "Transactions"). Everything is reset when the transaction ends.
+ * Creates the statement that prepares a transaction. It sets the role, claims, search path and limits, as well as the
+ * request data that functions can read (PostgREST, "Transactions"). The settings last until the transaction ends.
  */
 export function sessionSettings(
   context: RequestContext,

@@ -1,9 +1,7 @@
 import type { AnyAST } from "@supabase/lite";
 import type { Introspection } from "./schema-cache.ts";
 
-/**
- * A value as text for Postgres to parse, regardless of how Supabase Lite would convert a string for the column's type.
- */
+/** A text value for Postgres to parse. Prevents Supabase Lite from converting a string for the column's type. */
 class WireText {
   private readonly text: string;
 
@@ -18,9 +16,9 @@ class WireText {
 }
 
 /**
- * Decides how values are written to the database, so that Postgres parses them as with PostgREST. Depending on the
- * column's type, Supabase Lite would parse strings as JSON or numbers, which unquotes JSON strings and drops digits.
- * The driver would write a JSON array as a Postgres array.
+ * Prepares values so that Postgres parses them as it would for PostgREST. Supabase Lite would parse strings as JSON or
+ * numbers, depending on the column's type. That unquotes JSON strings and drops digits. The driver would write a JSON
+ * array as a Postgres array.
  */
 export function settleValues(ast: AnyAST, schema: Introspection): AnyAST {
   if (ast.type === "rpc") return { ...ast, args: settleArguments(ast, schema) };

@@ -222,7 +222,7 @@ describe("Functions host with Node's server", () => {
     await expect.poll(async () => (await fetch(`${host.url}/stream/left`)).text()).toBe("signal");
   });
 
-  test("a client disconnecting before the response aborts the signal, even if its request arrived in many packets", async () => {
+  test("the request's signal aborts if the client disconnects before the response, even if the request arrived in many packets", async () => {
     const { hostname, port } = new URL(host.url);
     const leave = async ({ size, pauseMs }: { size: number; pauseMs: number }) => {
       const socket = connect(Number(port), hostname).setNoDelay();

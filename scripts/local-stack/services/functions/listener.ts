@@ -20,7 +20,7 @@ export function createListener(
     outgoing.once("finish", () => {
       if (!incoming.complete) incoming.removeAllListeners("data").resume();
     });
-    // Deferred, so that the part of the body that arrived with the headers is read first.
+    // Handles the request one tick later, after Node has read the part of the body that arrived with the headers.
     process.nextTick(() => {
       let request: Request;
       try {
@@ -153,7 +153,10 @@ async function write(response: Response, outgoing: ServerResponse): Promise<void
   outgoing.end();
 }
 
-/** Collects a response's headers into a record, since their iterator rebuilds the whole list for each header. */
+/**
+ * Collects a response's headers into a record. Uses `forEach`, because the iterator of `Headers` rebuilds the whole
+ * list for each header.
+ */
 function headersOf({ headers }: Response): Record<string, string | string[]> {
   const record: Record<string, string | string[]> = {};
   headers.forEach((value, name) => {

@@ -1,7 +1,7 @@
 import { runtime } from "./deno-api.ts";
 import { functionsFolder, stopLimitMs } from "./host.ts";
 
-/** Waits for this time without changes, since editors write a file in several steps. */
+/** The delay between the last change and the restart. Editors write a file in several steps. */
 const quietMs = 100;
 
 type RunningWorker = { worker: Worker; ended: Promise<void> };

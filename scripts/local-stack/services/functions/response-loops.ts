@@ -39,9 +39,8 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
 }
 
 /**
- * Closes the connection with each response, because hosted Supabase uses a connection for only one request. Deno itself
- * also closes a connection if a request's body was not read. The stack's gateway could be about to reuse that
- * connection.
+ * Closes the connection after each response. Hosted Supabase uses a connection for only one request. Deno closes a
+ * connection if a request's body was not read, possibly just when the stack's gateway is about to reuse the connection.
  */
 function closing(handle: FunctionHandler): FunctionHandler {
   return async (request, info) => {
@@ -79,9 +78,9 @@ function serveByDeno(handle: FunctionHandler, { serve, ...options }: LoopOptions
 }
 
 /**
- * Serves as hosted Supabase's runtime does (supabase/edge-runtime: ext/runtime/js/http.js around Deno.serveHttp): a
- * disconnected client is noticed only at the next write, which cancels the response's stream and aborts the request's
- * signal.
+ * Serves requests the way hosted Supabase's runtime does (supabase/edge-runtime: ext/runtime/js/http.js around
+ * Deno.serveHttp). A disconnected client is noticed only at the next write. The failed write cancels the response's
+ * stream and aborts the request's signal.
  */
 function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
   const listener = runtime.Deno.listen({ hostname, port });

@@ -89,7 +89,7 @@ describe("Tokens that the identity backend did not issue", () => {
     }
   });
 
-  test("refuses a token signed with the published key as a shared secret", async () => {
+  test("refuses an HS256 token whose shared secret is the published public key", async () => {
     const response = await fetch(`${supabase.url}/auth/v1/.well-known/jwks.json`);
     const { keys } = (await response.json()) as { keys: Record<string, string>[] };
     for (const secret of [JSON.stringify(keys[0]), keys[0]?.x ?? ""]) {

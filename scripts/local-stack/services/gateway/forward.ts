@@ -75,7 +75,10 @@ function answerHeaders(headers: IncomingHttpHeaders, crossOrigin?: Record<string
   return { ...Object.fromEntries(rest), ...crossOrigin };
 }
 
-/** Returns the request's headers, with trustworthy information about its origin for the services behind us. */
+/**
+ * Returns the headers to forward. Overwrites the client's X-Forwarded-* headers, so that the services behind us can
+ * trust them.
+ */
 export function forwardedHeaders(incoming: IncomingMessage): IncomingHttpHeaders {
   const { host, ...headers } = incoming.headers;
   return {

@@ -36,7 +36,7 @@ describe("Functions behind the gateway", () => {
     expect((await fetch(`${ai}/v1/no-such-function`)).status).toBe(404);
   });
 
-  test("a function receives 24 KiB of headers and responds with its own error", async () => {
+  test("a request with a 12 KiB URL and a 12 KiB header reaches the function", async () => {
     const long = "x".repeat(12 * 1024);
     const response = await fetch(`${ai}/v1/models/none?${long}`, {
       headers: { authorization: `Bearer ${aiKey}`, "x-long": long },

@@ -151,7 +151,7 @@ describe("requests to Supabase Auth", () => {
     expect(await authorizationOf({ apikey: publishable, authorization: "Bearer " })).toBe("Bearer anon.role.token");
   });
 
-  test("refuses an unknown opaque API key as bearer token", async () => {
+  test("refuses an unknown opaque API key in the Authorization header", async () => {
     const headers = { apikey: publishable, authorization: "Bearer sb_secret_guess" };
     expect((await fetch(`${origin}/auth/v1/user`, { headers })).status).toBe(401);
   });
@@ -204,7 +204,7 @@ describe("requests to Supabase Auth", () => {
 });
 
 describe("Functions", () => {
-  test("without an API key, a function receives its path, its body and every header except one that claims a client address", async () => {
+  test("functions need no API key, and receive the request without its sb-forwarded-for header", async () => {
     const headers = { authorization: "Bearer ttr_ai_key", "x-request-id": "r1", "sb-forwarded-for": "203.0.113.7" };
     const reached = await ask("/functions/v1/chat/completions?x=a%20b", { method: "POST", headers, body: "raw" });
     expect(reached).toMatchObject({ method: "POST", url: "/chat/completions?x=a%20b", body: "raw" });
@@ -239,7 +239,7 @@ describe("Functions", () => {
     expect(response.headers.get("x-hop")).toBeNull();
   });
 
-  test("functions receive a complete body of unknown length with every method", async () => {
+  test("functions receive the complete body of a POST or DELETE request without a Content-Length", async () => {
     for (const method of ["POST", "DELETE"]) {
       const body = new ReadableStream({
         start(controller) {
@@ -297,8 +297,8 @@ describe("Functions", () => {
       });
     };
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    // The upload is only a little larger than the buffers of the connection to the function, since the part that does
-    // not fit must arrive within half a second.
+    // The upload is only slightly larger than the buffers on the way to the function. The bytes that do not fit must
+    // arrive within half a second.
     const upload = Buffer.alloc(8_000_000);
     try {
       const sockets = new Set<Socket | undefined>();

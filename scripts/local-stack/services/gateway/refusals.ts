@@ -26,7 +26,7 @@ export const secretKeyInBrowser = keyRefusal("UNAUTHORIZED_INVALID_API_KEY_TYPE"
 
 export const noRoute: Refusal = { status: 404, body: { message: "no Route matched with those values" } };
 
-/** Creates the refusal to send when a service behind the gateway cannot be reached. */
+/** Returns the 503 response for a service behind the gateway that cannot be reached. */
 export function unavailable(service: "identity" | "functions"): Refusal {
   const message = `The ${service} service cannot be reached. Please try again in a moment.`;
   return { status: 503, body: { code: "service_unavailable", message }, headers: { "retry-after": "1" } };

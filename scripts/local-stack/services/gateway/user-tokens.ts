@@ -12,8 +12,8 @@ export type TokenVerifier = (token: string) => Promise<TokenVerdict>;
 
 /**
  * Creates a verifier for users' access tokens. It checks the ES256 signature against the identity backend's published
- * keys, and the issuer, audience and times. Keys are cached for ten minutes and fetched again if a token names an
- * unknown one.
+ * keys, and the issuer, audience and times. Keys are cached for ten minutes, and fetched again if a token names an
+ * unknown key.
  */
 export function createTokenVerifier(options: { jwksUrl: URL; issuer: string; audience: string }): TokenVerifier {
   const keySet = createRemoteJWKSet(options.jwksUrl, {

@@ -2,8 +2,9 @@
 export const supabaseAuthVersion = "v2.196.0";
 
 /**
- * - `reads`: changes no account and is not a step of a change
- * - `changes`: changes an account or is a step of a change; accepts the publishable key or a user's own token
+ * - `reads`: only reads
+ * - `changes`: changes an account, or prepares a change, such as by sending a challenge; accepts the publishable key or
+ * a user's own token
  * - `admin`: requires an administrator's token
  * - `setting`: names the setting that enables the route; the stack leaves this setting off
  */

@@ -65,7 +65,7 @@ test("the demo OpenID provider reports that it is healthy", async () => {
 });
 
 describe("Signing in at the demo OpenID provider", () => {
-  test("returns a code and the state for any email, and exchanges the code for verified claims", async () => {
+  test("a sign-in with any email returns a code and the state, and the code can be exchanged for verified claims", async () => {
     const { target } = await submit({ email: "Ada@example.test", verified: "on" });
     expect(`${target?.origin}${target?.pathname}`).toBe(client.redirectUri);
     expect(target?.searchParams.get("state")).toBe("a-state");

@@ -75,7 +75,7 @@ export function rememberPeople(provider: string) {
       return isNew;
     },
     find: (subject: string): Person | undefined => people.get(subject),
-    /** Derives a numeric id as on GitHub: 48 bits, which any JSON parser can read exactly. */
+    /** Derives a numeric id, because GitHub's ids are numbers. Any JSON parser can read its 48 bits exactly. */
     numberOf: ({ email }: Person): number => digest(email).readUIntBE(0, 6),
   };
 }

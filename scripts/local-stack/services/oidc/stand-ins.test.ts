@@ -120,7 +120,7 @@ describe.each(["google", "apple", "azure"] as const)("ID tokens of %s", (name) =
   });
 });
 
-test("the simulated Microsoft has a single tenant, which its URLs and its issuer name, and answers 404 for any other tenant", async () => {
+test("the simulated Microsoft names its only tenant in its URLs and its issuer, and answers 404 for any other tenant", async () => {
   expect(issuerOf("azure")).toBe(`${server.origin}/azure/${demoTenant}/v2.0`);
   expect((await claimsOf("azure", { person: "verified" })).iss).toBe(issuerOf("azure"));
   const elsewhere = await fetch(`${server.origin}/azure/common/oauth2/v2.0/authorize?client_id=${client.id}`);
@@ -161,7 +161,7 @@ describe("GitHub's API", () => {
     expect((await github("/user", await tokenOf("many"))).body.id).not.toBe(one.body.id);
   });
 
-  test("GitHub's API lists verified and unverified emails, and which is primary", async () => {
+  test("GitHub's API lists verified and unverified emails, and marks the primary email", async () => {
     expect((await github("/user/emails", await tokenOf("many"))).body).toMatchObject([
       { email: "max@people.example.test", verified: true, primary: true },
       { email: "max@work.example.test", verified: true, primary: false },

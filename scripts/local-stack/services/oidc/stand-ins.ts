@@ -2,7 +2,7 @@
 export type Shape = {
   /** The company that the provider imitates; the demo provider imitates none. */
   company?: string;
-  /** The issuer's path below the base of the provider's URLs. */
+  /** The path that the issuer's URL adds to the base of the provider's URLs. */
   issuerPath: string;
   paths: { authorization: string; token: string; userinfo: string; jwks: string };
   clientAuthentication: "client_secret_basic" | "client_secret_post";

@@ -132,8 +132,8 @@ export function removeStaleLock(dataDir: string): void {
 }
 
 /**
- * Loads `safeupdate` into the Data API's sessions, as hosted Supabase does (supabase/postgres, 20220118070449), if this
- * Postgres has it. The npm package does not.
+ * Loads `safeupdate` into the Data API's sessions, as hosted Supabase does (supabase/postgres, 20220118070449), if the
+ * Postgres installation contains it. Postgres from the npm package does not.
  */
 const loadSafeupdate = `
   do $$
@@ -149,8 +149,8 @@ const loadSafeupdate = `
   end $$`;
 
 /**
- * Sets up a new cluster like hosted Supabase before its first migration. For an existing cluster, only updates the
- * loading of `safeupdate` and the roles' passwords.
+ * Sets up a new cluster to match a new hosted Supabase project. For an existing cluster, updates only the loading of
+ * `safeupdate` and the roles' passwords.
  */
 export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions, "dataDir">): Promise<void> {
   const connection = { host: "127.0.0.1", port, user: superuser, password: passwords[superuser], database: "postgres" };

@@ -30,7 +30,10 @@ type Programs = Pick<Placement, "initdb" | "postgres">;
 
 const account = "postgres";
 
-/** If the stack runs as root, holds the data and programs that the unprivileged account cannot reach elsewhere. */
+/**
+ * The directory for Postgres's data and programs if the stack runs as root and the account that runs Postgres cannot
+ * reach their usual directories.
+ */
 const reachableRoot = process.platform === "linux" ? "/var/lib/gatehouse" : "/var/tmp/gatehouse";
 
 /** The major version of Postgres at Supabase, which the migrations and the data directory require. */

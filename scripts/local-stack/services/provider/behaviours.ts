@@ -1,5 +1,6 @@
 /**
- * How a call deviates from a plain, immediate, complete response. Chosen by the model's name and refined by the prompt.
+ * How the provider's response deviates from a plain, immediate, complete one. The model's name selects the behaviour,
+ * and the prompt refines it.
  */
 export type Behaviour = {
   /** The failure that is returned instead of a completion. */

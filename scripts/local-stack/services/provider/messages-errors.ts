@@ -1,7 +1,7 @@
 import type { Behaviour } from "./behaviours.ts";
 import { sseEvent } from "./event-stream.ts";
 
-/** Anthropic's types of errors by status (https://platform.claude.com/docs/en/api/errors). */
+/** Maps HTTP statuses to Anthropic's error types (https://platform.claude.com/docs/en/api/errors). */
 const types: Record<number, string> = {
   400: "invalid_request_error",
   401: "authentication_error",

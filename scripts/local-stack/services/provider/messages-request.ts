@@ -45,7 +45,7 @@ type Block = z.infer<typeof block>;
 export const blocksOf = (value: z.infer<typeof content> | undefined): Block[] =>
   typeof value === "string" ? [{ type: "text", text: value }] : (value ?? []);
 
-/** Converts the request to an equivalent chat, which determines the answer. */
+/** Converts the request to an equivalent chat request, from which the answer is computed. */
 export function toChatRequest(request: PromptRequest & Partial<MessagesRequest>): ChatRequest {
   const { model, messages, system, tools, tool_choice: choice, max_tokens, stop_sequences, output_config } = request;
   const schema = output_config?.format?.schema;

@@ -67,7 +67,7 @@ describe("fixtures of the demo provider", () => {
     expect((await send("chat/completions", "fixture/mistral/error")).status).toBe(422);
   });
 
-  test("the demo provider refuses to replay a fixture without an API key", async () => {
+  test("the demo provider refuses a fixture request that has no API key", async () => {
     const answer = await fetch(`${origin}/v1/chat/completions`, {
       method: "POST",
       body: '{"model":"fixture/xai/plain"}',
@@ -213,7 +213,7 @@ describe("the demo provider's Responses API", () => {
     expect([types[0], types.at(-1)]).toEqual(["response.created", "response.completed"]);
   });
 
-  test("a response is incomplete when it reaches its limit", async () => {
+  test("a response is incomplete when its output reaches max_output_tokens", async () => {
     const { status, incomplete_details: details, usage } = await ask({ max_output_tokens: 16 });
     expect([status, details?.reason, usage?.output_tokens]).toEqual(["incomplete", "max_output_tokens", 16]);
   });
@@ -290,7 +290,7 @@ describe("Simulated failures", () => {
 });
 
 describe("the simulated provider's log of actual usage", () => {
-  test("the truth log records a disconnected client, and only the tokens produced until then", async () => {
+  test("the simulated provider's usage log marks a call whose client disconnected, and counts only the tokens produced until then", async () => {
     const signal = new AbortController();
     expect((await streamed("demo-paced", { signal, leaveAfter: 10 })).chunks).toHaveLength(10);
     await vi.waitFor(async () => expect((await truth())[0]?.endedAt).not.toBeNull());

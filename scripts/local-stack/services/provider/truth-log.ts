@@ -28,7 +28,7 @@ const capacity = 10_000;
 
 export type TruthLog = {
   begin: (call: Pick<Truth, "requestId" | "path" | "model" | "stream">) => Truth;
-  /** Lists entries, optionally those of one request or those after a call. */
+  /** Lists entries. `requestId` selects the entries of one request, `after` those with a higher call number. */
   list: (of?: { requestId?: string; after?: number }) => Truth[];
   clear: () => void;
 };

@@ -67,7 +67,7 @@ describe("Runs whose begin request was not answered", () => {
     },
   );
 
-  test("runs whose admission is undecided and that are due at the same moment are looked up together, a hundred per statement", async () => {
+  test("looks up runs with undecided admission in batches of at most 100 if they are due at the same time", async () => {
     const { begin, looks } = open();
     await Promise.all(Array.from({ length: 250 }, begin));
     await vi.advanceTimersByTimeAsync(300);
@@ -94,14 +94,14 @@ describe("Runs whose begin request was not answered", () => {
     expect(looks.slice(at).flatMap(({ tails }) => tails)).toEqual([tail]);
   });
 
-  test("a run whose begin request got no answer is looked up every second while the database is unavailable, and then at the usual intervals", async () => {
+  test("the run of an unanswered begin call is looked up every second until the database answers, and then at the usual intervals", async () => {
     const { begin, looks } = open({ unansweredLooks: 3 });
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);
     expect(looks.map(({ at }) => Math.round(at))).toEqual([250, 1_250, 2_250, 3_250, 3_750, 4_750, 7_750]);
   });
 
-  test("if the database does not answer for a minute, lookups of an undecided run stop, which leaves the run to the sweeper", async () => {
+  test("lookups of the run of an unanswered begin call stop after a minute without an answer from the database", async () => {
     const { begin, looks } = open({ unansweredLooks: 1_000 });
     await begin();
     await vi.advanceTimersByTimeAsync(200_000);

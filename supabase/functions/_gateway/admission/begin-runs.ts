@@ -3,9 +3,7 @@ import type { GatewayDatabase, KeptAnswer, Run, RunRequest } from "../database.t
 
 /** Delay before each lookup of a run whose start got no answer. After the last lookup, the sweeper takes over. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
-/**
- * Minimum number of lookups, even for a run that is not found, since a stalled server may still begin the run later.
- */
+/** Minimum number of lookups. If a run is not found, a stalled server may still begin the run later. */
 const leastLooks = 4;
 /**
  * Delay before the next lookup if the database did not answer. An unanswered lookup does not count toward `leastLooks`.
@@ -13,12 +11,12 @@ const leastLooks = 4;
 const againMs = 1_000;
 /** How long to keep looking up a run if the database does not answer. */
 const longestMs = 60_000;
-/** Maximum number of runs looked for per statement. */
+/** Maximum number of runs that one statement looks up. */
 const maxLooked = 100;
 
 /**
- * A run whose start got no answer between `askedAt` and `givenUpAt`. The database may have begun the run, or may still
- * begin it.
+ * A run whose start the database did not confirm. The gateway asked at `askedAt` and gave up at `givenUpAt`. The
+ * database may have begun the run, or may still begin it.
  */
 type Unheard = { tail: string; askedAt: number; givenUpAt: number; looks: number; dueAt: number };
 
@@ -33,7 +31,7 @@ export function createBegin(options: {
   let unheard: Unheard[] = [];
   let isLooking = false;
 
-  /** Looks up each run when its next lookup is due, one statement at a time. */
+  /** Looks up each run when it is due. Runs one statement at a time. */
   async function look(): Promise<void> {
     while (unheard.length > 0) {
       // Sleeps only for the shortest delay, because a run added meanwhile may be due earlier.

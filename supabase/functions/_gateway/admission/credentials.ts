@@ -4,9 +4,9 @@ import { approvalProofHeader, type Claims, type ClaimsVerifier } from "../../_sh
 import { GatewayError } from "../http/errors.ts";
 
 /**
- * A credential as passed to the database. A key or an app's token has its source and the SHA-256 of its text, in hex. A
- * person's own session has the claims of a verified token, and the proof of its mobile approval if our web server sent
- * one.
+ * A credential as passed to the database. For a key or an app's token: the source, and the SHA-256 of the text in hex.
+ * For a person's own session: the claims of a verified token, and a proof of the session's mobile approval if our web
+ * server sent one.
  */
 export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
 

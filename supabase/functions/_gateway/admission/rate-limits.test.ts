@@ -7,7 +7,7 @@ const read = (counts: (number | null)[], told: { minute?: string | null; at?: st
   readRateLimits({ minute: told.minute === undefined ? minute : told.minute, counts }, told.at ?? at);
 const none = [null, null, null, null];
 
-describe("Remaining calls of a rate limit", () => {
+describe("remaining requests and tokens under rate limits", () => {
   test("the remaining calls are read from the key's limits if the workspace has none", () => {
     expect(read([10, 3, 1_000, 250, ...none])).toEqual({
       requests: { scope: "key", limit: 10, remaining: 7 },
@@ -32,7 +32,7 @@ describe("Remaining calls of a rate limit", () => {
     { key: [10, 6], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 4 } },
     { key: [10, 5], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 5 } },
   ])(
-    "reports the smaller of the key's and the workspace's remaining calls, and the key's if they are equal: %o",
+    "remaining calls are reported for the workspace if it has fewer than the key, otherwise for the key: %o",
     ({ key, workspace, requests }) => {
       expect(read([...key, null, null, ...workspace, null, null]).requests).toEqual(requests);
     },

@@ -56,8 +56,8 @@ type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: nu
 
 const tokenPlaces: readonly number[] = [3, 7];
 /**
- * A token limit is near if fewer than this many calls of the run's size still fit. The number is higher than the number
- * of calls that can end while a settlement batch waits.
+ * A token limit is near if fewer than this many calls of the run's size still fit. The margin covers the calls that may
+ * end while a settlement batch waits to be written.
  */
 const callsNearLimit = 50;
 

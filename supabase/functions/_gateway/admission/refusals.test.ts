@@ -99,7 +99,7 @@ describe("Headers of a refusal", () => {
     "x-ratelimit-reset-tokens": "44s",
   };
 
-  test("the headers of a refusal state every limit and when to retry", () => {
+  test("a rate limit refusal has headers with every limit and the time to wait before a retry", () => {
     expect(headersOf("rate_limit_exceeded")).toEqual({ ...applying, "retry-after": "44" });
   });
 

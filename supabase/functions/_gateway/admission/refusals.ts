@@ -4,8 +4,8 @@ import type { SizeFields } from "../surface.ts";
 import { type RateLimits, rateLimitHeaders, readRateLimits, toldLimits } from "./rate-limits.ts";
 
 /**
- * A refusal by the database. If a limit was reached, the refusal includes what is left of the limits and when they were
- * read.
+ * A refusal by the database. If a limit was reached, the refusal includes what remains of each limit, and the time at
+ * which the database read the limits.
  */
 const refusal = z.looseObject({
   refused: z.string(),

@@ -16,7 +16,7 @@ const agents: readonly Agent[] = [
 
 /**
  * Returns the label that groups the calls of one agent session: the agent and its session id, never the user.
- * @param ofBody the session that the body names, with its agent
+ * @param ofBody the label from the body, such as `claude-code:<session id>`; used if no header names a session
  */
 export function sessionLabel(headers: Headers, ofBody?: string): string | undefined {
   const userAgent = headers.get("user-agent") ?? "";
@@ -34,7 +34,9 @@ export function sessionLabel(headers: Headers, ofBody?: string): string | undefi
 const ofText = /_session_([0-9a-f-]{36})$/;
 const ofJson = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
 
-/** Returns the session that Claude Code states in `metadata.user_id`, without the user in the same field. */
+/**
+ * Returns the label of the Claude Code session named in `metadata.user_id`. Omits the user, who is also named there.
+ */
 export function sessionOfUser(userId: string | null | undefined): string | undefined {
   const id = (ofText.exec(userId ?? "") ?? ofJson.exec(userId ?? ""))?.[1];
   return id === undefined ? undefined : `claude-code:${id}`;

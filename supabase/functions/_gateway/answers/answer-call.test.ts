@@ -6,8 +6,8 @@ import type { RunEnd } from "../runs/run.ts";
 import { settleFailure } from "./answer-call.ts";
 
 /**
- * Returns the error a client gets for a failure and how the run ended, depending on whether the call was sent to a
- * provider.
+ * Settles a failed call. Returns the client's error, whether the client should retry, and whether the idempotency key
+ * can be used again.
  */
 function failed(error: unknown, { dispatched, charged = false }: { dispatched: boolean; charged?: boolean }) {
   const ends: RunEnd[] = [];

@@ -91,8 +91,8 @@ export async function askWhole<Request extends Asked, Read>(
 }
 
 /**
- * Requests a stream from the run's routes. If a provider sends something else, only the usage in its answer is read,
- * because the provider will charge for it. The client never sees that answer.
+ * Requests a stream from the run's routes. If an answer is not a stream, reads only the usage that it states, because
+ * the provider charges for the call. The client never gets that answer.
  * @throws ProviderFailure or ClientLeft
  */
 export function askForStream<Request extends Asked>(
@@ -178,7 +178,7 @@ export function guessedUse<Request extends Asked>({ open, inputEstimate }: Admit
   return { route, usage: inputEstimate, basis: "guess" } as const;
 }
 
-/** Ends the run of a call that failed for any reason. @returns the client's error */
+/** Ends the run of a call that failed for any reason. @returns the error for the client */
 export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): GatewayError {
   const { open } = call;
   const { dispatched } = open;

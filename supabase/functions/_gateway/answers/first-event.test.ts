@@ -40,7 +40,7 @@ describe("Streamed responses", () => {
     await expect(hold(...begin, event(error))).rejects.toMatchObject(failure);
   });
 
-  test("a stream that ends before any output may have been charged", async () => {
+  test("a stream that ends without any output counts as possibly charged", async () => {
     await expect(hold(...begin)).rejects.toMatchObject({ failure: "invalid_answer", mayHaveCharged: true });
   });
 });

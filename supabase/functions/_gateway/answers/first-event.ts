@@ -115,7 +115,7 @@ function isCharged({ usage, response }: Record<string, unknown>): boolean {
   return Boolean(usage) || (isObject(response) && Boolean(response.usage));
 }
 
-/** @throws ProviderFailure if the text arrived instead of a stream and is an error that states no usage */
+/** @throws ProviderFailure if the provider sent an HTML page, or an error that states no usage, instead of a stream */
 function refuseError(text: string): void {
   const value = parse(text);
   const isPage = text.trimStart().startsWith("<");

@@ -1,9 +1,12 @@
-/** No model nests an answer this deeply. `JSON.stringify` overflows the stack only a few thousand levels deeper. */
+/**
+ * No model nests an answer this deeply. `JSON.stringify` can serialize a few thousand more levels before the stack
+ * overflows.
+ */
 const maxDepth = 500;
 
 /**
  * Returns whether JSON is nested too deeply to be serialized again safely.
- * @param text the original JSON text. A short text can't nest deeply, so it is not walked.
+ * @param text the original JSON text. If it is too short to nest deeply, the value is not examined.
  */
 export function nestsTooDeeply(value: unknown, text: string): boolean {
   if (text.length < 2 * maxDepth) return false;

@@ -239,7 +239,7 @@ function errorEvent(
   return `${name}data: ${JSON.stringify(errors.body(error, requestId))}\n\n`;
 }
 
-/** Returns a streamed answer in its non-streamed form, if it was assembled. */
+/** Returns the non-streamed form of a streamed answer, or undefined if the reader did not assemble the answer. */
 function answerOf({ answer }: StreamReader): RunEnd["answer"] {
   const streamed = answer?.();
   return streamed && { said: streamed.said, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
@@ -261,7 +261,7 @@ function usedBy(
   }
   const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
   if (stated) return stated;
-  // A failure before any output is free, as it is for a non-streamed call.
+  // A stream that fails before any output is free, like a failed non-streamed call.
   if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
   const { counts, ...told } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
   const input = inputTokens(facts) === undefined ? inputEstimate : {};

@@ -17,7 +17,7 @@ describe("beginsWithEvents", () => {
     " \t\n  \r\nevent:",
     "\uFEFFdata:",
     "\uFEFF\n\n: waiting",
-  ])("recognizes %j as an event stream, but only after its first colon", (text) => {
+  ])("%j is recognized as an event stream once its first colon has arrived, and not before", (text) => {
     const bytes = encoder.encode(text);
     const decided = bytes.indexOf(0x3a) + 1;
     for (let size = 0; size <= bytes.length; size++) {
@@ -57,7 +57,7 @@ describe("beginsWithEvents", () => {
     expect(beginsWithEvents(Uint8Array.of(0x1f, 0x8b))).toBe(false);
   });
 
-  test("whether a stream has events is undecided while the stream contains only whitespace", () => {
+  test("a stream that contains only whitespace is not yet recognized or rejected as an event stream", () => {
     for (const text of ["", " ", "\n", "\r\n\t", " \n".repeat(5_000_000)]) expect(begins(text)).toBeUndefined();
   });
 });

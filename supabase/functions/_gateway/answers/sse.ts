@@ -40,8 +40,8 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
-    // The end of the next blank line after a line feed, or -1 if there is none. Kept across events, because a new
-    // search for each event would take quadratic time in streams with other line ends.
+    // The offset after the next blank line made of line feeds, or -1 if there is none. Kept across events, because a
+    // new search for each event would take quadratic time in streams whose lines end with a lone carriage return.
     let blankByFeeds: number | undefined;
     while (!stopped) {
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {

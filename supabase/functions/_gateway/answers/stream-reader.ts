@@ -135,7 +135,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       if (reading.usage) learn(reading);
       return refuse(facts.events === 0 ? data : undefined);
     }
-    // Counts the content first, because the event's usage covers its own content.
+    // Counts the content first, because an event's usage includes the content of that event.
     if (reading.content) count(text);
     learn(reading);
     if (reading.fate !== "done") return reading.fate;
@@ -216,7 +216,7 @@ function observe(event: string, tell: (data: unknown) => void): void {
   try {
     tell(JSON.parse(dataOf(event)));
   } catch {
-    // Text that isn't JSON is not observed.
+    // Skips text that isn't JSON.
   }
 }
 

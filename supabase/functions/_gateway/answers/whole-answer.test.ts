@@ -70,7 +70,7 @@ describe("Output of an answer without usage", () => {
     new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, message: { content }, ...choice }], ...rest }));
   const readUse = async (bytes: Uint8Array) => (await readChat(answering([bytes]))).use;
 
-  test("estimates the output of an answer without usage from its text only, with or without log probabilities", async () => {
+  test("if an answer states no usage, its output is estimated from its text, ignoring log probabilities", async () => {
     const estimated = { basis: "guess", usage: { input_tokens: 5, output_tokens: 3 } };
     expect(await readUse(saying("Hello there"))).toMatchObject(estimated);
     const logprobs = { content: Array(50).fill(entry), refusal: null };

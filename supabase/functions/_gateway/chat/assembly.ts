@@ -27,7 +27,10 @@ type Choice = { message: Record<string, unknown>; finish: string | null; logprob
 
 /** Larger answers are not assembled, so they can't be stored or replayed. */
 const maxCharacters = 4 * 1024 * 1024;
-/** Log probabilities above this size are left out, so that the text can still be stored. */
+/**
+ * Maximum size of an answer's log probabilities, in characters. Larger log probabilities are left out, so that the text
+ * can still be stored.
+ */
 const maxProbabilities = (3 / 4) * maxKept;
 
 /** Assembles the chunks of a streamed chat into its non-streamed form. */

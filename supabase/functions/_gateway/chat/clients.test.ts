@@ -60,13 +60,13 @@ describe("Requests that could change the bill", () => {
 
 // `chat_template` makes the server run the client's own template, and `tokenize` blocks the server:
 // github.com/vllm-project/vllm/pull/25794.
-describe("chat_template_kwargs", () => {
+describe("the chat_template_kwargs field of a request to vLLM", () => {
   test.for(["chat_template", "tokenize"])("chat_template_kwargs is sent without %s", (name) => {
     const body = { ...hello, chat_template_kwargs: { enable_thinking: false, [name]: "{{ 1 }}" } };
     expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty(name);
   });
 
-  test("chat_template_kwargs is sent with enable_thinking, a setting of the model's own template", () => {
+  test("chat_template_kwargs keeps enable_thinking, a setting of the model's own template", () => {
     const chat_template_kwargs = { enable_thinking: false };
     expect(sent({ ...hello, chat_template_kwargs }, kinds.vllm)).toMatchObject({ chat_template_kwargs });
   });
@@ -115,7 +115,7 @@ describe("Requests that real clients send", () => {
   });
 });
 
-describe("Refusals say what to do, with the code that docs/gateway.md names", () => {
+describe("errors for refused chat messages", () => {
   test("refuses a message that refers to stored audio, and says what to do", () => {
     const messages = [{ role: "assistant", content: null, audio: { id: "audio_1" } }];
     expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });

@@ -98,7 +98,7 @@ export function readMessage(answer: unknown): Turn {
   return turnOf(firstChoice.safeParse(answer).data?.choices[0]?.message);
 }
 
-/** Returns an assistant's message, which is sent back to the provider unchanged, and the tool calls in it. */
+/** Returns an assistant's message and its tool calls. The message is sent back to the provider unchanged. */
 export function turnOf(value: unknown): Turn {
   const { success, data } = message.safeParse(value);
   if (!success) return { said: [], toolCalls: [] };
@@ -145,7 +145,9 @@ function usageOfTimings({ prompt_n, cache_n = 0, predicted_n }: Holder): Holder[
   return [{ prompt_tokens: prompt_n + cache_n, completion_tokens: predicted_n, cached_tokens: cache_n }];
 }
 
-/** Reads the usage that a completion or a chunk states. @returns undefined if it is too incomplete to charge by */
+/**
+ * Reads the usage that a completion or a chunk states. @returns undefined if the counts are too incomplete for a charge
+ */
 export function readChatUsage(holder: Holder, limits: UsageLimits): StatedUsage | undefined {
   const usage = usagesIn(holder)
     .map((stated) => readCompletionUsage(stated, limits))

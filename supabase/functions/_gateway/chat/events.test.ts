@@ -97,7 +97,7 @@ describe("Usage", () => {
     expect(stream(content("a"), usageChunk, content("b"))).toMatchObject({ usage: { counts }, usageIsFinal: false });
   });
 
-  test("a chat stream's usage of zero is ignored in a chunk with content", () => {
+  test("ignores a usage of zero in a chat stream's chunk that has content", () => {
     const zeros = { prompt_tokens: 0, completion_tokens: 0 };
     const placeholder = event(chunk({ choices: [{ index: 0, delta: { content: "a" } }], usage: zeros }));
     expect(stream(placeholder, placeholder).usage).toBeUndefined();
@@ -349,7 +349,7 @@ describe("Events that are not chunks", () => {
 });
 
 // Azure's first chunk has no choices: https://learn.microsoft.com/azure/ai-services/openai/concepts/content-filter
-test("passes a chunk with empty choices, which does not count as content", () => {
+test("a chunk with empty choices is passed on, but does not count as content", () => {
   const filtered = event(chunk({ id: "", choices: [], prompt_filter_results: [{ prompt_index: 0 }] }));
   expect(scan([encoder.encode(filtered + content("a"))])).toMatchObject({
     text: filtered + content("a"),
@@ -474,17 +474,20 @@ describe("failures in a chat stream", () => {
 });
 
 describe("Terminators and line endings", () => {
-  test.for(["data: [DONE] \n\n", "data:[DONE]\r\n\r\n", "data: [DONE]\t\r\r"])("%j ends the stream", (terminator) => {
-    const { text, facts } = scan([encoder.encode(content("a") + terminator + content("b"))]);
-    expect(text).toBe(content("a"));
-    expect(facts.done).toBe(true);
-  });
+  test.for(["data: [DONE] \n\n", "data:[DONE]\r\n\r\n", "data: [DONE]\t\r\r"])(
+    "a stream ends at the terminator %j",
+    (terminator) => {
+      const { text, facts } = scan([encoder.encode(content("a") + terminator + content("b"))]);
+      expect(text).toBe(content("a"));
+      expect(facts.done).toBe(true);
+    },
+  );
 
   test.for([":\r\r", ":\r\r\n", ":x\n:\r\r"])("quickly scans a large piece with many repetitions of %j", (silent) => {
     const began = performance.now();
     const { facts } = scan([encoder.encode(`${silent.repeat(200_000)}${usageChunk}data: [DONE]\n\n`)]);
     expect(facts).toMatchObject({ usage: { counts }, done: true });
-    // Searching the rest of the piece again for each event would take a minute.
+    // Searching the rest of the input again for each event would take a minute.
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 

@@ -8,7 +8,7 @@ import { createChunkReader, usageToShow } from "./completion.ts";
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
-/** Matches the output texts of a chunk or a whole completion. */
+/** Finds the output texts of a chunk or a whole completion. Each match ends where a text begins. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments|input)"\s*:\s*"/g;
 
 /**

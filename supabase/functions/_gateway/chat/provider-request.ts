@@ -39,7 +39,8 @@ export function chatProviderRequest(
 }
 
 /**
- * Returns the tier to request. Replaces `auto`, because the default of the provider's project may have another price.
+ * Returns the service tier to request. Replaces `auto` with the provider's default tier, because `auto` lets the
+ * provider's project settings choose the tier and thus the price.
  */
 export function askedTier({ service_tier }: { service_tier?: string }, kind: ProviderKind): string | undefined {
   return service_tier === "auto" || service_tier === undefined ? kind.defaultServiceTier : service_tier;

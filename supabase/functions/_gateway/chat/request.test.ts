@@ -226,7 +226,7 @@ test("passes messages, content parts and tool calls to the provider with numbers
 describe("Members that the gateway doesn't define", () => {
   const others = { top_k: 4, prompt_cache_retention: "24h", __proto__: { x: 1 }, moderation: { model: "m" } };
 
-  test("passes an unknown member only to a provider whose kind lists it", () => {
+  test("a chat field that the gateway doesn't define is sent only to providers whose kind lists the field", () => {
     const chat = readChat({ ...hello, ...others }, 100);
     expect(sent(chat, kinds.openai)).toMatchObject({ prompt_cache_retention: "24h" });
     expect(sent(chat, kinds.openai)).not.toHaveProperty("top_k");
@@ -398,7 +398,7 @@ describe("Refuses media that would not be counted or may belong to another tenan
     expect(refusal({ ...hello, messages: [{ role, content: [part] }] })).toEqual({ code: "invalid_request", param });
   });
 
-  test("refuses media given by file id, with a separate error code", () => {
+  test("a chat request that passes media by file id is refused with unsupported_parameter", () => {
     const messages = [{ role: "user", content: [{ type: "text", text: "t", file_id: "file-1" }] }];
     const param = "messages.0.content.0.file_id";
     expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param });

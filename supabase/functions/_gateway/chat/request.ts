@@ -16,7 +16,7 @@ import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 /** A parsed chat request, with the facts that admission and metering need. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
-/** OpenAI's name for the output limit, and its older name. */
+/** The current and the older name of OpenAI's output limit. */
 const limitNames = ["max_completion_tokens", "max_tokens"] as const;
 
 /** The request fields that can be sent to a provider, without the gateway's own fields. */

@@ -136,7 +136,7 @@ const responseFormat = z.discriminatedUnion("type", [
 ]);
 const penalty = z.number().min(-2).max(2);
 
-/** The supported fields of OpenAI's chat completions. Others pass if the provider's kind lists them. */
+/** The supported fields of OpenAI's chat completions. Other fields are passed on if the provider's kind lists them. */
 export const chatSchema = z.object({
   model: modelName,
   messages: z.array(nullIsAbsent(message, "content")).min(1).max(10_000),

@@ -94,7 +94,7 @@ const kept = z.looseObject({
   platform: z.looseObject({ usage: z.record(z.string(), z.number()) }),
 });
 
-/** Returns a stored chat as a stream with all content in one chunk, followed by its last event. */
+/** Returns a stored chat as a stream: one chunk with all content, and then the closing event. */
 export function replayChat(answer: unknown, { request }: Chat): string {
   const { id, created, model, choices, usage, platform } = kept.parse(answer);
   const head = { id, object: "chat.completion.chunk", created, model };

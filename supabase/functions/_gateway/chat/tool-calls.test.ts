@@ -4,7 +4,7 @@ import { createToolCallNumbering } from "./tool-calls.ts";
 
 type Entry = Record<string, unknown>;
 
-/** Numbers the given entries as the tool calls of one choice, with one entry in each chunk. */
+/** Passes the entries through the numbering, one entry a chunk, all in the same choice. */
 function number(...entries: Entry[]) {
   const correct = createToolCallNumbering();
   const copies = structuredClone(entries);
@@ -201,7 +201,7 @@ test.for([null, {}, { delta: null }, { delta: { tool_calls: null } }, { delta: {
   },
 );
 
-test("numbering tool calls takes linear time in their number", () => {
+test("numbering tool calls takes time proportional to the number of calls", () => {
   function timeOf(count: number): number {
     const began = performance.now();
     expect(number(...Array.from({ length: count }, (_, at) => call(`c${at}`, "f", "{}", 0))).indexes.at(-1)).toBe(

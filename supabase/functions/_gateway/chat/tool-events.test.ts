@@ -119,7 +119,7 @@ describe("A step that calls tools", () => {
     ]);
   });
 
-  test("hides a step's tool calls and finish reason even if the finish reason is not tool_calls", () => {
+  test("a tool loop hides tool calls and the finish reason before its last step, even if the finish reason is not tool_calls", () => {
     const { deltas, reader } = scan([...calls, chunk({}, "stop"), done]);
     expect(deltas).toEqual([expect.objectContaining({ delta: { role: "assistant", content: null } })]);
     expect(reader.turn().toolCalls).toHaveLength(1);

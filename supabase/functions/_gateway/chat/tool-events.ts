@@ -16,8 +16,8 @@ const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown().o
 type Choices = z.infer<typeof choicesShape>;
 
 /**
- * The id, time and model of the first chunk, which all steps of an answer share. `opened` says whether the role was
- * sent.
+ * The id, time and model that all steps of an answer share, taken from the first chunk with an id. `opened` says
+ * whether the role was sent.
  */
 export type AnswerName = { id?: string; created: number; model: string; opened?: boolean };
 
@@ -27,7 +27,7 @@ const encoder = new TextEncoder();
 /**
  * Creates a reader for one step of a chat with server tools. The client sees all steps as a single answer, which has
  * one id, ends once, and contains no calls of our tools. Each chunk is parsed and serialized again.
- * @param options.last whether this is the last step, whose output is final, including calls of tools
+ * @param options.last whether this is the last step. The client receives the tool calls of the last step only.
  * @param options.assembly receives every chunk that the client gets
  * @param options.earlier usage of earlier steps, which is added to the usage that the client sees
  */

@@ -5,7 +5,7 @@ import { keepSource } from "./source-json.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** OpenAI's members that an endpoint refuses with `unsupported_parameter`, each with advice on what to do instead. */
+/** Maps each request field that an endpoint refuses with `unsupported_parameter` to advice on what to do instead. */
 export type Refused = Readonly<Record<string, string>>;
 
 /**
@@ -28,7 +28,7 @@ export function parseBody<Schema extends z.ZodType>(
  * Parses a body and collects the members that its schema does not define. Only members that the provider's kind lists
  * reach the provider.
  * @returns the request, and the other members by name
- * @throws GatewayError as `parseBody` does, and also for a member that is refused by name
+ * @throws GatewayError the errors of `parseBody`, and `unsupported_parameter` for any member that `refused` lists
  */
 export function parseOpenBody<Schema extends z.ZodObject>(
   schema: Schema,
@@ -59,8 +59,9 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
 }
 
 /**
- * Returns the error for a body that its schema rejects, naming the field. The code is `unsupported_parameter` for a
- * known field or a `type` that the gateway does not support, otherwise `invalid_request`.
+ * Returns the error for a body that its schema rejects, naming the field. The code is `unsupported_parameter` if the
+ * gateway knows the field but does not support it, or does not support the value of a `type` field. Otherwise, the code
+ * is `invalid_request`.
  */
 export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
   const issue = error.issues.map(deepest).at(0);

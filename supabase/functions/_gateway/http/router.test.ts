@@ -103,13 +103,13 @@ describe("the order of a request's checks", () => {
     }
   });
 
-  test("answers 413 for a body that is too large before checking the credential", async () => {
+  test("refuses an oversized body with 413 before it checks the credential", async () => {
     const { text: key } = await createAiKey();
     const { response, error } = await post({ key, body: "x".repeat(8 * 1024 * 1024 + 1) });
     expect([response.status, error.code]).toEqual([413, "payload_too_large"]);
   });
 
-  test("answers 503 for any body if there is no database, because it checks the credential before parsing the body", async () => {
+  test("answers 503 for any body if there is no database, because the credential is checked before the body is parsed", async () => {
     const { text: key } = await createAiKey();
     for (const changes of [{ body: "{" }, { headers: { "content-type": "text/plain" } }, {}]) {
       const { response, error } = await post({ key, ...changes });

@@ -1,8 +1,7 @@
 /**
- * Parses and writes JSON without loss where `JSON.stringify` would change numbers, names or order, as with
- * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, or members `"2"` before `"1"`. Objects and lists with
- * such members keep their source text. Code reads their values normally, and {@link stringifyWithSource} writes the
- * source.
+ * Parses and writes JSON without loss. `JSON.stringify` would change some numbers, names and orders, such as
+ * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, or members `"2"` before `"1"`. Objects and lists that
+ * contain them keep their source text, and {@link stringifyWithSource} writes that text.
  */
 
 /** Matches every text that `JSON.stringify` may not reproduce exactly after parsing, and few others. */
@@ -91,9 +90,9 @@ function endOfString(text: string, begin: number): number {
 }
 
 /**
- * Finds the objects and lists that `JSON.stringify` would write differently, each with its source text. Skips objects
- * in which a name occurs twice, with everything inside and around them. For such names, the gateway checked the last
- * value, but a provider may read the first.
+ * Finds the objects and lists that `JSON.stringify` would write differently, each with its source text. If a name
+ * occurs twice in an object, skips the object and all objects and lists inside and around it. The gateway checked only
+ * the last value of such a name, but a provider could read the first value from the source text.
  * @param text valid JSON
  * @param root its parsed value
  */

@@ -45,7 +45,7 @@ export function createMessagesReader({
     if (!success) return { fate: "fail" };
     switch (event.type) {
       case "message_start": {
-        // The few output tokens that the first event states belong to text that has not arrived yet.
+        // Ignores the output tokens in the first event, because they count text that has not arrived yet.
         usage = { ...membersOf(event.message?.usage), output_tokens: 0 };
         return { fate: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
       }
@@ -82,8 +82,7 @@ export function stopEvent(data: Members): string {
 }
 
 /**
- * Updates the usage with a later event, which counts the whole message. Keeps counts that the event omits or sets to
- * null.
+ * Replaces the usage with the cumulative counts of a later event. Keeps counts that the event omits or sets to null.
  */
 function updated(before: Members, later: Members): Members {
   return { ...before, ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== null)) };

@@ -145,7 +145,7 @@ describe("Body of a Messages API request", () => {
 });
 
 describe("Reservation for a Messages API request", () => {
-  test("the reservation for a Messages API request counts the text, four images for each image, and the output limit", () => {
+  test("the reservation for a Messages API request counts the text, each image four times, and the output limit", () => {
     const image = { type: "image", source: png };
     const messages = [
       user([

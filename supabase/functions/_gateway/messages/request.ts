@@ -22,7 +22,7 @@ export type Messages = Asked & { request: MessagesRequest; headers: Record<strin
 export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
 
 /**
- * The number of images that admission counts for each image. Admission reserves 1,500 tokens per counted image, but
+ * How many images admission counts for one image in a request. Admission reserves 1,500 tokens per counted image, but
  * Anthropic uses up to 4,784 per image (https://platform.claude.com/docs/en/build-with-claude/vision).
  */
 const imagesEach = 4;
@@ -145,13 +145,16 @@ function passOn(
   return { body: stringifyWithSource({ ...fields, model }), headers: withinWindow(headers, contextWindow) };
 }
 
-/** Anthropic's context window without a beta, in tokens (https://platform.claude.com/docs/en/build-with-claude/context-windows). */
+/**
+ * Anthropic's context window in tokens, unless a beta widens it
+ * (https://platform.claude.com/docs/en/build-with-claude/context-windows).
+ */
 const plainWindow = 200_000;
 const longContext = /^context-\d+m\b/i;
 
 /**
- * Removes betas that widen the context window, unless the catalogue lists a wider window for the model. Input beyond
- * the catalogue's window is not charged.
+ * Removes betas that widen the context window, because input beyond the catalogue's window is not charged. Keeps these
+ * betas if the catalogue lists more than 200,000 tokens for the model.
  */
 function withinWindow(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
   const { "anthropic-beta": betas, ...others } = headers;

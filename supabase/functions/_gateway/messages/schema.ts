@@ -54,8 +54,8 @@ export type MessagesRequest = z.infer<typeof messagesSchema>;
 export type CountTokensRequest = z.infer<typeof countTokensSchema>;
 
 /**
- * Members that are refused because they would cost money without a price, keep state at the provider, or refer to such
- * state.
+ * Members that are refused because their costs have no price, or because they keep state at the provider or refer to
+ * such state.
  */
 export const refusedMembers: Refused = {
   container: "It keeps files at the provider: leave it out.",

@@ -82,7 +82,7 @@ export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) 
 
 const nothing = /(?!)/g;
 
-/** Reads the answer to a token count, which itself uses no tokens. */
+/** Reads the answer to a token count. The call itself uses no tokens. */
 const countFormat: AnswerFormat<CountTokens> = {
   readAnswer: (value) =>
     tokenCount.safeParse(value).success

@@ -64,7 +64,8 @@ function schemaOf({ type }: Tool): z.ZodType {
 const servedTypes = [/^custom$/, searchType, fetchType, ...clientTypes];
 
 /**
- * Refuses tools of unknown types, and tools that run at the provider if they have no price here or keep state there.
+ * Refuses tools of unknown types. Tools that the provider runs are supported only if the gateway has a price for them
+ * and they keep no state at the provider.
  * @throws GatewayError `unsupported_parameter`
  */
 export function refuseTools(tools: readonly Tool[]): void {

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { Readable } from "node:stream";
 
-/** Takes the next bytes. @returns whether it wants more */
+/** Takes the next bytes. @returns whether to pass more bytes */
 export type Take = (bytes: Uint8Array) => boolean;
 
 /** Reads the bytes of a provider's answer. */

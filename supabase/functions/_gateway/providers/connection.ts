@@ -61,7 +61,7 @@ export function openConnection(
     outliveClient(): void {
       clientLeft.removeEventListener("abort", leave);
     },
-    /** Sets the time limit for the next step. It never exceeds the total time. */
+    /** Limits the next step to `limitMs`, or to the remaining time if that is shorter. */
     expectWithin(limitMs: number): void {
       limit.restart(Math.min(until - now(), limitMs));
     },

@@ -48,7 +48,7 @@ async function textOf({ read }: Answer): Promise<string> {
   return text;
 }
 
-describe("Streams in a content coding", () => {
+describe("compressed streams", () => {
   test.for([
     ["gzip", createGzip],
     ["deflate", createDeflate],

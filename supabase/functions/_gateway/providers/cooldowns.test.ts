@@ -46,13 +46,13 @@ describe("When a route is set aside", () => {
     expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
   });
 
-  test("a route that answers another call while clients wait is not set aside when those clients disconnect", () => {
+  test("clients that wait long and disconnect don't cause a cooldown if the route answered another call in the meantime", () => {
     cooldowns.noteAnswer("a");
     for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
     expect(state()).toBe("open");
   });
 
-  test("a timeout after less than the usual time limit does not set a route aside", () => {
+  test("a timeout does not start a route's cooldown if the call had less than the usual time limit", () => {
     fail("timeout", { undecided: true });
     expect(state()).toBe("open");
   });
@@ -73,7 +73,7 @@ describe("When a route is set aside", () => {
   );
 
   test.for(["invalid_request", "context_length_exceeded", "content_filter", "cancelled"] as const)(
-    "never sets a route aside for %s, which the request caused",
+    "a failure that the request itself caused never sets the route aside: %s",
     (failure) => {
       for (let n = 0; n < 10; n++) fail(failure);
       expect(state()).toBe("open");
@@ -120,7 +120,7 @@ describe("After a route's cooldown", () => {
     expect(state()).toBe("cooling");
   });
 
-  test("a route's failures are counted from zero once it has answered", () => {
+  test("an answer from a route resets the route's failure count", () => {
     state();
     cooldowns.noteAnswer("a");
     expect([...failTimes(2), state()]).toEqual([0, 0, "open"]);

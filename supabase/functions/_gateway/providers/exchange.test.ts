@@ -97,7 +97,7 @@ describe.each<[string, DenoPackage]>([
       },
     );
     expect(await postInDeno(deno, url, 3)).toEqual(["200:answer 1", "!", "200:answer 3"]);
-    // The failed request used the first connection, as the request before it did.
+    // The second request failed on the reused first connection. The third request opened a new connection.
     expect(asked).toEqual([1, 1, 2]);
   });
 

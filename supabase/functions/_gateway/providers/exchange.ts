@@ -70,7 +70,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     hostname,
     port,
     path,
-    // Node sends a list as it is, but checks, stores and rereads each entry of an object.
+    // Passes a list, because Node sends a list unchanged. From an object, Node checks, stores and rereads each header.
     headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length }),
   });
   let connected = false;

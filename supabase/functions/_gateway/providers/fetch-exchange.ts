@@ -51,8 +51,8 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
 }
 
 /**
- * Rethrows an error of `fetch`, as NotConnected if no connection was established. The error has no code, so this
- * searches its message, where Deno names the cause, and its `cause`, where Node does.
+ * Rethrows an error of `fetch`, as NotConnected if no connection was established. The error has no code. Deno names the
+ * cause in the error's message and Node in its `cause`, so this function searches both texts.
  */
 function refuse(error: unknown): never {
   const text = error instanceof Error ? `${error.message} ${error.cause}` : "";

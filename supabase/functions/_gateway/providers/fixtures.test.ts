@@ -55,7 +55,7 @@ describe("Reads the usage stated by fixtures", () => {
   });
 });
 
-describe("Computes the cost of the usage stated by fixtures", () => {
+describe("the cost of the usage stated by fixtures", () => {
   test.for(stating)("computes the cost of the usage stated by $name", (fixture) => {
     const counts = statedBy(fixture)?.counts ?? {};
     expect(formatDecimal(usageCostUsd({ prices: [{ min_input_tokens: 0, ...fixturePrices }] }, counts))).toBe(

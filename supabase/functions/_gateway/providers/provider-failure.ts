@@ -49,7 +49,7 @@ type Options = Pick<ProviderFailure, "mayHaveCharged"> &
 /** Why a request to a provider failed. */
 export class ProviderFailure extends Error {
   readonly failure: AttemptFailure;
-  /** Whether the provider may still charge for the request, so that it should not simply be sent again. */
+  /** Whether the provider may still charge for the failed request. In that case, the answer asks clients not to retry. */
   readonly mayHaveCharged: boolean;
   /** Whether another route may serve the call. */
   readonly retryable: boolean;

@@ -16,7 +16,7 @@ export type Provider = {
   /** The provider's kind, after the settings have overridden some of its values. */
   kind: ProviderKind;
   apiVersion?: string;
-  /** The provider's name in imported costs and invoices, and the account at the provider that pays for the key. */
+  /** The provider's name in imported costs and invoices, and the provider account that is billed for the API key. */
   billingName?: string;
   account?: string;
   /** Whether the provider may have a private address or use HTTP without TLS. */

@@ -90,7 +90,7 @@ test("an answer has no getter, because a getter would keep the call in memory un
   expect(getters.map(([name]) => name)).toEqual([]);
 });
 
-describe("Calls of a provider", () => {
+describe("calls to a provider", () => {
   test("a provider call returns the answer's bytes and the route that answered", async () => {
     const { baseUrl, asked } = await provider(text("hello"));
     const tried: Tried[] = [];
@@ -130,7 +130,7 @@ describe("Calls of a provider", () => {
     },
   );
 
-  test("fails over after a refused connection, a reset and a timeout", async () => {
+  test("one call fails over three times: after a refused connection, after a reset and after a timeout", async () => {
     const reset = await provider((_, response) => response.destroy());
     const silent = await provider(() => {});
     const good = await provider(text("yes"));
@@ -179,7 +179,7 @@ describe("Calls of a provider", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: false });
   });
 
-  test("a provider call fails for an unknown content coding, and may have been charged", async () => {
+  test("a provider call whose answer has an unknown content coding fails, and counts as possibly charged", async () => {
     const { baseUrl } = await provider((_, response) =>
       response.writeHead(200, { "content-encoding": "compress" }).end(gzipSync("{}")),
     );
@@ -271,7 +271,7 @@ describe("Calls of a provider", () => {
     await endless.left;
   });
 
-  test("a call may have been charged if its answer is cut off", async () => {
+  test("a provider call whose answer is cut off counts as possibly charged", async () => {
     const cut = await provider((_, response) => {
       response.writeHead(200, { "content-length": "100" }).write("half");
       setTimeout(() => response.destroy(), 20);
@@ -361,7 +361,7 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
   });
 
-  test("the only route of a non-streamed call may use the time limit of all routes until its first byte", async () => {
+  test("a non-streamed call with only one route may wait for the first byte up to the time limit for all routes", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");
     await expect(readAll(callOf([tooSlow.baseUrl], whole))).rejects.toMatchObject(timeout);
@@ -467,7 +467,7 @@ describe("Routes that keep failing", () => {
     [422, "Input: 'the model was not found'"],
     [413, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 7000"],
     [429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 36278."],
-  ])("a route is not set aside after a %i that the request may have caused: %s", async ([status, message]) => {
+  ])("a route does not cool down after a %i that the request may have caused: %s", async ([status, message]) => {
     const first = await provider(text(JSON.stringify({ error: { message } }), status));
     const second = await provider(text("yes"));
     const call = callOf([first.baseUrl, second.baseUrl]);
@@ -511,7 +511,7 @@ describe("Routes that keep failing", () => {
     [200, 3],
     [50, 5],
   ])(
-    "a hanging route is set aside after three clients leave only if each waited at least half of the 300 ms time limit: %i ms",
+    "a client that leaves counts against a hanging route only after waiting at least half of the 300 ms time limit: %i ms",
     async ([ms, times]) => {
       const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
       const call = callOf([silent.baseUrl, good.baseUrl]);

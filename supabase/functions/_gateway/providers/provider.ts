@@ -122,8 +122,8 @@ const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }
   `${provider} ${model} ${endpoint}`;
 
 /**
- * Returns the failure that helps the caller more: a rate limit rather than a provider error, and otherwise a failure
- * that needs no operator.
+ * Returns the failure that helps the caller more: an earlier rate limit rather than a provider error, an earlier
+ * failure that needs no operator rather than one that does, and otherwise the later failure.
  */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;

@@ -289,11 +289,14 @@ test.for<[unknown, AttemptFailure]>([
 test.for<[number, string]>([
   [498, "capacity_exceeded"],
   [429, "resource_unavailable"],
-])("a %i for a service tier without capacity counts as possibly caused by the request: %s", ([status, code]) => {
-  const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
-  expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
-  expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
-});
+])(
+  "treats a %i for a service tier without capacity as an error that the request may have caused: %s",
+  ([status, code]) => {
+    const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
+    expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
+    expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
+  },
+);
 
 test("classifies OpenAI's 404 for an item that it did not store as an invalid request: github.com/can1357/oh-my-pi/issues/41", () => {
   const message =
@@ -352,7 +355,7 @@ describe("Errors of Anthropic", () => {
     [200, "overloaded_error", "server_error"],
     [200, "rate_limit_error", "rate_limited"],
     [200, "billing_error", "payment_required"],
-  ])("Anthropic's error with %i %s is classified as %s", ([status, type, failure]) => {
+  ])("an Anthropic error with status %i and type %s is classified as %s", ([status, type, failure]) => {
     expect(failureOf(status, body(type))).toBe(failure);
   });
 

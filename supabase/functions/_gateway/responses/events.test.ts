@@ -32,7 +32,7 @@ describe("Response streams", () => {
     }
   });
 
-  test("a response stream ends with its own last event, with our metadata added, and [DONE]", () => {
+  test("adds our metadata to the last event of a response stream, and sends [DONE] after that event", () => {
     const { reader } = scan(...body, completed);
     const platform = { run_id: "x", usage: {} };
     const [last, done, rest] = reader.completion(platform).split("\n\n");

@@ -78,7 +78,7 @@ test("refuses files stored at the provider in any part, since they may belong to
   });
 });
 
-describe("Passes supported fields to the provider unchanged", () => {
+describe("supported fields of a Responses API request", () => {
   const message = (part: object) => [{ type: "message", role: "user", content: [part] }];
   test.for<[string, unknown]>([
     ["input", message({ type: "input_text", text: "t" })],
@@ -110,7 +110,7 @@ describe("Passes supported fields to the provider unchanged", () => {
   });
 });
 
-test("members that clients and providers add to items and parts reach the provider unchanged", () => {
+test("extra fields in input items and content parts reach the provider unchanged", () => {
   const input = [
     {
       type: "message",
@@ -199,7 +199,7 @@ describe("Requests that current clients send", () => {
 
   // Codex CLI sends these: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of
   // github.com/openai/codex.
-  test("keeps custom tools, namespaces and their items, but leaves out and reports web search", () => {
+  test("keeps custom tools, namespaces and their items, but removes web search and lists it as ignored", () => {
     const agents = { type: "namespace", name: "agents", description: "d", tools: [shell, patch] };
     const input = [
       { type: "message", role: "user", content: [{ type: "input_text", text: "edit" }] },
@@ -252,7 +252,7 @@ describe("Requests that current clients send", () => {
   });
 
   // ResponseInputItem of openai-node, resources/responses/responses.ts, lists these items.
-  test("leaves out and reports calls of hosted tools in a history", () => {
+  test("leaves the items of hosted tools out of the input, and reports them as ignored", () => {
     const hi = { type: "message", role: "user", content: "hi" };
     const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } };
     const list = { type: "mcp_list_tools", id: "mcpl_1", server_label: "s", tools: [{ name: "t", input_schema: {} }] };

@@ -88,8 +88,8 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
 
 /**
  * Returns the output limit of a response whose request states none. Agents state no limit and fail if an answer reaches
- * one, so a streamed response gets the maximum, which admission lowers to the model's limit. With server tools the
- * limit is smaller, because each step reserves it again.
+ * a limit, so a streamed response gets the maximum, which admission lowers to the model's limit. With server tools the
+ * limit is smaller, because each step reserves credits for the full limit.
  */
 function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
   if (serverTools) return outputLimits.default;

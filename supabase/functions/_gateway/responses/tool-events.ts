@@ -34,9 +34,9 @@ const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
- * Creates a reader for one step of a response with server tools. The client sees all steps as one response, with
- * continuous numbering and without calls of our tools. Each event is parsed and serialized again.
- * @param options.last whether this is the last step; its output is final and includes calls of tools
+ * Creates a reader for one step of a response with server tools. The client sees all steps as one response with
+ * continuous numbering. Each event is parsed and serialized again.
+ * @param options.last whether this is the last step. The function calls of earlier steps are hidden from the client.
  */
 export function createStepReader(
   options: Step & { conversation: Conversation },
@@ -88,7 +88,7 @@ export function createStepReader(
   }
 
   const reader = createStreamReader({
-    // These patterns match nothing, so that no event passes unparsed.
+    // These patterns match nothing, so every event is parsed.
     content: nothing,
     telling: nothing,
     output: outputTexts,

@@ -6,7 +6,7 @@ export type ToolUse = { name: string; arguments: string; result: string };
 
 /** Collects the content of a run, if its workspace captures content. */
 export type CapturedContent = {
-  /** Takes the raw request body. */
+  /** Stores the raw request body as the prompt. */
   notePrompt: (body: Uint8Array) => void;
   noteTool: (use: ToolUse) => void;
   /** Stores the content and then calls `then`. Calls `then` immediately if nothing is captured. */
@@ -14,8 +14,8 @@ export type CapturedContent = {
 };
 
 /**
- * The maximum size of a stored prompt, answer or record of tool use, in bytes or characters. Anything larger is not
- * stored.
+ * The maximum size of a stored prompt, in bytes, and of a stored answer or record of tool use, in characters. Anything
+ * larger is not stored.
  */
 export const maxKept = 1024 * 1024;
 

@@ -12,8 +12,8 @@ const touchIntervalMs = 15_000;
 
 export type OpenRuns = {
   /**
-   * Sends heartbeats with the run's usage and cost, so that the sweeper leaves it open, until the returned function is
-   * called.
+   * Sends heartbeats with the run's usage and cost until the returned function is called. The sweeper leaves runs with
+   * heartbeats open.
    */
   track: (run: Run, use: () => UseSoFar) => () => void;
 };
@@ -41,7 +41,8 @@ export function createOpenRuns(options: {
     track(run, read) {
       const entry = open.add({ run, read });
       timer ??= setInterval(tick, touchIntervalMs);
-      // Keeps the timer, because sporadic calls would otherwise each start and stop one.
+      // The next tick stops the timer if no run is open. Stopping the timer here would start and stop one for each
+      // sporadic call.
       return () => open.remove(entry);
     },
   };

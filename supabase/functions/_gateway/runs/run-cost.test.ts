@@ -30,7 +30,7 @@ describe("Cost of a run", () => {
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
-  test("charges the estimate for an estimated call", () => {
+  test("a run's cost includes calls whose usage is an estimate", () => {
     expect(costOfCalls(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 

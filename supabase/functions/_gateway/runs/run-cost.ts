@@ -15,7 +15,7 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   return total;
 }
 
-/** Returns the service tier that a run's calls stated last, and the marks that tell an operator to look at the run. */
+/** Returns the last service tier that a run's calls reported, and the marks that tell an operator to check the run. */
 export function factsOf(
   { routes }: Pick<Run, "routes">,
   calls: readonly CallUse[],

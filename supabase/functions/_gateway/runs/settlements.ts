@@ -17,7 +17,9 @@ export type Outcome = TokenCounts &
     /** The position of the route that served the last call. */
     route?: number;
     served_tier?: string;
-    /** The provider that bills the last call, and the account that it bills, as the operator names them. */
+    /**
+     * The billing name of the last call's provider, and the account that the provider bills. The operator sets both.
+     */
     billing_name?: string;
     billing_account?: string;
     marks?: readonly UsageMark[];
@@ -52,8 +54,8 @@ export type Settlements = {
 const batchWindowMs = 50;
 export const batchSize = 100;
 /**
- * Delays between retries. The last one repeats. If the sweeper closes the run in the meantime, the outcome corrects its
- * cost later.
+ * Delays between retries. The last one repeats. If the sweeper closes the run in the meantime, a later retry corrects
+ * the run's cost.
  */
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 

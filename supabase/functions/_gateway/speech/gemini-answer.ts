@@ -45,7 +45,7 @@ export async function readGeminiSpeech(
   const stated = readGeminiUsage(said, usageLimits);
   const use = stated && callUse(stated.usage, { route, basis: "final" as const });
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw invalidAnswer(use);
-  // If the usage has no count for the speech, estimates it instead of assuming zero.
+  // If the provider states no token count for the speech, estimates the count from the length of the audio.
   if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
   const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };

@@ -7,8 +7,8 @@ import { estimateInput } from "../usage/estimate.ts";
 
 const maxCharacters = 10_000;
 /**
- * Gemini's speech has 25 tokens per second and speaks at least six characters per second, so about four tokens per
- * character.
+ * One second of Gemini's speech has 25 tokens and at least six characters, so a character needs at most about four
+ * tokens.
  */
 const reservedTokensPerCharacter = 4;
 const leastReservedTokens = 100;
@@ -57,7 +57,7 @@ export function readSpeech(value: unknown): Speech {
   };
 }
 
-/** Builds a request for Gemini, the only kind with a speech endpoint. */
+/** Builds a request for Gemini, the only kind of provider with a speech endpoint. */
 export function speechProviderRequest({ input }: Speech, { voice }: Pick<ProviderTarget, "voice">): ProviderRequest {
   return {
     endpoint: "speech",

@@ -3,7 +3,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compileSchema } from "./json-schema.ts";
 
-/** A constant, because an object literal with a `then` member looks like a promise. */
+/**
+ * The key `then`. The linter rejects it as a literal key, because `await` treats an object with `then` as a promise.
+ */
 const branch = "then";
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 const tree = {
@@ -129,7 +131,7 @@ test.for<[string, unknown]>([
   expect(() => compileSchema(schema)).toThrow(expect.objectContaining({ name: "UnsupportedSchema" }));
 });
 
-describe("Schema checks stay fast", { timeout: 20_000 }, () => {
+describe("schema checks stay fast", { timeout: 20_000 }, () => {
   /**
    * Time limit for each check. Without the limits in the code, the checks would take minutes or never end. A busy
    * machine may need several seconds.

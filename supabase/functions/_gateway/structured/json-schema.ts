@@ -16,9 +16,9 @@ const beyond = [
 ];
 
 /**
- * Compiles a JSON Schema (2020-12) whose references stay within the schema. It is interpreted, never turned into code,
- * and every check takes bounded time, including regular expressions. Existing validators don't guarantee this, and
- * neither the schema nor the answer can be trusted. `format` and keywords outside the standard are only annotations.
+ * Compiles a JSON Schema (2020-12) to a check, without generating code. References must stay within the schema. Every
+ * check takes bounded time, including regular expressions, because neither the schema nor the answer can be trusted.
+ * Existing validators don't guarantee this. `format` and keywords outside the standard are only annotations.
  * @returns a function that returns whether a value conforms, or undefined if the check would take too long
  * @throws UnsupportedSchema
  */

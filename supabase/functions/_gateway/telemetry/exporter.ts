@@ -14,7 +14,7 @@ const batchSize = 512;
 const maxWaiting = 4_096;
 const timeoutMs = 5_000;
 
-/** The collector couldn't be reached or refused the spans. */
+/** The collector couldn't be reached, or it refused the spans. */
 class ExportFailed extends Error {
   override readonly name = "ExportFailed";
 }

@@ -152,7 +152,7 @@ describe("Telemetry", () => {
     expect(() => readTelemetry(env)).toThrow(/AI_LOG|OTEL_EXPORTER_OTLP/);
   });
 
-  test("sends spans that follow the GenAI conventions in one batch, with the collector's headers", async () => {
+  test("sends all spans in one batch with the collector's headers, and the spans follow the GenAI conventions", async () => {
     const { received, endpoint } = await openCollector();
     const { telemetry } = open({
       OTEL_EXPORTER_OTLP_ENDPOINT: `${endpoint}/`,

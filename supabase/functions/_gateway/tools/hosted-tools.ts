@@ -94,10 +94,10 @@ export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { 
 }
 
 /**
- * Removes hosted tools from a request. If no tools are left, also removes all other tool settings. Xcode sends an empty
- * list with every call (github.com/local-inference-lab/vllm/pull/193).
+ * Removes hosted tools from a request. If no tools are left, also removes all other tool settings. This includes an
+ * empty list, which Xcode sends with every call (github.com/local-inference-lab/vllm/pull/193).
  * @param allowed the tools to which an `allowed_tools` choice refers
- * @param options.hasOthers whether the request defines tools elsewhere, in an item
+ * @param options.hasOthers whether the request's input items define more tools
  * @returns the request, and the types that were left out
  * @throws GatewayError `unsupported_parameter` if a tool call is required but only hosted tools are allowed
  */

@@ -30,7 +30,7 @@ export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
 /** One step of a conversation: whether it is the first or the last, and the usage of earlier steps. */
 export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageLimits: UsageLimits };
 
-/** Defines how conversations with tools work on a surface. */
+/** Defines how conversations with tools work in one of the gateway's APIs. */
 export type ToolDialect<Request extends Asked> = {
   format: Pick<AnswerFormat<Request>, "readAnswer">;
   /**
@@ -41,7 +41,10 @@ export type ToolDialect<Request extends Asked> = {
   readTurn: (answer: unknown) => Turn;
   /** Returns a tool's result in the format that the model expects. */
   toolResult: (call: ToolCall, content: string) => object;
-  /** Returns the answer to the client: the last step's answer, with the output and usage of earlier steps added. */
+  /**
+   * Builds the answer that the client receives: the last step's answer, with the output and usage of earlier steps
+   * added.
+   */
   wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
   /** Creates the readers for the steps of a streamed conversation. */
   createReaders: (call: AdmittedCall<Request>) => (step: Step) => StepReader;

@@ -10,7 +10,7 @@ describe("estimateInput", () => {
     expect(estimateInput({ texts: ["abcde"] })).toEqual({ input_tokens: 2, output_tokens: 0 });
   });
 
-  test("estimateInput counts audio by seconds and images by tokens, as parts of the input", () => {
+  test("estimateInput counts images and audio in tokens, both in the total input and separately", () => {
     expect(estimateInput({ texts: ["abcd"], imageTokens: 85, audioSeconds: 1.5 })).toEqual({
       input_tokens: 113,
       audio_input_tokens: 27,
@@ -38,7 +38,7 @@ describe("The estimated input of a chat completion request", () => {
   });
 
   // 150 KiB at 16 kHz are 4.8 s. Gemini counts 32 tokens per second: https://ai.google.dev/gemini-api/docs/audio
-  test("a recording's token estimate is within a factor of two, and its reservation depends on its duration, not its size in bytes", () => {
+  test("estimates a recording's tokens to within a factor of two, and bases the reservation on its duration, not its size in bytes", () => {
     const header = Buffer.from(wavHeader(153_556));
     header.writeUInt32LE(16_000, 24);
     header.writeUInt32LE(32_000, 28);

@@ -41,9 +41,8 @@ const backslash = 0x5c;
 const letterU = 0x75;
 
 /**
- * Counts the bytes of output texts in a stream's events. A whole answer is one event.
- * @param output matches the start of each JSON string that is output, up to where its text begins; must have the `g`
- * flag
+ * Counts the bytes of output text in a stream's events, or in a whole answer that is passed as one event.
+ * @param output matches what precedes each output text, such as `"content":"`; must have the `g` flag
  * @returns a function that takes the next event and returns the bytes so far
  */
 export function createOutputCounter(output: RegExp): (event: string) => number {

@@ -69,8 +69,8 @@ const usualImage: Size = { width: 1_024, height: 1_024 };
 const imageCharacters = 96 * 1_024;
 
 /**
- * Returns an image's token count: 85 tokens at low detail. Other details add 170 tokens for each tile of 512 × 512
- * pixels after scaling down. At original detail, the longest side is at most 6,000 pixels.
+ * Returns an image's token count: 85 tokens at low detail. At any other detail, adds 170 tokens for each tile of 512 ×
+ * 512 pixels in the scaled image. At original detail, the image is scaled to at most 6,000 pixels on its longest side.
  */
 export function imageTokens(url: string, detail: Detail = "auto"): number {
   if (detail === "low") return tiles.base;

@@ -22,7 +22,7 @@ describe("readCompletionUsage", () => {
     expect(read({ ...usage, completion_tokens: 2_001 }, { choices: 2 })?.counts.output_tokens).toBe(2_000);
   });
 
-  test("charges up to 10,000 search fees and marks more as implausible", () => {
+  test("charges up to 10,000 search fees and marks a higher count as implausible", () => {
     const fees = (num_search_queries: number) => {
       const usage = read({ prompt_tokens: 5, completion_tokens: 5, num_search_queries });
       return [usage?.counts.fee_requests, usage?.marks];

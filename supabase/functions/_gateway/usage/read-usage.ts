@@ -26,7 +26,7 @@ export function parseAnswer(text: string): unknown {
 export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const stated = readStatedCounts(value);
   const { total = 0, input = difference(total, stated.output) } = stated;
-  // A missing output count doesn't mean zero, but may follow from the total.
+  // A missing output count doesn't mean zero. If possible, it is computed from the total.
   const output = stated.output ?? difference(total, input);
   if (!isObject(value) || input === undefined || output === undefined) return undefined;
   return statedUsage(value, { ...stated, input, output }, limits);
@@ -109,8 +109,8 @@ function isAnthropic(usage: Record<string, unknown>): boolean {
 }
 
 /**
- * Returns whether usage is in Perplexity's format. Perplexity charges citations and reasoning in addition to the stated
- * total.
+ * Returns whether usage is in Perplexity's format. Perplexity charges for citations and reasoning in addition to the
+ * stated total.
  */
 function isPerplexity(usage: Record<string, unknown>): boolean {
   return "num_search_queries" in usage || "citation_tokens" in usage || "search_context_size" in usage;

@@ -72,8 +72,8 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
 };
 
 /**
- * Returns the count that a member of a usage object states. Recognizes cached tokens by parts of the name, because
- * every provider names them differently: `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`,
+ * Returns which count a usage field with this name states. Recognizes cached tokens by parts of the name, because every
+ * provider names them differently: `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`,
  * `cache_write_tokens` or `cached_creation_tokens`.
  */
 export function countNamed(name: string, place: Place): StatedCount | undefined {

@@ -143,7 +143,7 @@ describe("malformed counts", () => {
     },
   );
 
-  test("a token count may be a string, or have a fraction of zero as in 12.0", () => {
+  test("reads a token count from a string or from a number written as 12.0", () => {
     // Protocol Buffers write 64-bit integers as strings: https://protobuf.dev/programming-guides/json/
     const inputs = [JSON.parse("12.0"), "12", "0", "9".repeat(15)].map((prompt_tokens) =>
       readStatedCounts({ prompt_tokens }),

@@ -4,10 +4,10 @@ import type { CallCounts } from "./usage.ts";
 
 /**
  * Converts stated counts to OpenAI's form, where the input includes cached tokens and the output includes reasoning.
- * Some providers state these parts separately under the same names, so the numbers decide. Parts are separate if they
+ * Some providers count cached tokens or reasoning separately, under the same names. These parts are separate if they
  * are larger than the count that should include them, or if the stated total is reached only by adding them. If the
- * total exceeds all named counts and no reasoning is stated, the difference is reasoning, as Google counts it. A stated
- * reasoning of 0, which proxies add, counts as not stated.
+ * total exceeds all named counts and no reasoning is stated, the difference is reasoning, as in Google's counts. A
+ * stated reasoning of 0, which proxies add, counts as not stated.
  */
 export function toTokenCounts(
   stated: StatedCounts & { input: number; output: number },

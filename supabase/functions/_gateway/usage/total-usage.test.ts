@@ -3,7 +3,7 @@ import { addUsage, chatUsageNames, responseUsageNames } from "./total-usage.ts";
 
 const earlier = { input_tokens: 1000, cached_input_tokens: 900, output_tokens: 100, reasoning_tokens: 50 };
 
-test("keeps the usage of the first step exactly as stated", () => {
+test("returns the usage of the first step exactly as the provider reported it", () => {
   const stated = { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4 };
   expect(addUsage(stated, {}, chatUsageNames)).toBe(stated);
 });

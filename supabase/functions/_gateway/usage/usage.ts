@@ -6,8 +6,8 @@ export type UsageMark =
   | "above_context_window"
   /**
    * The provider stated more tokens than any model can process in one call, and the catalogue has no context window for
-   * the model. The most tokens that a model can process are charged instead. This mark is also set if the call's fees
-   * or cost are implausibly high.
+   * the model. The call is charged for the largest plausible number of tokens. Also set if the call's fees or cost are
+   * implausibly high.
    */
   | "implausible"
   /** The answer is longer than the call's output limit. */

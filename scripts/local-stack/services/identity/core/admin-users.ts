@@ -30,7 +30,7 @@ export function isUuid(text: string): boolean {
   return uuidForm.test(text);
 }
 
-/** @returns when the ban ends; null to lift it; undefined if none is given */
+/** @returns the end of the ban; null if the duration lifts the ban; undefined if no duration is given */
 function parseBan(duration: string, now: Date): Date | null | undefined {
   if (!duration) return undefined;
   const ms = duration === "none" ? 0 : parseDuration(duration);

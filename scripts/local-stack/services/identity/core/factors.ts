@@ -130,7 +130,7 @@ export async function unenroll(deps: Deps, { factor, session }: { factor: Factor
   await removeFactor(deps, factor);
 }
 
-/** Deletes a factor, and removes its method from the sessions that it raised. */
+/** Deletes a factor. Sessions that the factor raised to aal2 return to aal1 and lose its authentication method. */
 export async function removeFactor(deps: Deps, factor: Factor): Promise<void> {
   const methods = { totp: "totp", phone: "mfa/phone", webauthn: "mfa/webauthn" } as const;
   await transaction(deps.db, async (tx) => {

@@ -78,7 +78,8 @@ export async function resend(deps: Deps, request: MailRequest & { type: string }
 export type MagicLinkRequest = MailRequest & { data: Metadata; createUser: boolean; caller: Caller };
 
 /**
- * Emails a sign-in link. Without a confirmed account, the email confirms a sign-up with a random password instead.
+ * Emails a sign-in link. If the email has no confirmed account, first signs it up with a random password. If that
+ * sign-up must be confirmed, sends only the confirmation email.
  * @throws AuthError 422 otp_disabled, email_provider_disabled; 400, 429
  */
 export async function sendMagicLink(deps: Deps, request: MagicLinkRequest): Promise<void> {

@@ -26,7 +26,7 @@ test("an email template replaces a link to a javascript: URL with #", () => {
   expect(render('<a href="{{ .Data.url }}">x</a>', { Data: { url: "javascript:alert(1)" } })).toBe('<a href="#">x</a>');
 });
 
-test("renders one branch of each if/else, even if they are nested", () => {
+test("an email template renders one branch of each if/else, nested or not", () => {
   const template = "{{ if .A }}a{{ if .B }}b{{ else }}c{{ end }}{{ else }}d{{ end }}e";
   expect(render(template, { A: true, B: true })).toBe("abe");
   expect(render(template, { A: true })).toBe("ace");

@@ -72,7 +72,7 @@ async function beginCeremony(deps: Deps, { type, userId }: { type: Ceremony; use
 }
 
 /**
- * Deletes a challenge and returns it, so that it is valid for one attempt, even a failed one.
+ * Deletes a challenge and returns it. A challenge allows only one attempt, even if the attempt fails.
  * @throws AuthError 400 webauthn_challenge_not_found, webauthn_challenge_expired
  */
 export async function takeChallenge(

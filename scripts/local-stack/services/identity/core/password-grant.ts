@@ -34,8 +34,8 @@ export async function signInWithPassword(
 }
 
 function weaknessOf(password: string, { config }: Deps): { message: string; reasons: string[] } | null {
-  // A password longer than 72 bytes can match, because bcrypt ignores the rest. The strength check would throw for such
-  // a password.
+  // bcrypt ignores everything after the first 72 bytes, so a longer password can be correct. The strength check would
+  // throw for such a password.
   if (Buffer.byteLength(password) > 72) return null;
   const weakness = passwordWeakness(password, config);
   return weakness ? { message: weakness.message, reasons: weakness.reasons ?? [] } : null;

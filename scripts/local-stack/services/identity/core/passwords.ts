@@ -38,7 +38,7 @@ type Rules = Pick<Config, "GOTRUE_PASSWORD_MIN_LENGTH" | "GOTRUE_PASSWORD_REQUIR
 /**
  * Checks a password against the rules.
  * @returns the error for a weak password, or undefined
- * @throws AuthError 400 validation_failed over 72 bytes
+ * @throws AuthError 400 validation_failed if the password is longer than 72 bytes
  */
 export function passwordWeakness(password: string, rules: Rules): AuthError | undefined {
   requireHashable(password);

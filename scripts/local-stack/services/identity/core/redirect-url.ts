@@ -58,7 +58,7 @@ export function withQuery(target: string, fields: Readonly<Record<string, string
   return `${beforeQuery(target)}${query && `?${query}`}${fragment.length > 0 ? `#${escapeAnew(fragment.join("#"))}` : ""}`;
 }
 
-/** Returns the URL with these parameters as its fragment, which is encoded twice. */
+/** Returns the URL with these parameters as its fragment. Percent-encodes the parameters twice. */
 export function withFragment(target: string, fields: Readonly<Record<string, string>>): string {
   const [bare = ""] = target.split("#");
   const [, query] = /\?(.*)$/s.exec(bare) ?? [];

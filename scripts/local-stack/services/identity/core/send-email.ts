@@ -17,7 +17,7 @@ const linkKinds: Record<LinkType, MailKind> = {
   email_change: "email_change",
 };
 
-/** Options of an email: where its link finally redirects, and whether its redemption returns a code. */
+/** Options of an email: where its link finally redirects, and whether redeeming the link returns a code. */
 export type MailOptions = { deps: Deps; redirectTo: string; pkce: boolean };
 
 /** Returns the link to `/verify`, which redeems a token by a plain GET. */
@@ -43,7 +43,10 @@ function requireMailPause(sentAt: Date | null, { config, clock }: Deps): void {
   );
 }
 
-/** @throws AuthError 400 email_address_not_authorized if a list of addresses is configured and lacks this one */
+/**
+ * @throws AuthError 400 email_address_not_authorized if allowed addresses are configured and `address` is not among
+ * them
+ */
 function requireAuthorizedAddress(deps: Deps, address: string): void {
   const allowed = deps.config.GOTRUE_EXTERNAL_EMAIL_AUTHORIZED_ADDRESSES;
   const bare = address.replace(/\+[^@]+@/, "@").toLowerCase();

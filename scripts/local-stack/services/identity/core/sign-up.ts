@@ -94,7 +94,8 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
 }
 
 /**
- * Adds an account with an email identity, as administrators do. The identity's claims are not copied to user_metadata.
+ * Adds an account with an email identity for an invitation or a link that an administrator requests. Does not copy the
+ * identity's claims to user_metadata.
  */
 export async function createEmailUser(
   tx: Sql,

@@ -19,7 +19,7 @@ async function readToken(c: Request, deps: Deps): Promise<JWTPayload> {
 }
 
 /**
- * Returns the user of the request's token, whose session must still exist.
+ * Returns the user that the request's token authenticates. If the token names a session, that session must still exist.
  * @throws AuthError 401 no_authorization; 403 bad_jwt, user_not_found, session_not_found, user_banned; 400 bad_jwt
  */
 export async function requireUser(c: Request, deps: Deps): Promise<Authenticated> {

@@ -32,7 +32,7 @@ export function messageTarget(target: string, message: string, { inQuery }: { in
   return withFragment(withQuery(target, inQuery ? { message } : {}), { message, sb: "" });
 }
 
-/** Sign-in refusals that OAuth calls access_denied, regardless of status. */
+/** Error codes that are reported as access_denied with any HTTP status. */
 const denied = ["signup_disabled", "user_banned", "provider_email_needs_verification"];
 
 /** Returns an error as query parameters (RFC 6749 section 4.1.2.1). */

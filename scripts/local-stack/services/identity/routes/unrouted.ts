@@ -8,7 +8,7 @@ import { requireManualLinking } from "./oauth.ts";
 /**
  * Answers requests without a route: 405 if `methods` has the path, otherwise 404. Unauthorized callers are refused
  * first, so that they cannot tell whether a path exists.
- * @throws AuthError from the guards of the surrounding paths
+ * @throws AuthError if one of the checks below refuses the request
  */
 export async function answerUnrouted(
   c: Request,

@@ -28,7 +28,7 @@ const bearer = { authorization: "Bearer k" };
 const azureKey = { "api-key": "k" };
 
 /** Addresses from the documentation that each kind's module cites. */
-describe("An endpoint's address and key", () => {
+describe("an endpoint's address and key", () => {
   test.for<[KindName, Record<string, string>, Record<string, string>, Partial<Record<Endpoint, string>>]>([
     [
       "openai",
@@ -250,7 +250,8 @@ describe("chat requests to each kind of provider", () => {
         },
       },
     ],
-    // extra_forbidden: github.com/editor-code-assistant/eca/issues/231, github.com/Gitlawb/openclaude/issues/739.
+    // Mistral rejects unknown fields with "extra_forbidden": github.com/editor-code-assistant/eca/issues/231,
+    // github.com/Gitlawb/openclaude/issues/739.
     [
       "mistral",
       {},
@@ -403,18 +404,15 @@ describe("chat requests to each kind of provider", () => {
     ["call_PTLP8xhu3uwZk4l3nlnrrJha", "3nlnrrJha"],
     ["turn1_0", "000turn10"],
     ["D681PevKs", "D681PevKs"],
-  ])(
-    "a chat to Mistral replaces the tool call id %s with a valid one, in both the call and its result",
-    ([id, expected]) => {
-      const calling = { ...kept, tool_calls: [{ ...call, id }] };
-      const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
-      expect(sent(providerOf("mistral"), { messages }).messages.slice(1)).toEqual([
-        { ...kept, tool_calls: [{ ...call, id: expected }] },
-        { role: "tool", tool_call_id: expected, content: "1" },
-      ]);
-      expect(sent(providerOf("openai"), { messages }).messages).toEqual(messages);
-    },
-  );
+  ])("a chat request to Mistral makes the tool call id %s valid, in both the call and its result", ([id, expected]) => {
+    const calling = { ...kept, tool_calls: [{ ...call, id }] };
+    const messages = [{ role: "user", content: "hello" }, calling, { role: "tool", tool_call_id: id, content: "1" }];
+    expect(sent(providerOf("mistral"), { messages }).messages.slice(1)).toEqual([
+      { ...kept, tool_calls: [{ ...call, id: expected }] },
+      { role: "tool", tool_call_id: expected, content: "1" },
+    ]);
+    expect(sent(providerOf("openai"), { messages }).messages).toEqual(messages);
+  });
 });
 
 test("an embeddings request leaves out the `user` field for a kind that refuses it", () => {

@@ -1,9 +1,9 @@
 import { chat, modelList, type ProviderKind } from "./kind.ts";
 
 /**
- * Moonshot (Kimi). The supported members are those that its own client sends (github.com/MoonshotAI/kimi-cli,
- * packages/kosong/src/kosong/chat_provider/kimi.py). In thinking mode, it refuses messages with tool calls but without
- * `reasoning_content` (https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model). Models:
+ * Moonshot (Kimi). The supported fields are those that Moonshot's own client sends (github.com/MoonshotAI/kimi-cli,
+ * packages/kosong/src/kosong/chat_provider/kimi.py). In thinking mode, Moonshot refuses messages that have tool calls
+ * but no `reasoning_content` (https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model). Models:
  * https://platform.moonshot.ai/docs/api/list-models.
  */
 export const moonshot: ProviderKind = {

@@ -4,8 +4,8 @@ import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
  * OpenRouter. Clients must return `reasoning_details` with a message that calls tools
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), so assistant messages are sent back unchanged.
  *
- * https://openrouter.ai/docs/api-reference/parameters lists the sampling members. `plugins`, `models` and `provider` do
- * not pass, because they change the price.
+ * https://openrouter.ai/docs/api-reference/parameters lists the sampling members. The gateway does not forward
+ * `plugins`, `models` and `provider`, because they change the price.
  *
  * The list of models is public and names no owners. Embedding models have a separate list. `GET /key` checks the key
  * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). A routing variant may follow any model's

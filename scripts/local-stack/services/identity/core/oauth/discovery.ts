@@ -13,7 +13,7 @@ const maxKept = 100;
 /** A provider's discovery document, and its keys once they have been fetched. */
 export type Discovered = { server: AuthorizationServer; keys: JWKSCacheInput };
 
-/** Discovers an issuer's provider. @throws Error if discovery fails or returns another issuer */
+/** Fetches an issuer's discovery document. @throws Error if that fails or the document names another issuer */
 export type Discover = (issuer: string) => Promise<Discovered>;
 
 /**

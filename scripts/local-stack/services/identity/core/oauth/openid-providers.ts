@@ -47,8 +47,8 @@ const appleClaims = z.looseObject({
 });
 
 /**
- * Configures Apple, which posts its response and verifies all emails. Unlike Supabase Auth, also supports another
- * issuer at a configured URL.
+ * Configures Apple, which posts its response and verifies all emails. Unlike Supabase Auth, this function also supports
+ * another issuer at a configured URL.
  */
 export function apple({ url }: ProviderConfig): OpenIdProvider {
   const [issuer, other] = url ? [url, url] : appleIssuers;
@@ -125,7 +125,7 @@ const protocolClaims = [
   "ver",
 ];
 
-/** Microsoft marks an email as unverified only by xms_edov, whose value can have several types. */
+/** Treats the email as verified unless xms_edov is present and not true. The claim's value can have several types. */
 function readMicrosoft(token: IDToken): Profile {
   const { name, email, preferred_username, xms_edov: edov } = microsoftClaims.parse(token);
   const { sub, name: _name, preferred_username: _username, ...rest } = token;

@@ -24,7 +24,10 @@ export function onlyEmail(email: string, verified: boolean): ProviderEmail[] {
   return email ? [{ email, verified, primary: true }] : [];
 }
 
-/** Returns the claims that an identity stores: the provider's non-empty claims, and the email with its verification. */
+/**
+ * Returns the claims that an identity stores: the provider's non-empty claims, the main email and whether it is
+ * verified.
+ */
 export function identityClaims({ subject, emails, claims }: Profile): Metadata & { sub: string } {
   const main = emails.find((entry) => entry.primary) ?? emails.at(-1);
   const present = Object.entries(claims).filter(([, value]) => value !== "" && value !== undefined && value !== null);

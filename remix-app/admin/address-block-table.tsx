@@ -4,7 +4,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import type { AddressBlock } from "./address-blocks.ts";
 import { attemptLabel } from "./words.ts";
 
-/** Lists blocked networks, with links to lift the active ones. */
+/** Lists address blocks. Each active block has a link to lift it. */
 export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressBlock[]; empty: string }) {
   return (
     <DataTable

@@ -52,7 +52,7 @@ describe("a stored form", () => {
     expect(take(cookie, { method: "HEAD" })).toEqual({ typed, set: [] });
   });
 
-  test("a stored form is restored on its page in any spelling of the query, and not with another query", async () => {
+  test("a stored form is restored if the page's query has the same parameters in any encoding, and not with another query", async () => {
     const typed = { reason: "They called" };
     const { cookie } = await keep(typed, `${page}?email=a+b@gatehouse.test`);
     expect(take(cookie, { at: `${page}?email=a%20b%40gatehouse.test` }).typed).toEqual(typed);

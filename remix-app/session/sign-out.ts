@@ -64,9 +64,8 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
 }
 
 /**
- * Signs this browser out of all its accounts: ends all of their sessions and the device. Always clears the browser's
- * cookies.
- * @returns false if neither the vault nor the identity backend answered, so that a session may still be active
+ * Signs this browser out of all its accounts: deletes their sessions in this browser, and the browser's device record.
+ * Always clears the browser's cookies.
  */
 export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const { vault, deviceCookie: device } = context.session;

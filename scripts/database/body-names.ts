@@ -75,7 +75,7 @@ function insertedColumns(code: string): Reference[] {
 }
 
 const commentOrString =
-  /(\n?[ \t]*--[^\n]*)|\/\*[\s\S]*?\*\/|\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(\$\w*\$)[\s\S]*?\2/gi;
+  /(\n?[ \t]*--[^\n]*)|\/\*[\s\S]*?\*\/|\be'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"[^"]*"|(\$\w*\$)[\s\S]*?\2/gi;
 
 /** Blanks strings and comments without changing positions. */
 function withoutStrings(body: string): string {

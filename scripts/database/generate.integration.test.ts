@@ -77,13 +77,18 @@ describe("generating a migration", () => {
     expect(await findDifferences(layoutOn(migratedUrl))).toEqual([]);
   });
 
-  test("writes no migration when only comments in function bodies changed", async () => {
+  test("writes no migration when only line comments in function bodies changed", async () => {
     await edit(functions, "select author = auth.uid()", "-- Whose note it is.\n  select author = auth.uid() -- Now");
     expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
   });
 
-  test("replaces a function if a line inside a string changes, even if the line looks like a comment", async () => {
-    await edit(functions, "prefix || title", "prefix || title || $label$\n-- one\n$label$");
+  test.for([
+    "$label$\n-- one\n$label$",
+    "'\n-- one'",
+    "e'\\\n\\'-- one'",
+    `(select "it's" from (select '-- one' as "it's") as a)`,
+  ])("replaces a function if text that looks like a comment changes in the string %j", async (text) => {
+    await edit(functions, "prefix || title", `prefix || title || ${text}`);
     const layout = layoutOn(await cluster.createDatabase());
     await generateMigration(layout, "first");
     await edit(functions, "-- one", "-- two");

@@ -73,7 +73,7 @@ async function freePair(): Promise<number> {
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;
 const used = (held: HeldPorts) => Object.values(numbersOf(held));
 
-test("the range of automatically chosen ports begins right after the highest port that fetch blocks", async () => {
+test("the range of automatically chosen ports begins right after the highest port that `fetch` refuses", async () => {
   const causeAt = (port: number) =>
     fetch(`http://127.0.0.1:${port}`).then(
       () => "none",

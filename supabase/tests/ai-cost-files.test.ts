@@ -168,7 +168,7 @@ describe("a cost file", () => {
     expect(await book.preview({ ...clearing, clear: "yes" })).toMatchObject({ outcome: "invalid", param: "clear" });
   });
 
-  test("the preview of a cost file lists its first 100 corrections by day", async ({ db }) => {
+  test("the preview of a cost file lists its first 100 corrections, in order of their days", async ({ db }) => {
     const book = await createBook(db);
     const days = (amount: string) =>
       Array.from({ length: 101 }, (_, n) =>

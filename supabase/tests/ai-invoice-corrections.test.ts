@@ -263,7 +263,7 @@ describe("imported costs of an account for a day", () => {
     });
   });
 
-  test("an account's total for a day states how many records it replaces, and the sum of their amounts", async ({
+  test("the daily total of a provider account shows the number and the sum of the records that it replaces", async ({
     db,
   }) => {
     const { cost, costs } = await books(db);

@@ -12,7 +12,7 @@ export function providerPage({ month, provider }: { month: string; provider: str
 /**
  * Returns the links from a line of the platform's reconciliation to its records and to the action that its status
  * requires.
- * @param only the id of the line's account if the line has exactly one, otherwise null
+ * @param only the id of the line's single account, or null if the line has several or none
  */
 export function bookLinks(cell: ReconciledCell, only: string | null): CellLink[] {
   return recordLinks(cell, { base, only, importTo: `${base}/import`, ofCosts: { month: cell.month } });

@@ -111,8 +111,8 @@ export function daysEachOf({ from, to }: { from: string; to: string }, by: Overv
 }
 
 /**
- * Returns a workspace's usage in a range by one dimension, compared to the previous range. Keeps credits deducted
- * without a run separate from credits billed for runs, so that no credit is counted twice (docs/costs.md, Usage and
+ * Returns a workspace's usage in a range by one dimension, compared to the previous range. Credits deducted without a
+ * run are listed separately from credits billed for runs, so that no credit is counted twice (docs/costs.md, Usage and
  * credits).
  * @throws Response 403, 503 like readStudio
  */

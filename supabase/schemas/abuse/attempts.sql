@@ -172,7 +172,8 @@ as $$
     'retryAfterSeconds', greatest(1, ceil(extract(epoch from wait)))::integer
   )
 $$;
-comment on function private.attempt_refusal(text, interval) is 'Returns begin_attempt''s answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.';
+comment on function private.attempt_refusal(text, interval) is
+  'Returns begin_attempt''s answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.';
 
 create or replace function private.mail_wait(kind text, of_email text, of_user uuid) returns interval
   language sql

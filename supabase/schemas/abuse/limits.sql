@@ -101,7 +101,8 @@ as $$
     -- Failures of any kind, and attempts made despite a refusal. The address is blocked when this bucket is empty.
     ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
-comment on function private.attempt_limits() is 'Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.';
+comment on function private.attempt_limits() is
+  'Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.';
 
 create or replace function private.attempt_buckets(of_action text, account text, network cidr)
   returns table (scope text, subject bytea, step interval, per interval, when_empty text)
@@ -197,7 +198,8 @@ create or replace function private.attempt_digest(kind text, subject text) retur
 as $$
   select extensions.hmac(convert_to(kind || ':' || subject, 'UTF8'), s.secret, 'sha256') from private.attempt_secrets s
 $$;
-comment on function private.attempt_digest(text, text) is 'Returns the keyed digest of a subject, such as an account or an address. Attempts are counted by this digest.';
+comment on function private.attempt_digest(text, text) is
+  'Returns the keyed digest of a subject, such as an account or an address. Attempts are counted by this digest.';
 
 create or replace function private.attempt_pair(account text, network cidr) returns bytea
   language sql

@@ -301,7 +301,8 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is 'Returns whether private.announce_addition announced this authenticator or passkey and the announcement is still '
+comment on function private.is_announced(uuid, text) is
+  'Returns whether private.announce_addition announced this authenticator or passkey and the announcement is still '
   'valid. Deletes the announcement.';
 
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
@@ -373,8 +374,9 @@ begin
   return null;
 end
 $$;
-comment on function private.record_authenticator_added() is 'Records a newly verified factor. If the account already has another verified factor, rejects a factor that our server'
-  ' did not announce.';
+comment on function private.record_authenticator_added() is
+  'Records a newly verified factor. If the account already has another verified factor, rejects a factor that our '
+  'server did not announce.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_added() returns trigger
@@ -395,8 +397,9 @@ begin
   return null;
 end
 $$;
-comment on function private.record_passkey_added() is 'Records a newly registered passkey. If the account has a verified factor, rejects a passkey that our server did not '
-  'announce.';
+comment on function private.record_passkey_added() is
+  'Records a newly registered passkey. If the account has a verified factor, rejects a passkey that our server did not'
+  ' announce.';
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_unconfirmed_identity() returns trigger

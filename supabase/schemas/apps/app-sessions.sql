@@ -230,4 +230,5 @@ as $$
     'expiresAt', session.expires_at
   )
 $$;
-comment on function private.app_session_summary(private.app_sessions) is 'Returns the facts about a session that the web server signs into the session''s token.';
+comment on function private.app_session_summary(private.app_sessions) is
+  'Returns the facts about a session that the web server signs into the session''s token.';

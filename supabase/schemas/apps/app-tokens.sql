@@ -184,7 +184,8 @@ create or replace function private.gateway_scopes(app private.apps) returns text
 as $$
   select array(select s from unnest((app).scopes) as s where s in ('workspace:session', 'ai:use', 'tts:use') order by s)
 $$;
-comment on function private.gateway_scopes(private.apps) is 'Returns the scopes that an app may request in a gateway token.';
+comment on function private.gateway_scopes(private.apps) is
+  'Returns the scopes that an app may request in a gateway token.';
 
 create or replace function private.app_can_act_in_workspace(app private.apps, workspace_id uuid) returns boolean
   language plpgsql

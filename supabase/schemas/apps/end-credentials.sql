@@ -264,7 +264,8 @@ comment on function private.revoke_app_credentials() is
 create or replace trigger revoke_app_credentials after update of enabled on private.apps
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
-comment on trigger revoke_app_credentials on private.apps is 'For credentials, disabling an app is the same as deleting it.';
+comment on trigger revoke_app_credentials on private.apps is
+  'For credentials, disabling an app is the same as deleting it.';
 
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql

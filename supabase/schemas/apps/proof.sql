@@ -106,7 +106,8 @@ as $$
     (facts ->> 'generation')::bigint
   )::private.mfa_proof
 $$;
-comment on function private.handoff_proof(jsonb) is 'Converts the signed facts of a handoff (private.required_mfa_proof) to the proof that the handoff''s sessions and '
+comment on function private.handoff_proof(jsonb) is
+  'Converts the signed facts of a handoff (private.required_mfa_proof) to the proof that the handoff''s sessions and '
   'tokens store.';
 
 create or replace function private.proof_status(proof private.mfa_proof) returns text

@@ -104,7 +104,8 @@ create or replace function private.is_loopback_origin(origin text) returns boole
 as $$
   select origin ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$'
 $$;
-comment on function private.is_loopback_origin(text) is 'Returns whether an origin is a loopback address, which is allowed for development only.';
+comment on function private.is_loopback_origin(text) is
+  'Returns whether an origin is a loopback address, which is allowed for development only.';
 
 create or replace function private.register_app(
   app_name text,

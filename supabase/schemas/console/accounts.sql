@@ -137,7 +137,8 @@ create or replace function private.containing(term text) returns text
 as $$
   select '%' || regexp_replace(lower(term), '([%_\\])', '\\\1', 'g') || '%'
 $$;
-comment on function private.containing(text) is 'Returns a pattern for `like` that matches lower-case text containing the term. Escapes special characters in the '
+comment on function private.containing(text) is
+  'Returns a pattern for `like` that matches lower-case text containing the term. Escapes special characters in the '
   'term.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.

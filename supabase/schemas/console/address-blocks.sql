@@ -71,7 +71,8 @@ create or replace function private.read_address_block(block_id uuid) returns jso
 as $$
   select private.describe_address_block(b) from private.address_blocks b where b.id = block_id
 $$;
-comment on function private.read_address_block(uuid) is 'Returns a block in the format of private.describe_address_block; null if the block doesn''t exist.';
+comment on function private.read_address_block(uuid) is
+  'Returns a block in the format of private.describe_address_block; null if the block doesn''t exist.';
 
 create or replace function private.describe_address_block(block private.address_blocks) returns jsonb
   language sql

@@ -144,7 +144,8 @@ as $$
   -- Locks the row until commit, so that the second of two concurrent decisions sees the first.
   select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
 $$;
-comment on function private.lock_approvable_workspace(jsonb) is 'Locks the workspace that a change names, and returns it. Returns null if there is none.';
+comment on function private.lock_approvable_workspace(jsonb) is
+  'Locks the workspace that a change names, and returns it. Returns null if there is none.';
 
 create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
   language sql

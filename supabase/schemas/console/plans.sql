@@ -106,7 +106,8 @@ as $$
     )
   end
 $$;
-comment on function ai.plan_has_payers(ai.plans) is 'Returns whether a credit account pays for a plan. If so, the plan''s payer cannot change.';
+comment on function ai.plan_has_payers(ai.plans) is
+  'Returns whether a credit account pays for a plan. If so, the plan''s payer cannot change.';
 
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_console_workspace(workspace uuid) returns jsonb

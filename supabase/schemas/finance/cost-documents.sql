@@ -113,7 +113,8 @@ create or replace function ai.cost_fault(param text, message text) returns jsonb
 as $$
   select jsonb_build_object('outcome', 'invalid', 'param', param, 'message', message)
 $$;
-comment on function ai.cost_fault(text, text) is 'Returns { outcome: invalid, param, message }. Not granted to any role.';
+comment on function ai.cost_fault(text, text) is
+  'Returns { outcome: invalid, param, message }. Not granted to any role.';
 
 create or replace function ai.cost_document_amounts(document jsonb)
   returns table (account_id text, day date, currency text, amount numeric, rate numeric)

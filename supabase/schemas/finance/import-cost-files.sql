@@ -69,7 +69,8 @@ create or replace function private.preview_platform_costs(document jsonb) return
 as $$
   select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
 $$;
-comment on function private.preview_platform_costs(jsonb) is 'Returns what importing a cost file into the platform''s book would change (ai.describe_cost_file).';
+comment on function private.preview_platform_costs(jsonb) is
+  'Returns what importing a cost file into the platform''s book would change (ai.describe_cost_file).';
 
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb

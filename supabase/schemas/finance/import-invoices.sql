@@ -216,7 +216,8 @@ as $$
     'reviewed_at', record ->> 'reviewedAt'
   )) r
 $$;
-comment on function ai.invoice_of(jsonb) is 'Returns a record in the form in which it is stored, with defaults and a normalized provider name.';
+comment on function ai.invoice_of(jsonb) is
+  'Returns a record in the form in which it is stored, with defaults and a normalized provider name.';
 
 create or replace function ai.find_invoice(book uuid, app uuid, record jsonb, of_reference text)
   returns ai.invoice_book_entries
@@ -310,17 +311,22 @@ begin
   raise exception 'an invoice snapshot is immutable' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_invoice_change() is 'Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.';
+comment on function ai.reject_invoice_change() is
+  'Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.';
 
 create or replace trigger reject_invoice_change before update or delete on ai.external_provider_invoices
   for each row execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Applies to every role, including the table''s owner.';
+comment on trigger reject_invoice_change on ai.external_provider_invoices is
+  'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'Prevents every role, including the table''s owner, from truncating the table.';
+comment on trigger reject_invoice_truncate on ai.external_provider_invoices is
+  'Prevents every role, including the table''s owner, from truncating the table.';
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'Applies to every role, including the table''s owner.';
+comment on trigger reject_invoice_change on ai.platform_provider_invoices is
+  'Applies to every role, including the table''s owner.';
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'Prevents every role, including the table''s owner, from truncating the table.';
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is
+  'Prevents every role, including the table''s owner, from truncating the table.';

@@ -61,7 +61,8 @@ create or replace function private.read_platform_invoice(invoice_id uuid) return
 as $$
   select ai.read_invoice(ai.platform_book(), invoice_id)
 $$;
-comment on function private.read_platform_invoice(uuid) is 'Returns an invoice of the platform''s book in the format of ai.read_invoice.';
+comment on function private.read_platform_invoice(uuid) is
+  'Returns an invoice of the platform''s book in the format of ai.read_invoice.';
 
 -- Definer: the service role may not call the functions that read and write books.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb

@@ -113,7 +113,8 @@ as $$
   union
   select id from with_invoices where id is not null
 $$;
-comment on function ai.workspaces_with_books() is 'Returns the workspaces whose own books contain imported costs or invoices.';
+comment on function ai.workspaces_with_books() is
+  'Returns the workspaces whose own books contain imported costs or invoices.';
 
 create or replace function ai.platform_workspaces(parts ai.platform_part[]) returns jsonb
   language sql

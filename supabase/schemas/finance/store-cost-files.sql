@@ -143,7 +143,8 @@ as $$
   from ai.cost_imports i
   where i.id = of_import_id
 $$;
-comment on function ai.cost_import_details(uuid) is 'Returns details of an import for the activity log and the audit log. Not granted to any role.';
+comment on function ai.cost_import_details(uuid) is
+  'Returns details of an import for the activity log and the audit log. Not granted to any role.';
 
 create or replace function ai.reject_cost_import_change() returns trigger
   language plpgsql
@@ -159,7 +160,9 @@ comment on function ai.reject_cost_import_change() is 'Rejects changes, because 
 
 create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
   for each row execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_change on ai.cost_imports is 'Applies to every role, including the table''s owner.';
+comment on trigger reject_cost_import_change on ai.cost_imports is
+  'Applies to every role, including the table''s owner.';
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_truncate on ai.cost_imports is 'Rejects TRUNCATE for every role, including the table''s owner.';
+comment on trigger reject_cost_import_truncate on ai.cost_imports is
+  'Rejects TRUNCATE for every role, including the table''s owner.';

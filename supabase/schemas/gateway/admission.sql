@@ -73,8 +73,9 @@ begin
   return answers;
 end
 $$;
-comment on function ai.begin_calls(jsonb) is 'Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the'
-  ' result.';
+comment on function ai.begin_calls(jsonb) is
+  'Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for '
+  'the result.';
 
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql

@@ -71,7 +71,8 @@ create or replace function ai.principal_id(caller ai.caller) returns uuid
 as $$
   select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
 $$;
-comment on function ai.principal_id(ai.caller) is 'Returns the id of the owner of a call''s idempotency keys: the API key''s lineage, the app or the person.';
+comment on function ai.principal_id(ai.caller) is
+  'Returns the id of the owner of a call''s idempotency keys: the API key''s lineage, the app or the person.';
 
 create or replace function ai.payer_id(caller ai.caller) returns uuid
   language sql
@@ -265,7 +266,8 @@ as $$
     else workspace
   end
 $$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the id of a budget''s subject for a run. The scope states whether the subject is the key lineage, the app, '
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is
+  'Returns the id of a budget''s subject for a run. The scope states whether the subject is the key lineage, the app, '
   'the member, the label or the workspace.';
 
 create or replace function ai.label_id(label text) returns uuid
@@ -313,4 +315,5 @@ create or replace function ai.refusal(code text, details jsonb default '{}') ret
 as $$
   select jsonb_build_object('refused', code) || coalesce(details, '{}')
 $$;
-comment on function ai.refusal(text, jsonb) is 'Returns a refusal with a code from the gateway''s closed list of errors.';
+comment on function ai.refusal(text, jsonb) is
+  'Returns a refusal with a code from the gateway''s closed list of errors.';

@@ -136,7 +136,8 @@ comment on function ai.reject_credit_account_change() is
 
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is 'Runs when an account is inserted or its owner changes, but not when its balance or reservation changes.';
+comment on trigger has_one_owner on ai.credit_accounts is
+  'Runs when an account is inserted or its owner changes, but not when its balance or reservation changes.';
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
 comment on trigger reject_credit_account_change on ai.credit_accounts is
@@ -155,7 +156,8 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is 'Rejects a usage or adjustment entry without a run, and any ledger entry that has only one of run_id and '
+comment on function ai.reject_incomplete_ledger_entry() is
+  'Rejects a usage or adjustment entry without a run, and any ledger entry that has only one of run_id and '
   'run_created_at.';
 
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
@@ -174,7 +176,8 @@ begin
   raise exception 'the ledger is append-only' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entries. To correct a wrong entry, add another entry.';
+comment on function ai.reject_ledger_change() is
+  'Rejects changes of ledger entries. To correct a wrong entry, add another entry.';
 
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
@@ -182,4 +185,5 @@ comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is ap
 
 create or replace trigger reject_reference_change before update or delete on ai.credit_references
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_reference_change on ai.credit_references is 'Credit references are append-only, like the ledger. A used reference can''t be used again.';
+comment on trigger reject_reference_change on ai.credit_references is
+  'Credit references are append-only, like the ledger. A used reference can''t be used again.';

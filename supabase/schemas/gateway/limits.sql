@@ -89,7 +89,8 @@ begin
   return locks;
 end
 $$;
-comment on function ai.collect_locks(ai.priced_call[]) is 'Returns the rows that the calls must lock. A refused call locks no rows.';
+comment on function ai.collect_locks(ai.priced_call[]) is
+  'Returns the rows that the calls must lock. A refused call locks no rows.';
 
 create or replace function ai.consume_rate_limit(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
@@ -350,7 +351,8 @@ as $$
   from ai.rate_windows w
   where w.scope = current_window.scope and w.subject_id = subject
 $$;
-comment on function ai.current_window(text, uuid) is 'Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.';
+comment on function ai.current_window(text, uuid) is
+  'Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.';
 
 create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
   language plpgsql

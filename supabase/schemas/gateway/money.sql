@@ -9,7 +9,8 @@ create or replace function ai.credits_per_usd(markup numeric) returns numeric
 as $$
   select 10000 * markup
 $$;
-comment on function ai.credits_per_usd(numeric) is 'Returns credits per USD. 1 credit is USD 0.0001 before the plan''s markup.';
+comment on function ai.credits_per_usd(numeric) is
+  'Returns credits per USD. 1 credit is USD 0.0001 before the plan''s markup.';
 
 create or replace function ai.usd_to_credits(amount_usd numeric, markup numeric) returns numeric
   language sql
@@ -46,7 +47,8 @@ as $$
     'request_fee', request_fee::text
   ))
 $$;
-comment on function ai.price_tier is 'Returns a price in the form in which runs store it: exact decimals as text, without null values.';
+comment on function ai.price_tier is
+  'Returns a price in the form in which runs store it: exact decimals as text, without null values.';
 
 create or replace function ai.listed_price(tier jsonb) returns jsonb
   language sql

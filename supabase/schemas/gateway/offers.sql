@@ -254,7 +254,8 @@ as $$
       )
   )
 $$;
-comment on function ai.is_tier_priced(jsonb, text) is 'Returns whether every route has a price for the requested service tier. Always true for auto and default.';
+comment on function ai.is_tier_priced(jsonb, text) is
+  'Returns whether every route has a price for the requested service tier. Always true for auto and default.';
 
 create or replace function ai.reject_price_change() returns trigger
   language plpgsql
@@ -274,7 +275,8 @@ begin
   return new;
 end
 $$;
-comment on function ai.reject_price_change() is 'Rejects every change to a price, because runs may have been charged this price. Only the end of its validity may '
+comment on function ai.reject_price_change() is
+  'Rejects every change to a price, because runs may have been charged this price. Only the end of its validity may '
   'change, until that end has passed.';
 
 create or replace trigger reject_price_change before update on ai.model_prices

@@ -19,7 +19,8 @@ as $$
     'hex'
   )::uuid
 $$;
-comment on function ai.run_id(timestamptz) is 'Returns a UUID version 7 (RFC 9562 section 5.7) for the given time, in milliseconds.';
+comment on function ai.run_id(timestamptz) is
+  'Returns a UUID version 7 (RFC 9562 section 5.7) for the given time, in milliseconds.';
 
 create or replace function ai.new_run_id(run_id_suffix text) returns uuid
   language sql
@@ -111,4 +112,5 @@ comment on function ai.reject_incomplete_settlement() is
 
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is 'Runs the check only if settled_at or usage_source is null. A settlement always sets both columns.';
+comment on trigger reject_incomplete_settlement on ai.runs is
+  'Runs the check only if settled_at or usage_source is null. A settlement always sets both columns.';

@@ -87,7 +87,8 @@ begin
   return reports;
 end
 $$;
-comment on function ai.lock_outcomes(jsonb) is 'Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.';
+comment on function ai.lock_outcomes(jsonb) is
+  'Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.';
 
 create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
   language plpgsql

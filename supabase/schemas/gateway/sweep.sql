@@ -24,7 +24,8 @@ begin
   where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
 end
 $$;
-comment on function ai.heartbeat_runs(jsonb) is 'Records a heartbeat of each open run, with its token counts and its cost so far.';
+comment on function ai.heartbeat_runs(jsonb) is
+  'Records a heartbeat of each open run, with its token counts and its cost so far.';
 
 -- Definer: the server's service role has no grant to write runs or balances.
 create or replace function ai.sweep_runs() returns integer

@@ -232,7 +232,8 @@ as $$
       then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
   end
 $$;
-comment on function private.required_mfa_generation(jsonb) is 'Returns the generation of the account''s current policy; null before the first policy.';
+comment on function private.required_mfa_generation(jsonb) is
+  'Returns the generation of the account''s current policy; null before the first policy.';
 
 create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
   returns boolean
@@ -264,7 +265,8 @@ as $$
   from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
   where entry ->> 'method' = any (methods) and private.is_integer(entry -> 'timestamp')
 $$;
-comment on function private.latest_amr_second(jsonb, text[]) is 'Returns the latest time at which one of the methods was used, in Unix seconds; null if none was used.';
+comment on function private.latest_amr_second(jsonb, text[]) is
+  'Returns the latest time at which one of the methods was used, in Unix seconds; null if none was used.';
 
 create or replace function private.second_factor_methods() returns text[]
   language sql
@@ -300,8 +302,9 @@ as $$
     else false
   end
 $$;
-comment on function private.is_integer(jsonb) is 'Returns whether a value is a non-negative integer. Call it before each cast, so that malformed metadata cannot raise '
-  'an error.';
+comment on function private.is_integer(jsonb) is
+  'Returns whether a value is a non-negative integer. Call it before each cast, so that malformed metadata cannot '
+  'raise an error.';
 
 create or replace function private.uuid_or_null(value text) returns uuid
   language sql
@@ -310,5 +313,6 @@ create or replace function private.uuid_or_null(value text) returns uuid
 as $$
   select case when pg_input_is_valid(value, 'uuid') then value::uuid end
 $$;
-comment on function private.uuid_or_null(text) is 'Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no '
+comment on function private.uuid_or_null(text) is
+  'Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no '
   'error.';

@@ -218,7 +218,8 @@ as $$
       then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
   end
 $$;
-comment on function private.loopback_without_port(text) is 'Returns a loopback redirect URI without its port; null for any other URI.';
+comment on function private.loopback_without_port(text) is
+  'Returns a loopback redirect URI without its port; null for any other URI.';
 
 create or replace function private.has_openid_consent(
   user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
@@ -254,4 +255,5 @@ create or replace function private.is_loopback_redirect(uri text) returns boolea
 as $$
   select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;
-comment on function private.is_loopback_redirect(text) is 'Returns whether a redirect URI is a loopback address, which leads to the browser''s own device.';
+comment on function private.is_loopback_redirect(text) is
+  'Returns whether a redirect URI is a loopback address, which leads to the browser''s own device.';

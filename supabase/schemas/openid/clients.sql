@@ -232,4 +232,5 @@ as $$
   order by l.created_at desc, l.id desc
   limit 1
 $$;
-comment on function private.app_version(text) is 'Returns the version of an app, which is the id of its last entry in the audit log.';
+comment on function private.app_version(text) is
+  'Returns the version of an app, which is the id of its last entry in the audit log.';

@@ -35,7 +35,8 @@ as $$
   order by k.signs_from desc, k.kid
   limit 1
 $$;
-comment on function private.current_signing_key() is 'Returns the kid of the key that signs now; null if no key exists yet.';
+comment on function private.current_signing_key() is
+  'Returns the kid of the key that signs now; null if no key exists yet.';
 
 create or replace function private.replace_signing_key(
   kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text, replaces text default null
@@ -149,4 +150,5 @@ as $$
   )
   select count(*)::integer from deleted
 $$;
-comment on function private.delete_retired_signing_keys() is 'Deletes the keys that are no longer published. Returns the number of deleted keys.';
+comment on function private.delete_retired_signing_keys() is
+  'Deletes the keys that are no longer published. Returns the number of deleted keys.';

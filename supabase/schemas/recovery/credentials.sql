@@ -90,7 +90,8 @@ as $$
   ))
   from voided v
 $$;
-comment on function private.invalidate_recovery_credential(uuid) is 'Voids a credential because its email was not sent.';
+comment on function private.invalidate_recovery_credential(uuid) is
+  'Voids a credential because its email was not sent.';
 
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)

@@ -14,7 +14,8 @@ as $$
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
-comment on function private.active_login_override(text) is 'Returns the override that currently allows an email to sign in; null if there is none.';
+comment on function private.active_login_override(text) is
+  'Returns the override that currently allows an email to sign in; null if there is none.';
 
 -- Definer: password hashes are in Supabase Auth's tables, which the service role cannot read. No hash is returned.
 create or replace function private.verify_override_password(request jsonb) returns jsonb

@@ -105,7 +105,8 @@ as $$
   order by o.created_at desc
   limit 1
 $$;
-comment on function private.active_recovery_override(text) is 'Returns the current override of an email; no row if there is none.';
+comment on function private.active_recovery_override(text) is
+  'Returns the current override of an email; no row if there is none.';
 
 -- Definer: emails, including the admins' own, are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.recovery_actor_refusal(request jsonb, of_email text) returns text

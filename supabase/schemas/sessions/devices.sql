@@ -127,7 +127,8 @@ create or replace function private.secret_hash(secret text) returns bytea
 as $$
   select sha256(convert_to(secret, 'UTF8'))
 $$;
-comment on function private.secret_hash(text) is 'Returns the SHA-256 of a secret. Secrets have 256 random bits, so no slow hash is needed.';
+comment on function private.secret_hash(text) is
+  'Returns the SHA-256 of a secret. Secrets have 256 random bits, so no slow hash is needed.';
 
 -- Definer: the service role cannot lock rows of Supabase Auth's tables.
 create or replace function private.lock_accounts(user_ids uuid[]) returns void
@@ -193,6 +194,6 @@ begin
 end
 $$;
 comment on function private.sweep_account_devices() is
-  'Ends sessions that a browser has not used for 30 days, and sign-ins that the browser never presented. Removes '
+  'Ends sessions that a browser has not used for 30 days, and sessions of sign-ins that the browser never used. Removes '
   'accounts from a vault after 90 days. Deletes devices that have expired or hold no account. Returns the number of '
   'deleted devices.';

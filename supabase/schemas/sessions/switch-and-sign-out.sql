@@ -106,7 +106,8 @@ as $$
   set lease_id = null, lease_expires_at = null
   where d.id = end_account_switch.device_id and d.lease_id = lease
 $$;
-comment on function private.end_account_switch(uuid, uuid) is 'Releases the device''s lease after a switch that was not completed.';
+comment on function private.end_account_switch(uuid, uuid) is
+  'Releases the device''s lease after a switch that was not completed.';
 
 -- Definer: ends a session by deleting its row in Supabase Auth's table. The same transaction deletes the vault entry,
 -- and Supabase Auth doesn't need to be reachable.

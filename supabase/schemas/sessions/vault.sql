@@ -135,8 +135,8 @@ comment on function private.sign_in_account(jsonb) is
   ' otherwise gives the device a new secret. If the browser already has the account, replaces its session and ends the'
   ' old session. If inPlaceOf is given, the new session continues that session. The account then does not become '
   'active if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }.'
-  ' The status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash of '
-  'the device''s secret, or 2 if secondNextHash is.';
+  ' The status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash'
+  ' of the device''s secret, or 2 if secondNextHash is.';
 
 create or replace function private.store_account_session(entry jsonb) returns jsonb
   language plpgsql

@@ -216,7 +216,8 @@ as $$
     else (select w.name from public.workspaces w where w.id = workspace)
   end
 $$;
-comment on function ai.budget_name(text, uuid, uuid) is 'Returns the name of the key, app, member, label or workspace that a budget limits.';
+comment on function ai.budget_name(text, uuid, uuid) is
+  'Returns the name of the key, app, member, label or workspace that a budget limits.';
 
 create or replace function ai.budget_recipients(scope text, workspace uuid) returns setof text
   language sql

@@ -219,7 +219,8 @@ as $$
     case payer when 'workspace' then array[paying_plan.owner_id] end, case payer when 'member' then array[paying_plan.owner_id] end
   ) as p
 $$;
-comment on function ai.paying_plan(text, uuid) is 'Returns the plan under which a workspace or a member pays, or no row if no plan charges them.';
+comment on function ai.paying_plan(text, uuid) is
+  'Returns the plan under which a workspace or a member pays, or no row if no plan charges them.';
 
 create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
   language sql

@@ -147,7 +147,8 @@ create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid
 as $$
   select coalesce(sum(d.credits), 0) from ai.unlinked_deductions_by_day(member_id, workspace, window_from, window_to) d
 $$;
-comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is 'Returns the sum of ai.unlinked_deductions_by_day over the window.';
+comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is
+  'Returns the sum of ai.unlinked_deductions_by_day over the window.';
 
 create or replace function ai.unlinked_deductions_by_day(
   member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz

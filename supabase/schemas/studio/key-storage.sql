@@ -71,7 +71,8 @@ create or replace function ai.text_list(list jsonb) returns text[]
 as $$
   select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
 $$;
-comment on function ai.text_list(jsonb) is 'Returns the elements of a JSON array as texts, or null if the value is not an array.';
+comment on function ai.text_list(jsonb) is
+  'Returns the elements of a JSON array as texts, or null if the value is not an array.';
 
 create or replace function ai.key_issue_permission(member_id uuid, workspace uuid, for_agent boolean default false)
   returns text

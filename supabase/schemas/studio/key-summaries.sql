@@ -96,4 +96,5 @@ create or replace function ai.cost_visible(workspace uuid) returns boolean
 as $$
   select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
 $$;
-comment on function ai.cost_visible(uuid) is 'Returns whether a workspace''s members can see provider cost. The default is true.';
+comment on function ai.cost_visible(uuid) is
+  'Returns whether a workspace''s members can see provider cost. The default is true.';

@@ -35,7 +35,8 @@ as $$
     to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
   where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
 $$;
-comment on function ai.find_run(uuid) is 'Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.';
+comment on function ai.find_run(uuid) is
+  'Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.';
 
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
   language sql

@@ -237,7 +237,8 @@ comment on function ai.record_usage_change() is
 
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_change on ai.runs is 'Fires when a run of a finished day is updated, for example when the run is settled.';
+comment on trigger record_usage_change on ai.runs is
+  'Fires when a run of a finished day is updated, for example when the run is settled.';
 create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
 comment on trigger record_usage_addition on ai.runs is
@@ -245,4 +246,5 @@ comment on trigger record_usage_addition on ai.runs is
   ' not fire for them. The condition is short because Postgres reads the condition again for each statement.';
 create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_deletion on ai.runs is 'Fires when an operator deletes a run of a finished day by hand. Our own code never deletes runs.';
+comment on trigger record_usage_deletion on ai.runs is
+  'Fires when an operator deletes a run of a finished day by hand. Our own code never deletes runs.';

@@ -57,20 +57,25 @@ comment on function private.log_workspace_row() is 'Logs a change to a row that 
 
 create or replace trigger audit_change after insert or update on public.workspaces
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspaces is 'Logs when a workspace is created, deleted, renamed or given another plan.';
+comment on trigger audit_change on public.workspaces is
+  'Logs when a workspace is created, deleted, renamed or given another plan.';
 create or replace trigger audit_change after insert or update of role_id or delete on public.workspace_members
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_members is 'Shows the workspace''s owners which members joined, left or changed roles.';
+comment on trigger audit_change on public.workspace_members is
+  'Shows the workspace''s owners which members joined, left or changed roles.';
 create or replace trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_roles is 'Shows the workspace''s owners which roles were changed or deleted, and how their permissions changed.';
+comment on trigger audit_change on public.workspace_roles is
+  'Shows the workspace''s owners which roles were changed or deleted, and how their permissions changed.';
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_invitations is 'Shows the workspace''s owners which invitations were sent, accepted or withdrawn.';
+comment on trigger audit_change on public.workspace_invitations is
+  'Shows the workspace''s owners which invitations were sent, accepted or withdrawn.';
 -- Logs only roles that people create. A workspace's initial roles belong to its creation, which is logged separately.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();
-comment on trigger audit_definition on public.workspace_roles is 'Shows owners which roles were created, who created them, and what each role allows.';
+comment on trigger audit_definition on public.workspace_roles is
+  'Shows owners which roles were created, who created them, and what each role allows.';
 
 create or replace function private.log_workspace_change(
   workspace_id uuid,
@@ -87,7 +92,8 @@ as $$
   insert into public.workspace_audit_log (workspace_id, actor_id, action, subject_id, subject, details)
   values (workspace_id, private.acting_user_id(), action, subject_id, left(subject, 320), details)
 $$;
-comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is 'Adds an entry to a workspace''s audit log.';
+comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is
+  'Adds an entry to a workspace''s audit log.';
 
 create or replace function private.acting_user_id() returns uuid
   language sql

@@ -26,7 +26,8 @@ comment on function private.replace_invitation() is
 
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
-comment on trigger replace_invitation on public.workspace_invitations is 'Leaves only the newest invitation link valid for each workspace and email address.';
+comment on trigger replace_invitation on public.workspace_invitations is
+  'Leaves only the newest invitation link valid for each workspace and email address.';
 
 -- Definer: the role authenticated has no usage on schema private, and no role may write rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger
@@ -61,7 +62,8 @@ comment on function private.limit_inviter() is
 
 create or replace trigger limit_inviter after insert on public.workspace_invitations
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
-comment on trigger limit_inviter on public.workspace_invitations is 'Limits each person''s invitations, to prevent bulk email to strangers.';
+comment on trigger limit_inviter on public.workspace_invitations is
+  'Limits each person''s invitations, to prevent bulk email to strangers.';
 
 -- Definer: counts all invitations, including those that the caller may not read.
 create or replace function private.limit_workspace_invitations() returns trigger

@@ -34,7 +34,8 @@ comment on function private.create_workspace_defaults() is
 
 create or replace trigger create_workspace_defaults after insert on public.workspaces
   for each row execute function private.create_workspace_defaults();
-comment on trigger create_workspace_defaults on public.workspaces is 'Gives every new workspace its roles, because each member needs a role.';
+comment on trigger create_workspace_defaults on public.workspaces is
+  'Gives every new workspace its roles, because each member needs a role.';
 
 -- Definer: counts all owners and locks the workspace, even if the caller may not see them.
 create or replace function private.require_workspace_owner() returns trigger
@@ -120,7 +121,8 @@ comment on function private.close_orphaned_workspaces() is
 
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
-comment on trigger close_orphaned_workspaces on public.profiles is 'Runs before a profile is deleted, while the person''s memberships still exist.';
+comment on trigger close_orphaned_workspaces on public.profiles is
+  'Runs before a profile is deleted, while the person''s memberships still exist.';
 
 -- Definer: counts all roles, including those that the caller may not read.
 create or replace function private.limit_workspace_roles() returns trigger
@@ -144,4 +146,5 @@ comment on function private.limit_workspace_roles() is 'Raises PT409 if a worksp
 
 create or replace trigger limit_roles after insert on public.workspace_roles
   referencing new table as inserted for each statement execute function private.limit_workspace_roles();
-comment on trigger limit_roles on public.workspace_roles is 'Limits the number of roles, because pages read all roles of a workspace at once.';
+comment on trigger limit_roles on public.workspace_roles is
+  'Limits the number of roles, because pages read all roles of a workspace at once.';

@@ -28,7 +28,10 @@ const capacity = 10_000;
 
 export type TruthLog = {
   begin: (call: Pick<Truth, "requestId" | "path" | "model" | "stream">) => Truth;
-  /** Lists entries. `requestId` selects the entries of one request, `after` those with a higher call number. */
+  /**
+   * Lists entries. `requestId` selects the entries of one request. `after` selects the entries with a higher call
+   * number.
+   */
   list: (of?: { requestId?: string; after?: number }) => Truth[];
   clear: () => void;
 };

@@ -87,7 +87,7 @@ describe("generating a migration", () => {
     "'\n-- one'",
     "e'\\\n\\'-- one'",
     `(select "it's" from (select '-- one' as "it's") as a)`,
-  ])("replaces a function if text that looks like a comment changes in the string %j", async (text) => {
+  ])("replaces a function if text that looks like a comment changes in the expression %j", async (text) => {
     await edit(functions, "prefix || title", `prefix || title || ${text}`);
     const layout = layoutOn(await cluster.createDatabase());
     await generateMigration(layout, "first");

@@ -6,8 +6,8 @@ import { startStack } from "./start-stack.ts";
 
 /**
  * `npm test`: runs every tier on one stack, cheapest first. The type check runs concurrently with the other checks and
- * the unit tests. The last three tiers run in parallel, since two of them mostly
- * wait. `npm run test:stack` tests faults of the local stack itself. All tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N
+ * the unit tests. The last two tiers run in parallel, since they mostly wait. `npm run test:stack` tests faults of the
+ * local stack itself. All tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N
  * failed`. The exit code is 0 only if something ran and nothing failed. A tier over its time budget is reported but
  * does not fail, since machines are shared. Budgets are for two idle cores.
  */
@@ -61,19 +61,22 @@ const [stack] = await Promise.all([
 
 if (stack) {
   process.env.GATEHOUSE_STACK = stack.file;
-  await tier("sql", { budgetSeconds: 60, run: vitest("sql") });
-  await tier("contract", { budgetSeconds: 60, run: vitest("contract") });
-  await tier("integration", { budgetSeconds: 120, run: vitest("integration") });
-  await tier("browser", { budgetSeconds: 240, run: () => runPlaywright({ reportDir }) });
+  try {
+    await tier("sql", { budgetSeconds: 60, run: vitest("sql") });
+    await tier("contract", { budgetSeconds: 60, run: vitest("contract") });
+    await tier("integration", { budgetSeconds: 120, run: vitest("integration") });
+    await tier("browser", { budgetSeconds: 240, run: () => runPlaywright({ reportDir }) });
+    // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
+    await tier("fuzz", { budgetSeconds: 60, run: vitest("fuzz") });
+  } finally {
+    await stack.stop().catch(failStack);
+  }
 }
-const labelled =
-  (label: string, files: string[] = []) =>
-  () =>
-    runVitest(label, { reportDir, label, files });
 await Promise.all([
-  // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
-  stack && tier("fuzz", { budgetSeconds: 60, run: labelled("fuzz") }).then(() => stack.stop().catch(failStack)),
-  tier("fault", { budgetSeconds: 90, run: labelled("fault", ["scripts/releases", "supabase/functions"]) }),
+  tier("fault", {
+    budgetSeconds: 90,
+    run: () => runVitest("fault", { reportDir, label: "fault", files: ["scripts/releases", "supabase/functions"] }),
+  }),
   tier("soak", { budgetSeconds: 120, run: () => runSoak({ reportDir, label: "soak" }) }),
 ]);
 

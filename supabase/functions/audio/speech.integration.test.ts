@@ -106,7 +106,10 @@ describe("speech", () => {
 
   test("refuses a speech request of 70 KB with 413", { tags: "needs-stack-server" }, async () => {
     const { response, bytes } = await speak({ input: "a".repeat(70_000) });
-    expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([413, { code: "payload_too_large", param: null }]);
+    expect([response.status, JSON.parse(bytes.toString()).error]).toMatchObject([
+      413,
+      { code: "payload_too_large", param: null },
+    ]);
   });
 
   test("the error for an unknown voice names the endpoint that lists each model's voices", async () => {

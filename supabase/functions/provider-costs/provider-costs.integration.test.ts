@@ -194,7 +194,9 @@ describe("POST /v1/provider-costs", () => {
     expect(undeclared.status).toBe(413);
   });
 
-  test("checks route, method, syntax, size, credential, binding, type, JSON and schema in this order", async () => {
+  test("checks route, method, syntax, size, credential, binding, type, JSON and schema in this order", {
+    tags: "needs-stack-server",
+  }, async () => {
     const unknown = (await createAiKey()).text;
     const unbound = await createGatewayTenant();
     const bad = "x".repeat(9_000);

@@ -8,7 +8,7 @@ export function searchTerm({ url }: { url: string }): string {
 
 /**
  * Builds the query of another view of a page: the current parameters named in `keep`, then those of `add`.
- * @returns the query with its question mark; only "?" if there are no parameters
+ * @returns the query with its question mark, or "?" without parameters
  */
 export function keptSearch(
   search: string,

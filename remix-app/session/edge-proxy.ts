@@ -149,7 +149,8 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
 
     /**
      * Returns the active account's session from the vault, refreshed if it expires soon.
-     * @returns a verdict if there is no usable session, or `"again"` if the vault's entry has changed meanwhile
+     * @returns the session, a verdict if the session is missing or unusable, or `"again"` if the vault's entry has
+     * changed meanwhile
      */
     async function fromVault(owner: Device): Promise<StoredSession | Judgement | "again"> {
       const opened = await vault.open(owner);

@@ -35,8 +35,8 @@ export async function keepForm(
 }
 
 /**
- * Returns a page's stored form to the person who sent it, and only once. Returns an empty record if there is no valid
- * form.
+ * Returns a page's stored form once, to the person who sent it. Returns an empty record if the form is missing or
+ * invalid.
  */
 export function takeForm(
   context: KeptContext,

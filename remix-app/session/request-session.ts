@@ -35,10 +35,7 @@ export interface RequestSession {
   readonly device: { device: Device; view: DeviceView } | null;
   /** The accounts of this browser, the active one first. For display only. */
   readonly accounts: readonly Account[];
-  /**
-   * Returns the session's state in the database. The state is read at most once per request and is not cached across
-   * requests.
-   */
+  /** Returns the session's state in the database, read at most once per request. */
   state(): Promise<SessionState>;
   /** Reads the state of the session that this response leaves in the browser. */
   issuedState(): Promise<SessionState>;
@@ -47,14 +44,9 @@ export interface RequestSession {
    * approval, or if the request has a bearer token.
    */
   approvalProof(): string | null;
-  /**
-   * Removes the session and its mobile approval from the browser. Expires every part of the session cookie, with and
-   * without a Domain.
-   */
+  /** Removes the session, in every variant of its cookie, and its mobile approval from the browser. */
   clear(): void;
-  /**
-   * The session that the browser holds after this response. Null if there is none, or if it was too large for a cookie.
-   */
+  /** The browser's session after this response. Also null if the session was too large for a cookie. */
   readonly stored: StoredSession | null;
   /** The browser's device according to its cookie, whether or not the database knows it. */
   readonly deviceCookie: Device | null;
@@ -62,9 +54,7 @@ export interface RequestSession {
   store(session: StoredSession): void;
   /** Stores the device in the browser's cookie, with its current secret. */
   storeDevice(device: Device): void;
-  /**
-   * Stores an added account in a cookie. The account joins the browser's accounts when the browser sends the cookie.
-   */
+  /** Stores an added account in a cookie. The account joins the browser's others when the cookie is sent. */
   storeAddition(addition: Device): void;
   /** Refreshes a session at the identity backend, once for concurrent calls. */
   refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
@@ -97,10 +87,7 @@ export interface OpenRequestSessionOptions {
   clientAddress: string;
 }
 
-/**
- * Asks the edge proxy for its verdict on a request's session. Returns the verdict with the methods that act on the
- * session.
- */
+/** Returns the edge proxy's verdict on a request's session, with the methods that act on the session. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
   const { env, services, jar, origin, authorization, clientAddress } = options;
   const { proxy, refreshSession, vault } = services;

@@ -220,7 +220,7 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
   app: { noun: "App", verb: "Connected", used: "access renewed" },
 };
 
-/** Returns a name such as "Passkey: Laptop", or only the kind if there is no name. */
+/** Returns a name such as "Passkey: Laptop", or the kind alone for an unnamed one. */
 function nameOf({ kind, name, provider }: AccessWay): string {
   const noun = kind === "identity" && provider ? providerLabel(provider) : kinds[kind].noun;
   return name && name !== noun ? `${noun}: ${name}` : noun;

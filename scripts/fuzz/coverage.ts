@@ -5,7 +5,7 @@ import type { Target } from "./targets.ts";
 export interface Asked {
   target: Pick<Target, "name">;
   credential: Pick<Credential, "name">;
-  /** Undefined if there was no response. */
+  /** Undefined if the request got no response. */
   status: number | undefined;
   durationMs: number;
 }

@@ -94,7 +94,7 @@ async function poll(url: string, { clientId, deviceCode }: { clientId: string; d
 
 /**
  * Returns a login with a valid access token, refreshed if it is about to expire. Must be called under the store's lock.
- * @throws Failure `signed-out` if there is no login or the login has ended
+ * @throws Failure `signed-out` if the login is missing or has ended
  */
 export async function requireLogin(store: Store): Promise<Login> {
   const login = await store.readLogin();

@@ -16,7 +16,7 @@ export type Addresses = {
   functions: string;
   provider: string;
   oidc: string;
-  /** The stand-in for the bot challenge, if it runs. */
+  /** The simulated bot challenge, if it runs. */
   turnstile: string;
   mailbox: string;
 };

@@ -23,15 +23,15 @@ export function oidcClient(addresses: Addresses, secrets: Secrets) {
   };
 }
 
-/** Providers whose addresses are fixed in Supabase Auth's own binary. The binary cannot use stand-ins for them. */
+/** Providers whose addresses are fixed in Supabase Auth's own binary, so it cannot use the simulated ones. */
 const fixedAddresses: readonly StandInName[] = ["google", "apple"];
 
-/** Lists the providers for which the stack has a stand-in. */
+/** Lists the providers that the stack can simulate. */
 export function playedProviders({ isBinary }: Pick<ProviderOptions, "isBinary">): StandInName[] {
   return standInNames.filter((name) => !(isBinary && fixedAddresses.includes(name)));
 }
 
-/** Returns the settings of the stand-in providers. Skips each provider for which the environment sets a client id. */
+/** Returns the settings of the simulated providers. Skips each provider for which the environment sets a client id. */
 function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptions): Record<string, string> {
   const client = oidcClient(addresses, secrets);
   const standIns = playedProviders({ isBinary }).map((name) => ({ name, url: standInBase(addresses.oidc, name) }));

@@ -299,7 +299,7 @@ comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
 
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
   'If a record cannot replace the invoice that it names in replaces, returns the error { param, message }. Returns '
-  'null if there is no error. Not granted to any role.';
+  'null otherwise. Not granted to any role.';
 
 comment on function ai.reject_incomplete_ledger_entry() is
   'Rejects a usage or adjustment entry without a run, and any ledger entry that has only one of run_id and '

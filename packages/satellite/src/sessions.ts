@@ -70,7 +70,7 @@ export function openRequestSession(
   async function findUser(): Promise<SatelliteUser | null> {
     const { app, central } = await cookies.read();
     if (!app) {
-      // There is no session cookie, or the session cookies don't match their seal.
+      // The session cookies are missing or don't match their seal.
       cookies.forget();
       return null;
     }

@@ -36,8 +36,8 @@ const listed = z.object({
   ),
   leftOut: count,
   /**
-   * The usage by model for each day or group of days. The six largest models are listed separately. A null model stands
-   * for all others together.
+   * The usage by model for each day or group of days. The six largest models are listed separately. A null model is
+   * the sum of all others.
    */
   series: z
     .array(

@@ -8,7 +8,7 @@ export type Verdict = {
   failures: string[];
 };
 
-/** Returns a verdict, which passes if there are no failures. */
+/** Returns a verdict, which passes without failures. */
 export function verdict(check: string, { figures, failures }: Pick<Verdict, "figures" | "failures">): Verdict {
   return { check, ok: failures.length === 0, figures, failures };
 }

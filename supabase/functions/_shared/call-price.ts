@@ -52,7 +52,7 @@ export function isStated(
 
 /**
  * Returns the route of a call, or the first route if no route has the call's position.
- * @throws RangeError if there are no routes
+ * @throws RangeError if the list of routes is empty
  */
 export function routeOf<Route extends PricedRoute>(routes: readonly Route[], { route }: { route: number }): Route {
   const [first] = routes;

@@ -143,7 +143,7 @@ end
 $$;
 comment on function ai.refused_replacement(uuid, uuid, jsonb) is
   'If a record cannot replace the invoice that it names in replaces, returns the error { param, message }. Returns '
-  'null if there is no error. Not granted to any role.';
+  'null otherwise. Not granted to any role.';
 
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
   language sql

@@ -9,7 +9,7 @@ type Options = {
   log: (line: string) => void;
 };
 
-/** Serves the demo provider at the root, and each stand-in under its own path. */
+/** Serves the demo provider at the root, and each simulated provider under its own path. */
 export async function createOidcHandler({ origin, client, log }: Options): Promise<RequestListener> {
   const create = async (base: string, shape: Shape) => {
     const provider = await createOidcProvider({ base, client, shape });

@@ -61,17 +61,17 @@ export const standInNames = Object.keys(standIns) as StandInName[];
 /** The demo's Microsoft tenant. Each tenant belongs to an organization and has its own URLs and issuer. */
 export const demoTenant = "8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01";
 
-/** Returns the path below which a stand-in is served. */
+/** Returns the path below which a simulated provider is served. */
 export function standInPath(name: StandInName): string {
   return name === "azure" ? `/azure/${demoTenant}` : `/${name}`;
 }
 
-/** Returns the base of a stand-in's URLs. */
+/** Returns the base of a simulated provider's URLs. */
 export function standInBase(origin: string, name: StandInName): string {
   return `${origin}${standInPath(name)}`;
 }
 
-/** Returns a stand-in's issuer. */
+/** Returns a simulated provider's issuer. */
 export function standInIssuer(origin: string, name: StandInName): string {
   return `${standInBase(origin, name)}${standIns[name].issuerPath}`;
 }

@@ -20,9 +20,7 @@ type StepState = "open" | "done" | "failed";
 /** One provider call of a streamed answer. */
 export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
 
-/**
- * A provider's stream. If a non-streamed answer arrives in its place, `statedInPlace` reads the usage from that answer.
- */
+/** A provider's stream. `statedInPlace` reads the usage of a non-streamed answer that arrives instead. */
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 /**

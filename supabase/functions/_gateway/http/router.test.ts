@@ -109,7 +109,7 @@ describe("the order of a request's checks", () => {
     expect([response.status, error.code]).toEqual([413, "payload_too_large"]);
   });
 
-  test("answers 503 for any body if there is no database, because the credential is checked before the body is parsed", async () => {
+  test("answers 503 for any body if the database is missing, because the credential is checked before the body is parsed", async () => {
     const { text: key } = await createAiKey();
     for (const changes of [{ body: "{" }, { headers: { "content-type": "text/plain" } }, {}]) {
       const { response, error } = await post({ key, ...changes });

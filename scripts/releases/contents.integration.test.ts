@@ -47,8 +47,7 @@ const folders: string[] = [];
 
 beforeAll(async () => {
   cluster = await startScratchCluster();
-  migrated = await cluster.createDatabase();
-  await applyMigrations({ dbUrl: migrated, directory: migrations });
+  migrated = await cluster.createDatabase({ migrated: true });
 });
 afterAll(async () => {
   await cluster.stop();

@@ -68,7 +68,7 @@ async function copyCluster(from: string, to: string, adopt: Adopt | undefined): 
 
 type CreateOptions = InitialiseOptions & { placement: Placement };
 
-/** Sets the superuser's password while no server runs, because nobody may connect with the snapshot's password. */
+/** Sets the superuser's password before the server starts, so that the snapshot's password never works. */
 async function setSuperuserPassword(draft: string, { passwords, placement, adopt }: CreateOptions): Promise<void> {
   const args = ["--single", "-D", draft, "-c", "fsync=off", "-c", "log_checkpoints=off", "postgres"];
   const child = spawnProgram(placement.postgres, args, placement.user);

@@ -66,7 +66,7 @@ async function copyCluster(from: string, to: string, adopt: Adopt | undefined): 
   await outputOf(child, `${from} could not be copied`);
 }
 
-type CreateOptions = InitialiseOptions & { placement: Placement };
+type CreateOptions = Pick<InitialiseOptions, "passwords" | "adopt"> & { placement: Placement };
 
 /** Sets the superuser's password before the server starts, so that the snapshot's password never works. */
 async function setSuperuserPassword(draft: string, { passwords, placement, adopt }: CreateOptions): Promise<void> {
@@ -78,8 +78,8 @@ async function setSuperuserPassword(draft: string, { passwords, placement, adopt
   if (/^(ERROR|FATAL|PANIC):/m.test(output)) throw new StackError(`The superuser's password was not set:\n${output}`);
 }
 
-async function createEmpty(draft: string, { dataDir, passwords, placement, adopt }: CreateOptions): Promise<void> {
-  const { initdb, user } = placement;
+async function createEmpty(draft: string, { passwords, placement, adopt }: CreateOptions): Promise<void> {
+  const { initdb, dataDir, user } = placement;
   const passwordFile = `${dataDir}.password`;
   writeFileSync(passwordFile, `${passwords[superuser]}\n`, { mode: 0o600 });
   if (user) chownSync(passwordFile, user.uid, user.gid);

@@ -6,7 +6,7 @@ import { codeOf } from "./errors.ts";
 import { isAlive, type ProcessIdentity, startOf } from "./runner/processes.ts";
 
 /**
- * Waits until nobody else holds the directory's lock, and takes it. Ignores a lock whose owner has exited.
+ * Waits until the directory has no other lock, and takes it. Ignores a lock whose owner has exited.
  * @returns a function that releases the lock
  */
 export async function lockDirectory(directory: string): Promise<() => void> {

@@ -102,14 +102,25 @@ function refuseUnsafeOrder(sources: readonly Source[]): void {
       if (isGenerated(source) && (!generatedKinds.has(kind) || changesData(one))) {
         refuse(`${source.name} is generated, and a statement in it was written by hand (${kind}).`);
       }
+      if (isGenerated(source)) continue;
       const table = tableOf(one.node);
-      if (!isGenerated(source) && changesData(one)) changed.add(table ?? "any table");
-      else if (!isGenerated(source) && table !== undefined && partOf(one) === "tables") {
-        if (changed.has(table) || changed.has("any table"))
-          refuse(`${source.name} changes ${table} after its data was changed.`);
+      if (changesData(one)) changed.add(table ?? "any table");
+      else if (table && affectsWrites(one.node) && (changed.has(table) || changed.has("any table"))) {
+        refuse(`${source.name} changes ${table} after its data was changed.`);
       }
     }
   }
+}
+
+/** Changes of a table that make no difference to an insert, update or delete that once came before them. */
+const harmless = new Set(["AT_AddColumn", "AT_AddConstraint", "AT_DropConstraint", "AT_ValidateConstraint"]);
+
+function affectsWrites(node: Node): boolean {
+  const commands = "AlterTableStmt" in node ? (node.AlterTableStmt.cmds ?? []) : [];
+  return (
+    "CreateTrigStmt" in node ||
+    commands.some((cmd) => "AlterTableCmd" in cmd && !harmless.has(cmd.AlterTableCmd.subtype ?? ""))
+  );
 }
 
 /** Returns the existing table that a statement changes, or undefined for a new object. */

@@ -413,7 +413,7 @@ describe("Encrypted reasoning of another account", () => {
   const input = [
     { type: "message", role: "user", content: "hello" },
     { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "gAAA" },
-    { type: "message", role: "user", content: "go on" },
+    { type: "message", role: "user", content: "continue" },
   ];
   const foreign = json({ error: { code: "invalid_encrypted_content", message: "could not be verified" } }, 400);
   const down = json({ error: { message: "unavailable" } }, 503);

@@ -1,5 +1,5 @@
 import type { ContextTokens } from "../providers/context-tokens.ts";
-import type { ErrorShape, GatewayError } from "./errors.ts";
+import { type ErrorShape, type GatewayError, statusOf } from "./errors.ts";
 
 /**
  * Anthropic's error types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 have the
@@ -14,6 +14,7 @@ const types: Readonly<Record<number, string>> = {
   429: "rate_limit_error",
   503: "overloaded_error",
   504: "timeout_error",
+  529: "overloaded_error",
 };
 
 /** Anthropic's error object, with our error code as an additional member. */
@@ -25,10 +26,11 @@ export const anthropicErrors: ErrorShape = {
 };
 
 function body(error: GatewayError, requestId: string): object {
+  const status = statusOf(error, anthropicErrors);
   return {
     type: "error",
     error: {
-      type: types[error.status] ?? (error.status >= 500 ? "api_error" : "invalid_request_error"),
+      type: types[status] ?? (status >= 500 ? "api_error" : "invalid_request_error"),
       message: messageOf(error),
       code: error.code,
       param: error.options.param ?? null,

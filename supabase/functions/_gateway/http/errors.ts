@@ -61,7 +61,7 @@ const catalogue = {
   rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],
   internal_error: [500, "server_error", "The gateway had an error."],
   provider_error: [502, "server_error", "The model's provider failed."],
-  provider_overloaded: [503, "server_error", "The model's provider is overloaded. Try again later."],
+  provider_overloaded: [502, "server_error", "The model's provider is overloaded. Try again later."],
   service_unavailable: [503, "server_error", "The gateway is temporarily unavailable. Try again."],
   AUTH_UNAVAILABLE: [503, "server_error", "The account's policy cannot be read. Try again."],
   provider_timeout: [504, "server_error", "The model's provider did not respond in time."],

@@ -86,6 +86,7 @@ async function admit<Request extends Asked>(
       contextWindow: run.context_window ? run.context_window * (asked.inputReads ?? 1) : undefined,
       outputLimit: asked.outputLimit,
       choices: asked.choices,
+      hourWrites: asked.hourWrites,
     },
     inputEstimate: asked.inputEstimate,
     deadline: startedAt + timeInAll(gateway, asked),

@@ -7,6 +7,7 @@ import type { Endpoint, tellingHints } from "./providers/kinds/kind.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
 import type { Provider } from "./providers/provider-settings.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
+import type { HourWrites } from "./usage/cache-lifetimes.ts";
 import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
 /** What admission and metering need to know about any call. */
@@ -16,7 +17,10 @@ export type Asked = {
   stream: boolean;
   /** The service tier that the client requests. */
   serviceTier?: string;
-  /** Bytes of the body without images and audio. A text never has more tokens than bytes. */
+  /**
+   * Bytes of the body without images, audio and documents, plus three for each token that the documents may have. A
+   * text never has more tokens than bytes.
+   */
   inputBytes: number;
   images: number;
   /** Maximum number of requests with a separate fee, such as web searches. Absent if there are none. */
@@ -29,8 +33,12 @@ export type Asked = {
   audio: boolean;
   /** Seconds of audio in the input. Absent if there is none. */
   audioSeconds?: number;
+  /** The cache writes that the request asks to keep for an hour. Absent if there are none. */
+  hourWrites?: HourWrites;
   /** Estimated token counts of the input, used if the provider states none. */
   inputEstimate: CallCounts;
+  /** Whether the size of a document could not be read, so that the estimate may be far off. */
+  hasUnmeasuredInput?: boolean;
   /** Maximum output tokens per choice. */
   outputLimit: number;
   /** Whether `outputLimit` is our default because the client stated none. */

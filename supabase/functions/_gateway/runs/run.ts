@@ -136,7 +136,7 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
-        ...factsOf(run, calls),
+        ...factsOf(run, calls, asked),
         ...billing(provider),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,

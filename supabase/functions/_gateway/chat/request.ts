@@ -12,7 +12,7 @@ import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
 import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
-import { estimateInput } from "../usage/estimate.ts";
+import { estimateInput, estimateMargin } from "../usage/estimate.ts";
 import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
@@ -58,6 +58,11 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   const functions = serverTools
     ? serverTools.tools.map((name) => ({ type: "function", function: toolDefinition(name) }))
     : tools?.filter((tool) => typeof tool === "object");
+  const inputEstimate = estimateInput({
+    ...input,
+    documentTokens: input.documents.estimate,
+    texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
+  });
   return {
     request: functions ? { ...fields, tools: functions } : fields,
     others,
@@ -74,11 +79,8 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     images: input.images,
     audio: input.audioSeconds > 0,
     ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),
-    inputEstimate: estimateInput({
-      ...input,
-      documentTokens: input.documents.estimate,
-      texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
-    }),
+    inputEstimate,
+    ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
     keepsSchema,
     hasUnmeasuredInput: !input.documents.isMeasured,
     hourWrites: readHourWrites([functions, request.messages]),

@@ -70,6 +70,7 @@ export function readCountTokens(value: unknown, _: number, headers: Headers): Co
     images: 0,
     inputBytes: 0,
     inputEstimate: { input_tokens: 0, output_tokens: 0 },
+    isFree: true,
   };
 }
 

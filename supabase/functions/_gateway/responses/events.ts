@@ -60,7 +60,9 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
     const other = readOther(event);
     if (other) return other;
     const usage = readResponseUsage(event.response, usageLimits);
-    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
+    if (event.type === failureEvent) {
+      return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+    }
     if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };
     completed = event;
     return { fate: "done", usage, usageIsFinal: true };

@@ -13,7 +13,7 @@ import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
 import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
-import { estimateInput } from "../usage/estimate.ts";
+import { estimateInput, estimateMargin } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
@@ -57,6 +57,11 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(request);
+  const inputEstimate = estimateInput({
+    ...input,
+    documentTokens: input.documents.estimate,
+    texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
+  });
   return {
     request: {
       ...fields,
@@ -80,11 +85,8 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     choices: 1,
     images: input.images,
     audio: false,
-    inputEstimate: estimateInput({
-      ...input,
-      documentTokens: input.documents.estimate,
-      texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
-    }),
+    inputEstimate,
+    ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
     hasUnmeasuredInput: !input.documents.isMeasured,
     hourWrites: readHourWrites([functions, request.input]),
     inputBytes:

@@ -7,6 +7,9 @@ const tokensPerMessage = 3;
 /** Between OpenAI's 10 and Gemini's 32 tokens per second, and within a factor of two of both. */
 const audioTokensPerSecond = 18;
 
+/** By how much an input may exceed its estimate before an output limit that the gateway chose no longer fits. */
+export const estimateMargin = 1.5;
+
 /** The contents of a request's input by kind. Media don't count as text. */
 export type InputParts = {
   texts: readonly string[];

@@ -73,6 +73,11 @@ export function callUse<Basis extends string>(
   return { ...facts, route, usage: counts, basis };
 }
 
+/** Returns the usage of a call that its provider doesn't bill, whatever tokens it states. */
+export function unbilledUse(route: number) {
+  return { route, usage: { input_tokens: 0, output_tokens: 0 }, basis: "final" } as const;
+}
+
 export function marked<Facts extends UsageFacts>(facts: Facts, ...marks: readonly UsageMark[]): Facts {
   return marks.length > 0 ? { ...facts, marks: marksOf(facts, { marks }) } : facts;
 }

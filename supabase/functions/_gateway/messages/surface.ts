@@ -58,12 +58,13 @@ export const messagesFormat: AnswerFormat<Messages> = {
     if (!success)
       return isObject(value) ? { usage: readMessageUsage(value.usage, limits), unreadable: true } : undefined;
     const { usage, content, stop_reason } = data;
+    const isEmpty = content.every(isEmptyText);
     return {
       usage: readMessageUsage(usage, limits),
       servedTier: usage && readTier(usage),
       // A refusal explains itself outside the content.
-      output: content.length > 0 ? wholeTexts : nothing,
-      ending: stop_reason === "refusal" && content.every(isEmptyText) ? "refusal" : undefined,
+      output: isEmpty ? nothing : wholeTexts,
+      ending: stop_reason === "refusal" && isEmpty ? "refusal" : undefined,
     };
   },
   createReader({ open, usageLimits }) {

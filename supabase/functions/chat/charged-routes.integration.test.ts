@@ -87,7 +87,7 @@ describe("a whole answer that cannot be read", () => {
     expect(charged).toBe(run.billed_credits);
   });
 
-  test("is charged beside the answer of the next route, and both calls are lines of the run", async () => {
+  test("is charged in addition to the answer of the next route, and both calls are lines of the run", async () => {
     first.script = answer(emptyChat);
     const { error, run, charged } = await ask("chat", model);
     expect(error).toBeUndefined();

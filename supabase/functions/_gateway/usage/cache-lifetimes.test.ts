@@ -39,7 +39,7 @@ describe("An answer that states the lifetimes of its cache writes", () => {
     ],
     // github.com/theopenco/llmgateway/pull/2193
     ["LLM Gateway", { ...chat, prompt_tokens_details: { cache_write_tokens: 7_900, cache_creation: split } }],
-    ["Anthropic's members beside OpenAI's", { ...chat, cache_creation_input_tokens: 7_900, cache_creation: split }],
+    ["Anthropic's members next to OpenAI's", { ...chat, cache_creation_input_tokens: 7_900, cache_creation: split }],
     [
       "flat names",
       { ...chat, cache_creation_5m_input_tokens: 0, cache_creation_1h_input_tokens: 7_900, cache_write_tokens: 7_900 },

@@ -73,7 +73,7 @@ export function callUse<Basis extends string>(
   return { ...facts, route, usage: counts, basis };
 }
 
-/** Returns the usage of a call that its provider doesn't bill, whatever tokens it states. */
+/** Returns the usage of a call that its provider doesn't bill, even if it states tokens. */
 export function unbilledUse(route: number) {
   return { route, usage: { input_tokens: 0, output_tokens: 0 }, basis: "final" } as const;
 }

@@ -1,3 +1,4 @@
+import type { GatewayError } from "../http/errors.ts";
 import type { UnbilledEnding } from "../providers/kinds/kind.ts";
 import type { Platform } from "../runs/run.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
@@ -32,6 +33,8 @@ export type StreamFacts = {
   ending?: UnbilledEnding;
   /** Text that arrived before any content and may be a non-streamed answer. */
   inItsPlace?: string;
+  /** The provider's error, if it sent one. */
+  error?: string;
 };
 
 /** Returns whether the stated usage covers everything that arrived. @param whole whether the stream has ended */
@@ -67,6 +70,8 @@ export type StreamReader = {
   end: () => Uint8Array[];
   /** Returns the events that end the client's stream and describe the run. */
   completion: (platform: Platform) => string;
+  /** Returns the event that ends the client's stream with an error, if it depends on the events before. */
+  failure?: (error: GatewayError, requestId: string) => string;
   /** Returns the answer in its non-streamed form, if the reader assembles it. */
   answer?: () => StreamedAnswer | undefined;
 };
@@ -152,6 +157,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     const reading: Reading = isError ? { fate: "fail" } : readData(data);
     if (reading.fate === "fail") {
       learn(reading);
+      if (isError || tellsError(parsed(data) ?? data)) facts.error = data;
       return refuse(facts.events === 0 ? data : undefined);
     }
     // Counts the content first, because an event's usage includes the content of that event.

@@ -80,9 +80,16 @@ describe("Body of a Messages API request", () => {
     expect(sent({ ...hello, top_a: 1 })).not.toHaveProperty("top_a");
   });
 
+  // Clients send the empty lists of their settings: anthropics/anthropic-sdk-typescript, BetaMessageCreateParams.
+  test.for(["mcp_servers", "fallbacks"])("leaves out the empty list %s without reporting it", (name) => {
+    const request = { ...hello, [name]: [] };
+    expect(read(request).ignored).toEqual([]);
+    expect(sent(request)).not.toHaveProperty(name);
+  });
+
   test.for<[string, object]>([
     ["container", { container: "c" }],
-    ["mcp_servers", { mcp_servers: [] }],
+    ["mcp_servers", { mcp_servers: [{ type: "url", name: "s", url: "https://mcp.test" }] }],
     ["inference_geo", { inference_geo: "us" }],
     ["speed", { speed: "fast" }],
     ["fallbacks", { fallbacks: [{ model: "other" }] }],

@@ -124,12 +124,14 @@ const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }
 
 /**
  * Returns the failure that helps the caller more: an earlier rate limit rather than a provider error, an earlier
- * failure that needs no operator rather than one that does, and otherwise the later failure.
+ * failure that needs no operator rather than one that does, any failure rather than one that only its route has, and
+ * otherwise the later failure.
  */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
-  const told = isBusy || (now.needsOperator && !before.needsOperator) ? before : now;
+  const isLess = (now.needsOperator && !before.needsOperator) || now.isOfRoute;
+  const told = isBusy || isLess ? before : now;
   // The run has the usage of earlier failures already.
   return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge(now.use) : told;
 }

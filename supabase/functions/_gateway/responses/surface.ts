@@ -6,6 +6,7 @@ import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
+import { responsesErrors } from "./errors.ts";
 import { createResponsesReader, readResponseUsage, saidInResponse } from "./events.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
@@ -16,6 +17,7 @@ export const responsesSurface: Surface<Responses> = {
   feature: "responses",
   kind: "chat",
   endpoint: "responses",
+  errors: responsesErrors,
   limitBytes: bodyLimits.text,
   read: readResponses,
   request: responsesProviderRequest,

@@ -1,10 +1,10 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import {
+  answerFailure,
   askForStream,
   askWhole,
   endWhole,
   guessedUse,
-  settleFailure,
   streamedResponse,
   wholeResponse,
 } from "../answers/answer-call.ts";
@@ -71,7 +71,7 @@ export async function answerWithTools<Request extends Asked>(
       ? await streamed(gateway, call, { loop, dialect })
       : await whole(gateway, call, { loop, dialect });
   } catch (error) {
-    throw settleFailure(error, loop.current());
+    return answerFailure(error, loop.current());
   }
 }
 

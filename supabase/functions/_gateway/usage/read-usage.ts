@@ -144,11 +144,11 @@ function readStatedCost(usage: Record<string, unknown>): string | undefined {
   const ticks = readAmount(cost_in_usd_ticks);
   if (ticks !== undefined) return formatDecimal(multiply(parseDecimal(ticks), usdPerTick));
   const own = readAmount(isObject(cost) && "total_cost" in cost ? cost.total_cost : cost);
-  // If the operator brings their own key, OpenRouter's `cost` is only its own fee.
-  const upstream =
-    is_byok === true && isObject(cost_details) ? readAmount(cost_details.upstream_inference_cost) : undefined;
-  if (own === undefined || upstream === undefined) return own;
-  return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
+  if (own === undefined || is_byok !== true) return own;
+  // If the operator brings their own key, OpenRouter's `cost` is only its own fee, and zero without a fee says nothing.
+  const upstream = (isObject(cost_details) && readAmount(cost_details.upstream_inference_cost)) || "0";
+  const total = formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
+  return Number(total) > 0 ? total : undefined;
 }
 
 /**

@@ -57,7 +57,8 @@ async function admit<Request extends Asked>(
     voice: asked.voice,
     providers: providersWith(gateway.providers, surface.endpoint),
     input_bytes: asked.inputBytes,
-    input_reads: asked.inputReads ?? 1,
+    // An embeddings request may have many inputs, each of which fits in the context window.
+    input_reads: surface.kind === "chat" ? (asked.inputReads ?? 1) : undefined,
     expected_tokens: asked.expectedTokens,
     hour_writes: asked.hourWrites !== undefined,
     is_free: asked.isFree,

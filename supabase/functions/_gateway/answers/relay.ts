@@ -6,8 +6,8 @@ import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provid
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { estimateTokens, markOverrun } from "../usage/estimate.ts";
-import { callUse } from "../usage/usage.ts";
-import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
+import { callUse, unbilledUse } from "../usage/usage.ts";
+import { countsAll, isWhole, type StreamFacts, type StreamReader, unbilledEnding } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
 /** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
@@ -249,6 +249,8 @@ function usedBy(
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
+  const ending = unbilledEnding(facts);
+  if (ending && answer.unbilled?.includes(ending)) return unbilledUse(route);
   const { guessedOutputTokens, servedTier } = facts;
   const usage = facts.usage && (servedTier === undefined ? facts.usage : { ...facts.usage, servedTier });
   if (usage && countsAll(facts, status === "succeeded")) return callUse(usage, { route, basis: "final" });

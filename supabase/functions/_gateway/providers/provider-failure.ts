@@ -95,9 +95,12 @@ export class ProviderFailure extends Error {
     return this.retryable && requestFaults.has(this.failure);
   }
 
-  /** Returns the same failure, marked as possibly charged because of an earlier attempt. */
-  afterCharge(): ProviderFailure {
-    return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true });
+  /**
+   * Returns the same failure, marked as possibly charged because of one of several attempts.
+   * @param use the usage of the last attempt
+   */
+  afterCharge(use: CallUse | undefined): ProviderFailure {
+    return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true, use });
   }
 
   toGatewayError(): GatewayError {
@@ -130,7 +133,8 @@ export function refusalFailure(
 /**
  * Returns the failure for an answer that isn't valid for the endpoint. The provider may charge for it.
  * @param use the usage that the answer states
+ * @param retryable whether another route may be called
  */
-export function invalidAnswer(use?: CallUse): ProviderFailure {
-  return new ProviderFailure("invalid_answer", { mayHaveCharged: true, retryable: false, use });
+export function invalidAnswer(use?: CallUse, { retryable = false } = {}): ProviderFailure {
+  return new ProviderFailure("invalid_answer", { mayHaveCharged: true, retryable, use });
 }

@@ -18,8 +18,8 @@ import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reac
 export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
 export type ProviderCall = {
-  /** The run that records steps and attempts. */
-  open: Pick<OpenRun, "addStep" | "attempts">;
+  /** The run that records steps, attempts and their usage. */
+  open: Pick<OpenRun, "addStep" | "attempts" | "finishCall">;
   routes: readonly RunRoute[];
   providers: ReadonlyMap<string, Provider>;
   cooldowns: Cooldowns;
@@ -87,6 +87,7 @@ export async function callProvider<Accepted>(
       call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
       if (!failure) throw error;
       told = moreUseful(told, failure);
+      if (!turn.done && failure.use) call.open.finishCall(failure.use);
       if (!turn.done && !told.mayHaveCharged) call.onUncharged?.();
     }
   }
@@ -131,7 +132,8 @@ function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): 
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
   const isLess = (now.needsOperator && !before.needsOperator) || now.isOfRoute;
   const told = isBusy || isLess ? before : now;
-  return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge() : told;
+  // The run has the usage of earlier failures already.
+  return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge(now.use) : told;
 }
 
 /** The state of a request to one route, created before the request is sent. */
@@ -244,6 +246,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
         startedAt,
         firstByteAt,
         drains: provider.drains,
+        unbilled: provider.kind.unbilled,
         attempt: asking.attempt,
         ended: connection.ended,
         cancel: connection.close,

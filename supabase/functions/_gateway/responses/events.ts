@@ -63,7 +63,9 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
     const other = readOther(event);
     if (other) return other;
     const usage = readResponseUsage(event.response, usageLimits);
-    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
+    if (event.type === failureEvent) {
+      return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+    }
     if (beginEvents.has(event.type)) {
       begun ??= event.response;
       beginnings += 1;

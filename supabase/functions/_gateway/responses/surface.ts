@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
+import { isObject } from "../structured/canonical.ts";
 import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
@@ -43,13 +44,15 @@ const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, limits) {
     const { success, data } = response.safeParse(value);
-    if (!success) return undefined;
+    if (!success) return isObject(value) ? { usage: readResponseUsage(value, limits), unreadable: true } : undefined;
+    const failed = data.status === "failed" || data.status === "cancelled";
     return {
       usage: readResponseUsage(data, limits),
       servedTier: readTier(data),
+      ending: failed ? "error" : undefined,
       output: wholeTexts,
       said: () => saidInResponse(value),
-      failed: data.status === "failed" || data.status === "cancelled",
+      failed,
     };
   },
   createReader: createResponsesReader,

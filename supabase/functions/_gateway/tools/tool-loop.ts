@@ -127,12 +127,13 @@ function createLoop<Request extends Asked>(
     addedBytes += new TextEncoder().encode(JSON.stringify(more)).length;
     step += 1;
     const { run } = open;
-    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit } = current().asked;
+    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit, hourWrites } = current().asked;
     const { input_tokens = 0, output_tokens = 0 } = open.usedSoFar();
     const reserved = await gateway.database.extendRun({
       created_at: run.created_at,
       id: run.run_id,
       input_bytes: inputBytes,
+      hour_writes: hourWrites !== undefined,
       images,
       audio,
       audio_seconds: audioSeconds,

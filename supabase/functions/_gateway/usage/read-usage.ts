@@ -2,6 +2,7 @@ import { add, formatDecimal, multiply, parseDecimal } from "../../_shared/decima
 import { JsonNumber, parseExactJson } from "../../_shared/exact-json.ts";
 import { readDecimalText } from "../../_shared/usd-amount.ts";
 import { isObject } from "../structured/canonical.ts";
+import { attributeWrites } from "./cache-lifetimes.ts";
 import { holdCost, holdWithinWindow } from "./limits.ts";
 import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
@@ -86,7 +87,8 @@ function statedUsage(
   limits: UsageLimits,
   { cacheIsSeparate = isAnthropic(usage) } = {},
 ): StatedUsage {
-  const counts = toTokenCounts(stated, {
+  const { stated: attributed, isUncertain } = attributeWrites(stated, limits.hourWrites);
+  const counts = toTokenCounts(attributed, {
     cacheIsSeparate,
     reasoningIsSeparate: isPerplexity(usage),
   });
@@ -95,7 +97,7 @@ function statedUsage(
   return withFacts(held.counts, {
     statedCostUsd,
     servedTier: readTier(usage),
-    marks: [...new Set([...held.marks, ...marks])],
+    marks: [...new Set([...held.marks, ...marks, ...(isUncertain ? (["unattributed_cache_writes"] as const) : [])])],
   });
 }
 

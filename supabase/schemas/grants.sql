@@ -204,6 +204,12 @@ grant execute on function
   private.delete_expired_attempts(integer)
 to service_role;
 
+-- Functions of shared/.
+grant execute on function
+  private.store_review_draft(uuid, text, text),
+  private.read_review_draft(uuid, text, uuid)
+to service_role;
+
 -- Functions of sessions/.
 grant execute on function
   private.account_sessions(uuid, uuid, jsonb, integer),

@@ -449,6 +449,7 @@ const outsideExports: Record<string, string> = {
   "private.account_vault_entries.user_id": "a browser's sealed copy of a session; the session itself is listed",
   "private.logout_notices.user_id": "a notice to an app, gone once delivered; the login is listed",
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
+  "private.review_drafts.user_id": "a file under review, gone within 15 minutes",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
   "ai.cost_imports.imported_by": "the workspace's or the platform's books, whose files outlive the account",

@@ -196,8 +196,8 @@ as $$
   on conflict (pair) do update set verified_until = excluded.verified_until
 $$;
 
--- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, and blocks that
--- ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.
+-- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, expired review
+-- drafts, and blocks that ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.
 create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -211,6 +211,7 @@ begin
   cleared := cleared + private.delete_expired_rows('private.rate_limits', 'full_at', '0', at_most);
   cleared := cleared + private.delete_expired_rows('private.open_attempts', 'expires_at', '0', at_most);
   cleared := cleared + private.delete_expired_rows('private.verified_addresses', 'verified_until', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.review_drafts', 'expires_at', '0', at_most);
   -- Ended blocks are kept for a month, to explain to people why they could not sign in.
   return cleared + private.delete_expired_rows('private.address_blocks', 'blocked_until', '30 days', at_most);
 end

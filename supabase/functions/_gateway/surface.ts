@@ -82,6 +82,8 @@ export type Surface<Call extends Asked> = {
   /** The format of errors. Defaults to OpenAI's. */
   errors?: ErrorShape;
   limitBytes: number;
+  /** The maximum number of values in a body, if not the default (`parseJson`). */
+  maxValues?: number;
   /**
    * Parses a body.
    * @throws GatewayError that names the field or header

@@ -67,9 +67,12 @@ export function hex(bytes: Uint8Array): string {
  * Runs `read`. If it fails, checks the credential before throwing, so that a bad credential gets 401 or 403 instead of
  * a 400 that reveals something about the body.
  */
-export async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
+export async function readOrAuthenticate<Result>(
+  check: () => Promise<unknown>,
+  read: () => Result | Promise<Result>,
+): Promise<Result> {
   try {
-    return read();
+    return await read();
   } catch (error) {
     await check();
     throw error;

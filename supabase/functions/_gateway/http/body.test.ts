@@ -199,10 +199,21 @@ describe("Parsing a body", () => {
     expect(() => parse(nested(200_000))).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  test("accepts 200,000 values in a body and no more, ignoring the contents of strings", () => {
-    const list = (values: number) => `["[{,\\\\\\"[,"${",{}".repeat(values - 2)}]`;
-    expect(parse(list(100_001))).toHaveLength(100_000);
+  test("accepts 16,000 values for each MiB of a body and no more, ignoring the contents of strings", () => {
+    const list = (values: number, padding = "") => `["[{,\\\\\\"[,${padding}"${",{}".repeat(values - 2)}]`;
+    expect(parse(list(8_001))).toHaveLength(8_000);
     expect(() => parse(`["${",[{".repeat(200_000)}"]`)).not.toThrow();
-    expect(() => parse(list(100_002))).toThrow(expect.objectContaining({ code: "invalid_request" }));
+    expect(() => parse(list(8_002))).toThrow(expect.objectContaining({ code: "invalid_request" }));
+    const text = "x".repeat(3 * 1024 * 1024);
+    expect(parse(list(24_001, text))).toHaveLength(24_000);
+    expect(() => parse(list(26_500, text))).toThrow(expect.objectContaining({ code: "invalid_request" }));
+  });
+
+  test("accepts 5,000 members in each object and no more, in lists and nested objects", () => {
+    const object = (members: number) => `{${Array.from({ length: members }, (_, n) => `"k${n}":1`).join()}}`;
+    expect(() => parse(`[${object(5_000)},{"a":${object(4_000)}}]`)).not.toThrow();
+    for (const text of [object(5_001), `[{"a":${object(5_001)}}]`]) {
+      expect(() => parse(text)).toThrow(expect.objectContaining({ code: "invalid_request" }));
+    }
   });
 });

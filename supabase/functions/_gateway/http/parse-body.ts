@@ -17,11 +17,28 @@ export function parseBody<Schema extends z.ZodType>(
   value: unknown,
   refused: Refused = {},
 ): z.output<Schema> {
-  const parsed = schema.safeParse(dropNullMembers(value), {
-    error: ({ input }) => (input === undefined ? "This field is required." : undefined),
-  });
+  const given = dropNullMembers(value);
+  const options = {
+    error: ({ input }: { input?: unknown }) => (input === undefined ? "This field is required." : undefined),
+  };
+  const head = upToDoubt(given);
+  const failed = head === given ? undefined : schema.safeParse(head, options);
+  const parsed = failed?.success === false ? failed : schema.safeParse(given, options);
   if (!parsed.success) throw refuseBody(parsed.error, refused, value);
   return keepSource(parsed.data, value) as z.output<Schema>;
+}
+
+/**
+ * Cuts a list of messages after the first member without a role or type. If that member is invalid, the schema doesn't
+ * collect an issue for each further one, which takes several microseconds.
+ */
+function upToDoubt(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const name = "messages" in value ? "messages" : "input";
+  const list = value[name];
+  if (!Array.isArray(list)) return value;
+  const at = list.findIndex((member) => !isObject(member) || !("role" in member || "type" in member));
+  return at < 0 || at === list.length - 1 ? value : { ...value, [name]: list.slice(0, at + 1) };
 }
 
 /**
@@ -67,7 +84,8 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
  * is `invalid_request`.
  */
 export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
-  const issue = error.issues.map(deepest).at(0);
+  const first = error.issues[0];
+  const issue = first && deepest(first);
   const path = issue?.path.map(String) ?? [];
   const unknown = issue?.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   const param = [...path, ...(unknown === undefined ? [] : [unknown])].join(".").slice(0, 256) || undefined;

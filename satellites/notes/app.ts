@@ -53,7 +53,13 @@ export function createNotes(
       xFrameOptions: "DENY",
       strictTransportSecurity: isSecure ? "max-age=63072000; includeSubDomains" : false,
     }),
-    bodyLimit({ maxSize: maxBodyBytes }),
+    bodyLimit({
+      maxSize: maxBodyBytes,
+      onError: (c) => {
+        const frame = { appName, user: (c.get("user") as SatelliteEnv["Variables"]["user"]) ?? null };
+        return c.html(failurePage(frame, { title: "This is too large", detail: "Send at most 64 KiB." }), 413);
+      },
+    }),
     async (c, next) => {
       await next();
       c.header("Cache-Control", "private, no-store");
@@ -78,7 +84,8 @@ export function createNotes(
     const user = c.get("user");
     const id = c.req.param("id");
     const { workspaces } = satellite.central(c);
-    const form = await c.req.parseBody();
+    // A body that isn't a form has no name, like an empty form.
+    const form: Record<string, unknown> = await c.req.parseBody().catch(() => ({}));
     const name = String(form.name ?? "");
     const refuse = async (error: string, status: 400 | 409) =>
       c.html(

@@ -164,3 +164,32 @@ describe("a satellite's calls to the platform", () => {
     expect(passage.asked).toEqual(["POST /api/v1/auth/app-sessions/introspect", "GET /api/v1/workspaces"]);
   });
 });
+
+test("a satellite answers a form of 70 KB with 413 and a body that is not a form with 400, and logs no stack", async () => {
+  const browser = openBrowser(satellite.base);
+  await browser.post("/verify-token", { token: await mint(person, app), nextUrl: "/" });
+  const [, page = ""] = /href="(\/w\/[0-9a-f-]{36})"/.exec((await browser.get("/")).text) ?? [];
+  const post = async (body: BodyInit, type = "application/x-www-form-urlencoded") => {
+    const headers = { "sec-fetch-site": "same-origin", cookie: browser.cookie(), "content-type": type };
+    return (await satellite.fetch(page, { method: "POST", headers, body, duplex: "half" } as RequestInit)).status;
+  };
+  const large = `name=${"x".repeat(70_000)}`;
+  expect([await post(large), await post(new Blob([large]).stream())]).toEqual([413, 413]);
+  for (const [body, type] of [
+    ["--b\r\nnonsense", "multipart/form-data; boundary=b"],
+    ["x", "multipart/form-data"],
+    ["{}", "application/json"],
+  ] as const) {
+    expect(await post(body, type)).toBe(400);
+  }
+  expect(satellite.output()).not.toMatch(/^ +at /m);
+});
+
+test("a session cookie of 5,000 characters is cleared, not answered with 503", async () => {
+  const long = "x".repeat(5_000);
+  for (const cookie of [`platform_app_session=${long}`, `platform_app_session=a; platform_central_session=${long}`]) {
+    const response = await satellite.fetch("/", { headers: { accept: "text/html", cookie } });
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("Sign in with your")]);
+    expect(response.headers.getSetCookie().join()).toMatch(/platform_app_session=;.*Max-Age=0/);
+  }
+});

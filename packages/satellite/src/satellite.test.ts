@@ -71,6 +71,28 @@ describe("getting the user of a request", () => {
   });
 
   test.each([
+    ["of 4,096 characters", `platform_app_session=${"x".repeat(4_096)}`, true],
+    ["of 4,097 characters", `platform_app_session=${"x".repeat(4_097)}`, false],
+
+    ["with characters outside ASCII", "platform_app_session=\u00e9", false],
+    ["with a space", "platform_app_session=a b", false],
+    [
+      "next to a central session of 5,000 characters",
+      `platform_app_session=a; platform_central_session=${"x".repeat(5_000)}`,
+      false,
+    ],
+  ])("a session cookie %s is cleared if it can't be the platform's", async (_, cookie, isKept) => {
+    const satellite = openSatellite();
+    // The platform answers such a token with 400, which says nothing about the session.
+    platform.status = isKept ? 200 : 400;
+    const request = ask("/", { cookie });
+    expect((await satellite.getUser(request)) !== null).toBe(isKept);
+    expect(platform.asked).toHaveLength(isKept ? 1 : 0);
+    const cleared = satellite.commit(request, new Response()).headers.getSetCookie();
+    expect(cleared.some((line) => line.startsWith("platform_app_session=; Max-Age=0"))).toBe(!isKept);
+  });
+
+  test.each([
     [3_599, 1],
     [3_660, 0],
   ])("a session with %i seconds left is refreshed %i times by 10 concurrent requests", async (left, refreshes) => {

@@ -7,6 +7,8 @@ const centralSession = "platform_central_session";
 /** Only limits how long the browser keeps the cookie; the platform decides when a session ends. */
 const sessionMaxAgeSeconds = 30 * 24 * 60 * 60;
 const stateMaxAgeSeconds = 10 * 60;
+/** Matches every token that the platform issues. The platform answers longer texts and NUL with 400. */
+const tokenShape = /^[\x21-\x7e]{1,4096}$/;
 
 export interface HeldSessions {
   app?: string;
@@ -15,7 +17,7 @@ export interface HeldSessions {
 
 /** The sessions and the sign-in state that one browser holds in cookies. */
 export interface SessionCookies {
-  /** Returns the browser's session tokens, or none if they don't match their seal. */
+  /** Returns the browser's session tokens, or none if they don't match their seal or can't be the platform's. */
   read(): Promise<HeldSessions>;
   /** Sets new tokens. A session that is left out keeps its token. */
   keep(sessions: { app?: IssuedSession | null; central?: IssuedSession | null }): Promise<void>;
@@ -44,7 +46,8 @@ export function openSessionCookies(jar: CookieJar, { secure }: { secure: boolean
   return {
     async read() {
       const [app, central] = [jar.get(appSession), jar.get(centralSession)];
-      if (!app || (secure && jar.get(seal) !== (await sealOf(app, central)))) return {};
+      if (!tokenShape.test(app) || (central && !tokenShape.test(central))) return {};
+      if (secure && jar.get(seal) !== (await sealOf(app, central))) return {};
       return { app, ...(central ? { central } : {}) };
     },
     keep,

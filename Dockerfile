@@ -12,7 +12,9 @@ WORKDIR /app
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --ignore-scripts && npm cache clean --force
-COPY remix-app/server.ts ./remix-app/server.ts
+# The server and its worker threads run from their source.
+COPY remix-app ./remix-app
+COPY supabase/functions/_shared ./supabase/functions/_shared
 COPY packages/satellite ./packages/satellite
 COPY satellites ./satellites
 COPY --from=build /app/build ./build

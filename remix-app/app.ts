@@ -5,7 +5,6 @@ import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
 import { basicChallenge, basicCredentials, isBearer } from "./http/authorization.ts";
-import { readLimitedBody } from "./http/body-limit.ts";
 import { createCookieJar } from "./http/cookies.ts";
 import { forAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
@@ -144,15 +143,11 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   }
 
   /** Turns a refusal of this module into an answer: a page if a browser asks for one, else problem JSON. */
-  async function refuse(
-    c: Context<Bindings>,
-    code: ProblemCode,
-    { context, ...options }: Omit<ProblemOptions, "requestId"> & { context?: AppLoadContext } = {},
-  ) {
+  async function refuse(c: Context<Bindings>, code: ProblemCode, options: Omit<ProblemOptions, "requestId"> = {}) {
     const state = c.get("request");
     const refusal = problem(code, { ...options, requestId: state.requestId });
     if (state.surface === "api" || !asksForPage(c.req.raw)) return refusal;
-    return asPage(refusal, context ?? (await openContext(state)));
+    return asPage(refusal, await openContext(state));
   }
 
   /**
@@ -171,11 +166,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (!isGatewayCredential(request.headers.get("authorization"))) {
       return refuseForGateway("invalid_api_key", { ...told, headers: { "www-authenticate": "Bearer" } });
     }
-    const body = await readLimitedBody(request);
-    if (body === null) return refuseForGateway("payload_too_large", { ...told, headers: { connection: "close" } });
     // Skips the origin check. The context ignores cookies, so a cross-site request gains nothing.
     const context = await openContext(state);
-    const response = await handle(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
+    const response = await handle(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context);
     const isJson = response.headers.get("content-type")?.startsWith("application/json");
     return isJson ? response : refuseForGateway("internal_error", told);
   }
@@ -192,10 +185,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       if (request.method === "OPTIONS") return preflightResponse(allow);
       return forAnyOrigin(refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { allow } }));
     }
-    const body = await readLimitedBody(request);
-    if (body === null) return forAnyOrigin(refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } }));
     const context = await openContext(state);
-    return forAnyOrigin(answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context));
+    return forAnyOrigin(answer(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context));
   }
 
   app.all("*", async (c) => {
@@ -220,28 +211,13 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
-    // Only signed-in people may send a large body, so the session is opened before the body is read.
-    const opened =
-      verdict.maxBodyBytes && isOurs && !isSafe(request.method) && authorization === null
-        ? await openContext(state, { authorization, jar: state.jar })
-        : undefined;
-    const isSignedIn = opened?.session.auth.status === "authenticated";
-    const body = await readLimitedBody(request, isSignedIn ? verdict.maxBodyBytes : undefined);
-    if (body === null) {
-      return refuse(c, "PAYLOAD_TOO_LARGE", {
-        headers: { Connection: "close" },
-        ...(opened && { context: opened }),
-        ...(isSignedIn && verdict.maxBodyBytes && { detail: `Send at most ${verdict.maxBodyBytes / 1024} KiB.` }),
-      });
-    }
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     state.personal = !forApps && !isForeignForm;
-    const context =
-      opened ?? (await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined));
-    return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
+    const context = await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined);
+    return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context);
   });
 
   app.onError((error, c) => {
@@ -259,13 +235,10 @@ function methodDetail(allow: readonly string[]): string {
 }
 
 /**
- * Rebuilds a request for Remix from the body that was already read, with our configured origin in its URL. Drops the
- * Origin header, because Remix would compare it with the Host header instead of the configured origins.
+ * Rebuilds a request for Remix with our configured origin in its URL. Its body is read only when the route reads it.
+ * Drops the Origin header, because Remix would compare it with the Host header instead of the configured origins.
  */
-function onOurOrigin(
-  request: Request,
-  { origin, pathname, body }: { origin: string; pathname: string; body: Uint8Array<ArrayBuffer> },
-): Request {
+function onOurOrigin(request: Request, { origin, pathname }: { origin: string; pathname: string }): Request {
   const url = new URL(new URL(request.url).search, origin);
   url.pathname = pathname;
   // Remix logs an error for this parameter of its older data requests.
@@ -273,5 +246,7 @@ function onOurOrigin(
   const headers = new Headers(request.headers);
   headers.delete("origin");
   const { method, signal } = request;
-  return new Request(url, { method, headers, signal, ...(method === "GET" || method === "HEAD" ? {} : { body }) });
+  // Accessing `body` makes Hono turn its lightweight request into a real one.
+  const hasBody = method !== "GET" && method !== "HEAD";
+  return new Request(url, { method, headers, signal, ...(hasBody && { body: request.body, duplex: "half" }) });
 }

@@ -98,16 +98,22 @@ describe("a 405 response", () => {
 describe("the order of the checks of a request", () => {
   const large = { method: "POST", body: "a".repeat(65_537), headers: { "content-type": "text/plain" } };
 
-  test("requests are checked for 404 first, then 405, 401, 413 and 403", async () => {
+  test("requests are checked for 404 first, then 405, 401, 403 and 413", async () => {
     expect((await web.fetch("/nothing", large)).status).toBe(404);
     const wrongMethod = await web.fetch(sessionPath, large);
     expect([wrongMethod.status, wrongMethod.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
     expect(await wrongMethod.json()).toMatchObject({ code: "METHOD_NOT_ALLOWED", detail: "Send a GET request." });
     const badBearer = { ...large, headers: { authorization: "Bearer not-a-token" } };
     expect((await web.fetch("/logout", badBearer)).status).toBe(401);
-    const tooLarge = await web.fetch("/logout", large);
+    expect((await web.fetch("/logout", large)).status).toBe(403);
+    const form = (bytes: number) => ({
+      method: "POST",
+      body: `${"a".repeat(64)}=`.padEnd(bytes, "b"),
+      headers: { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" },
+    });
+    const tooLarge = await web.fetch("/theme", form(65_537));
     expect([tooLarge.status, await tooLarge.json()]).toMatchObject([413, { code: "PAYLOAD_TOO_LARGE" }]);
-    expect((await web.fetch("/logout", { ...large, body: "a".repeat(65_536) })).status).toBe(403);
+    expect((await web.fetch("/theme", form(65_536))).status).toBe(400);
   });
 
   test("a refused request gets an HTML page if it accepts HTML, and problem JSON otherwise", async () => {

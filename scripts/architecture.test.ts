@@ -95,3 +95,14 @@ test("the architecture check detects a cycle", () => {
   const turned = new Map([...arrows, ["http", ["session"]]] as [string, string[]][]);
   expect(cycles(turned)).toEqual(expect.arrayContaining(["http", "session"]));
 });
+
+test("only http/body-limit.ts reads the body of a request, because it limits the size", () => {
+  const reads = /\brequest\.(?:text|json|formData|arrayBuffer|blob|bytes|clone)\(|\brequest\.body\b/;
+  const modules = globSync(`${root}**/*.{ts,tsx}`).filter((file) => !/\.test\.|testing\//.test(file));
+  const readers = modules.filter((file) => reads.test(readFileSync(file, "utf8")));
+  // app.ts passes the unread body on.
+  expect(readers.map((file) => file.split(path.sep).join("/")).toSorted()).toEqual([
+    "remix-app/app.ts",
+    "remix-app/http/body-limit.ts",
+  ]);
+});

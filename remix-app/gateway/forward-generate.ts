@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { readLimitedBody } from "../http/body-limit.ts";
 import { askGateway, headersForClient } from "./ask-gateway.ts";
 import { refuseForGateway, successorLink } from "./gateway-refusal.ts";
 
@@ -34,7 +35,10 @@ export async function forwardGenerate(
     const value = request.headers.get(name);
     if (value !== null) asked.set(name, value);
   }
-  const body = await request.arrayBuffer();
+  const body = await readLimitedBody(request);
+  if (body === null) {
+    return refuseForGateway("payload_too_large", { requestId, aiUrl, headers: { connection: "close" } });
+  }
   const { signal } = request;
   const answer = await askGateway(context, { method: "POST", path: "/generate", headers: asked, body, signal });
   // An answer that isn't from the function itself has another format, and only shows that the function was not reached.

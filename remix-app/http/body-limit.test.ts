@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { maxBodyBytes, readLimitedBody } from "./body-limit.ts";
+import { maxBodyBytes, readBody, readLimitedBody } from "./body-limit.ts";
 
 function streamed(bytes: number): Request {
   let left = bytes;
@@ -57,4 +57,28 @@ describe("a request body", () => {
   test("returns an empty body for a request without a body", async () => {
     expect((await readLimitedBody(new Request("http://localhost/", { method: "POST" })))?.byteLength).toBe(0);
   });
+
+  const refusal = (request: Request, maxBytes?: number) =>
+    readBody(request, { requestId: "r", ...(maxBytes && { maxBytes }) }).then(
+      () => null,
+      async (thrown: Response) => [thrown.status, ((await thrown.json()) as { detail: string }).detail],
+    );
+
+  test("a route can raise the limit of a body, which the refusal names", async () => {
+    expect(await refusal(streamed(maxBodyBytes))).toBeNull();
+    expect(await refusal(streamed(maxBodyBytes + 1))).toEqual([413, "Send at most 64 KiB."]);
+    expect(await refusal(streamed(128 * 1024), 128 * 1024)).toBeNull();
+    expect(await refusal(streamed(128 * 1024 + 1), 128 * 1024)).toEqual([413, "Send at most 128 KiB."]);
+  });
+
+  // RFC 9110 section 8.4: codings are listed in the order in which they were applied, and names ignore case.
+  test.each(["gzip", "gzip, gzip", "identity, gzip", "GZIP", "br", "x"])(
+    "refuses a body with Content-Encoding: %s without reading it",
+    async (coding) => {
+      const request = streamed(1);
+      request.headers.set("content-encoding", coding);
+      expect(await refusal(request)).toEqual([415, "Send the body without Content-Encoding."]);
+      expect(request.bodyUsed).toBe(false);
+    },
+  );
 });

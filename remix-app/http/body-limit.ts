@@ -1,4 +1,28 @@
+import { problem } from "./problem.ts";
+
+/** The maximum size of a body that a route reads without a limit of its own. */
 export const maxBodyBytes = 64 * 1024;
+
+/**
+ * Reads a request's body. Routes call this function after they have decided that the caller may use them, so that the
+ * bodies of other callers are never read.
+ * @throws Response 413 for a body above the limit, 415 for a compressed one
+ */
+export async function readBody(
+  request: Request,
+  { requestId, maxBytes = maxBodyBytes }: { requestId: string; maxBytes?: number },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const coding = request.headers.get("content-encoding")?.trim().toLowerCase() || "identity";
+  if (coding !== "identity") {
+    const detail = "Send the body without Content-Encoding.";
+    // States the accepted content coding (RFC 9110 section 12.5.3).
+    throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail, headers: { "Accept-Encoding": "identity" } });
+  }
+  const body = await readLimitedBody(request, maxBytes);
+  if (body) return body;
+  const detail = `Send at most ${maxBytes / 1024} KiB.`;
+  throw problem("PAYLOAD_TOO_LARGE", { requestId, detail, headers: { Connection: "close" } });
+}
 
 /**
  * Reads a request's body and refuses it as soon as it is known to exceed the limit: first by its declared length, then

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Claims } from "#shared/claims.ts";
-import { readForm } from "./form.ts";
+import { readForeignForm, readForm, requireFormAccount } from "./form.ts";
 
 const post = (body: BodyInit, type?: string) =>
   new Request("https://app.example.com/login", {
@@ -48,6 +48,17 @@ describe("reading a form", () => {
     const fields = (count: number) => Array.from({ length: count }, (_, index) => `f${index}=x`).join("&");
     expect([...(await readForm(urlencoded(fields(50)), context))]).toHaveLength(50);
     expect(await refusal(urlencoded(fields(51)))).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
+  });
+
+  test("a form may have 64 KiB, or the number of bytes that its page sets", async () => {
+    const form = (bytes: number) => urlencoded("a=".padEnd(bytes, "x"));
+    const limits = { maxValueLength: 1_000_000 };
+    expect((await readForm(form(65_536), context, limits)).get("a")).toHaveLength(65_534);
+    await expect(readForm(form(65_537), context, limits)).rejects.toMatchObject({ status: 413 });
+    expect([...(await readForm(form(70_000), context, { ...limits, maxBytes: 70_000 }))]).toHaveLength(1);
+    await expect(readForm(form(70_001), context, { ...limits, maxBytes: 70_000 })).rejects.toMatchObject({
+      status: 413,
+    });
   });
 
   test("a form's field names may have at most 64 characters", async () => {
@@ -113,5 +124,51 @@ describe("reading a form", () => {
       code: "UNSUPPORTED_MEDIA_TYPE",
       detail: "Send the body as a form, with Content-Type: application/x-www-form-urlencoded.",
     });
+  });
+
+  test("a refusal of access reads a small form for the page's account, and never a large or chunked one", async () => {
+    const body = "pageAccount=ada&name=".padEnd(65_537, "x");
+    const sent = (length: string | null) => {
+      const request = urlencoded(body);
+      if (length !== null) request.headers.set("content-length", length);
+      return request;
+    };
+    for (const request of [sent("65537"), sent(null)]) {
+      await requireFormAccount(contextOf("bob"), request);
+      expect(request.bodyUsed).toBe(false);
+    }
+    const small = urlencoded("pageAccount=ada");
+    small.headers.set("content-length", "15");
+    await expect(requireFormAccount(contextOf("bob"), small)).rejects.toMatchObject({ status: 409 });
+  });
+});
+
+describe("reading a form of another site", () => {
+  const read = async (request: Request) => [...(await readForeignForm(request, context))];
+
+  test("returns the fields of another site's form in order, with any names and repetitions", async () => {
+    expect(await read(urlencoded("a.b=1&a.b=2&=3"))).toEqual([
+      ["a.b", "1"],
+      ["a.b", "2"],
+      ["", "3"],
+    ]);
+  });
+
+  test.each([
+    ["51 fields", urlencoded(`${"a=1&".repeat(50)}a=1`)],
+    [
+      "a file",
+      post(
+        "--b\r\nContent-Disposition: form-data; name=a; filename=b\r\n\r\nx\r\n--b--",
+        "multipart/form-data; boundary=b",
+      ),
+    ],
+    ["another content type", post("{}", "application/json")],
+  ])("returns no fields of another site's form with %s", async (_, request) => {
+    expect(await read(request)).toEqual([]);
+  });
+
+  test("refuses another site's form above 64 KiB with 413", async () => {
+    await expect(read(urlencoded("a".repeat(65_537)))).rejects.toMatchObject({ status: 413 });
   });
 });

@@ -1,3 +1,5 @@
+import { maxBodyBytes, readBody } from "./body-limit.ts";
+import { parseMultipart } from "./multipart.ts";
 import { problem } from "./problem.ts";
 import { redirectTarget, type TargetContext } from "./redirect-target.ts";
 
@@ -16,8 +18,9 @@ export function isForm(request: Request): boolean {
 }
 
 /**
- * Reads the form that a request posts.
+ * Reads the form that a request posts. Routes decide beforehand whether the caller may use them.
  * @throws Response 415 if its content type isn't a form's
+ * @throws Response 413 if its body exceeds `maxBytes`
  * @throws Response 400 if its body can't be parsed, has too many fields, repeats a field or has a field name that isn't
  * plain. Also if a value is too long, contains a NUL byte (which databases refuse), or is a file that `files` doesn't
  * allow.
@@ -27,23 +30,30 @@ export async function readForm(
   request: Request,
   context: PageContext,
   {
+    maxBytes = maxBodyBytes,
     maxValueLength = usual.valueLength,
     maxFields = usual.fields,
     files = false,
-  }: { maxValueLength?: number; maxFields?: number; files?: boolean } = {},
+  }: { maxBytes?: number; maxValueLength?: number; maxFields?: number; files?: boolean } = {},
 ): Promise<FormData> {
   const { requestId } = context;
   if (!isForm(request)) {
     const detail = "Send the body as a form, with Content-Type: application/x-www-form-urlencoded.";
     throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
-  const form = await request.formData().catch(() => null);
-  const names = [...(form?.keys() ?? [])];
-  const plain = names.length <= maxFields && names.every((name) => plainName.test(name));
-  const isText = (value: FormDataEntryValue) =>
-    typeof value === "string" ? value.length <= maxValueLength && !value.includes("\0") : files;
-  if (!form || !plain || new Set(names).size < names.length || ![...form.values()].every(isText)) {
+  const body = await readBody(request, { requestId, maxBytes });
+  const fields = parseFields(body, { contentType: request.headers.get("content-type") ?? "", maxFields });
+  const names = new Set(fields?.map(([name]) => name));
+  const isValid = ([name, value]: [string, string | File]) =>
+    plainName.test(name) &&
+    (typeof value === "string" ? value.length <= maxValueLength && !value.includes("\0") : files);
+  if (!fields || names.size < fields.length || !fields.every(isValid)) {
     throw problem("INVALID_REQUEST", { requestId, detail: "The form couldn’t be read." });
+  }
+  const form = new FormData();
+  for (const [name, value] of fields) {
+    if (typeof value === "string") form.append(name, value);
+    else form.append(name, value, value.name);
   }
   const pageAccount = form.get(pageAccountField);
   form.delete(pageAccountField);
@@ -52,19 +62,44 @@ export async function readForm(
 }
 
 /**
- * Requires that a form comes from the signed-in account's page. Call this function before checking the user's access,
- * so that a form from another account's page gets the 409 and not a refusal of access. The form can still be read
- * afterwards.
+ * Reads the texts of a form that another site posts. Names may be any text and may repeat.
+ * @returns no fields for a body that isn't a form with at most 50 texts
+ * @throws Response 413 for a body above 64 KiB
+ */
+export async function readForeignForm(request: Request, options: { requestId: string }): Promise<URLSearchParams> {
+  if (!isForm(request)) return new URLSearchParams();
+  const contentType = request.headers.get("content-type") ?? "";
+  const fields = parseFields(await readBody(request, options), { contentType, maxFields: usual.fields }) ?? [];
+  const isText = (field: [string, string | File]): field is [string, string] => typeof field[1] === "string";
+  return new URLSearchParams(fields.every(isText) ? fields : []);
+}
+
+/** Parses a form's body, or returns null if it is malformed or has too many fields. Stops at the first one too many. */
+function parseFields(
+  body: Uint8Array<ArrayBuffer>,
+  { contentType, maxFields }: { contentType: string; maxFields: number },
+): [name: string, value: string | File][] | null {
+  if (/^multipart/i.test(contentType)) return parseMultipart(body, { contentType, maxParts: maxFields });
+  let fields = 1;
+  for (let at = body.indexOf(ampersand); at >= 0; at = body.indexOf(ampersand, at + 1)) {
+    if (++fields > maxFields) return null;
+  }
+  return [...new URLSearchParams(new TextDecoder().decode(body))];
+}
+const ampersand = 0x26;
+
+/**
+ * Requires that a form comes from the signed-in account's page. Call this function before refusing the user's access,
+ * so that a form from another account's page gets the 409 and not a refusal of access. Skips large forms, because a
+ * refusal must not take work whose size the sender chooses.
  * @throws Response 409 like {@link readForm}
  */
 export async function requireFormAccount(context: PageContext, request: Request): Promise<void> {
   if (request.method !== "POST" || !isForm(request)) return;
-  const form = await request
-    .clone()
-    .formData()
-    .catch(() => null);
-  const pageAccount = form?.get(pageAccountField);
-  if (typeof pageAccount === "string") requirePageAccount(context, { request, pageAccount });
+  if (!(Number(request.headers.get("content-length") ?? Number.NaN) <= maxBodyBytes)) return;
+  await readForm(request, context).catch((refusal) => {
+    if (refusal instanceof Response && refusal.status === 409) throw refusal;
+  });
 }
 
 // Another tab may switch accounts while a page is open, so the page's requests name the page's account.

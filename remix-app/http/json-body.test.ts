@@ -82,4 +82,32 @@ describe("a JSON body", () => {
   test("names the invalid field of a refused JSON body", async () => {
     expect(await refused(read('{"name":1}', "application/json"))).toMatchObject({ body: { param: "name" } });
   });
+
+  // Postgres refuses both in text and in jsonb (RFC 8259 section 8.2 leaves lone surrogates to the reader).
+  test.each([
+    '{"name":"a\\u0000"}',
+    '{"name":"\\ud800"}',
+    '{"name":"\\udc00\\ud800"}',
+    '{"name":"a","more":["\\u0000"]}',
+    '{"name":"a","\\ud800":1}',
+  ])("refuses the JSON body %s with 400, because databases refuse its text", async (body) => {
+    expect(await refused(read(body, "application/json"))).toMatchObject({ status: 400 });
+  });
+
+  test("accepts a JSON body with surrogate pairs", async () => {
+    expect(await read('{"name":"\\ud83e\\udd8a"}', "application/json")).toEqual({ name: "🦊" });
+  });
+
+  test.each([
+    ["10,000 values", (count: number) => `{"name":"a","more":[${"0,".repeat(count - 4)}0]}`, 10_000],
+    ["32 levels", (count: number) => `{"name":"a","more":${"[".repeat(count - 1)}${"]".repeat(count - 1)}}`, 32],
+    [
+      "1,000 members in an object",
+      (count: number) => `{"name":"a",${Array.from({ length: count - 1 }, (_, n) => `"k${n}":0`).join()}}`,
+      1_000,
+    ],
+  ])("accepts a JSON body with %s, and refuses one with more", async (_, make, limit) => {
+    expect(await read(make(limit), "application/json")).toEqual({ name: "a" });
+    expect(await refused(read(make(limit + 1), "application/json"))).toMatchObject({ status: 400 });
+  });
 });

@@ -1,4 +1,6 @@
 import type { z } from "zod";
+import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
+import { readBody } from "./body-limit.ts";
 import { problem } from "./problem.ts";
 
 const jsonType = /^application\/json\s*(;|$)/i;
@@ -10,21 +12,25 @@ export interface ReadJsonOptions<Schema extends z.ZodType> {
   parse?: (text: string) => unknown;
 }
 
+/** More than any call sends. Limits the time that parsing and validation take. */
+const limits = { maxDepth: 32, maxValues: 10_000, maxMembers: 1_000 };
+
 /**
  * Reads the JSON that a request posts. A request without a body counts as an empty object.
- * @throws Response 415 if its content type is not JSON's, 400 if its body can't be parsed or has another shape
+ * @throws Response 413 for a body above 64 KiB, 415 if its content type is not JSON's
+ * @throws Response 400 if its body can't be parsed, has another shape, or has text that databases refuse
  */
 export async function readJson<Schema extends z.ZodType>(
   request: Request,
   { schema, requestId, parse = JSON.parse }: ReadJsonOptions<Schema>,
 ): Promise<z.infer<Schema>> {
   const contentType = request.headers.get("content-type");
-  const text = await request.text().catch(() => undefined);
-  if (contentType === null ? text !== "" : !jsonType.test(contentType)) {
+  const bytes = await readBody(request, { requestId });
+  if (contentType === null ? bytes.length > 0 : !jsonType.test(contentType)) {
     const detail = "Send the body as JSON, with Content-Type: application/json.";
     throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
-  const body = text === "" ? {} : parsedBy(parse, text);
+  const body = bytes.length === 0 ? {} : parsedBy(parse, bytes);
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const { detail, param } =
@@ -32,9 +38,12 @@ export async function readJson<Schema extends z.ZodType>(
   throw problem("INVALID_REQUEST", { requestId, detail, ...(param ? { members: { param } } : {}) });
 }
 
-function parsedBy(parse: (text: string) => unknown, text: string | undefined): unknown {
+/** @returns undefined if the body isn't JSON within the limits, or has NUL characters or lone surrogates */
+function parsedBy(parse: (text: string) => unknown, bytes: Uint8Array): unknown {
+  if (jsonStructureFault(bytes, limits)) return undefined;
   try {
-    return text === undefined ? undefined : parse(text);
+    const body = parse(new TextDecoder().decode(bytes));
+    return isStorableJson(body) ? body : undefined;
   } catch {
     return undefined;
   }

@@ -38,7 +38,6 @@ const routes = {
     path: "api/generate",
     module: { action: read, handle: { authorization: "gateway" } },
   },
-  upload: { id: "upload", parentId: "root", path: "upload", module: { action: read, handle: { maxBodyBytes: 9 } } },
   theme: { id: "theme", parentId: "root", path: "theme", module: { action: read } },
   callback: {
     id: "callback",
@@ -80,11 +79,6 @@ describe("the route table", () => {
   test("finds a file's route only at the file's own URL", () => {
     expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
-  });
-
-  test("returns the body limit of a route that sets one, and none for other routes", () => {
-    expect(judge({ pathname: "/upload", method: "POST" })).toMatchObject({ maxBodyBytes: 9 });
-    expect(judge({ pathname: "/login", method: "POST" })).not.toHaveProperty("maxBodyBytes");
   });
 
   test("finds no route for a path of more than 2,048 characters", () => {

@@ -4,13 +4,7 @@ import type { ServerBuild } from "@remix-run/server-runtime";
 /** The route table's verdict on a request, before anything else is checked. */
 export type RouteVerdict =
   /** `pathname` is the path to give to Remix. */
-  | {
-      status: "found";
-      authorization: Authorization;
-      pathname: string;
-      maxBodyBytes?: number;
-      takesForeignForms?: boolean;
-    }
+  | { status: "found"; authorization: Authorization; pathname: string; takesForeignForms?: boolean }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
@@ -26,8 +20,6 @@ export interface RouteHandle {
   methods?: readonly string[];
   /** Defaults to `bearer`. */
   authorization?: Authorization;
-  /** A larger body limit than other routes have, for signed-in people only. */
-  maxBodyBytes?: number;
   /** True if other sites may post forms here. No POST to such a route sees the visitor's session. */
   takesForeignForms?: boolean;
   /** True for a page that ships the framework's scripts. */
@@ -66,28 +58,22 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
-    const {
-      methods,
-      authorization = "bearer",
-      target,
-      maxBodyBytes,
-      takesForeignForms,
-    } = (handle ?? {}) as RouteHandle;
+    const { methods, authorization = "bearer", target, takesForeignForms } = (handle ?? {}) as RouteHandle;
     // Only pages and actions have `.data` URLs. Remix wraps the responses at these URLs, but clients of other routes
     // need plain responses.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
     const isPage = Boolean(page) && target !== false && !asData;
-    return { pathname, authorization, allow, maxBodyBytes, takesForeignForms, isPage };
+    return { pathname, authorization, allow, takesForeignForms, isPage };
   }
 
   return {
     judge({ pathname: asked, method }) {
       const found = find(asked);
       if (!found) return { status: "not-found" };
-      const { pathname, authorization, allow, maxBodyBytes, takesForeignForms } = found;
-      const options = { ...(maxBodyBytes && { maxBodyBytes }), ...(takesForeignForms && { takesForeignForms }) };
+      const { pathname, authorization, allow, takesForeignForms } = found;
+      const options = takesForeignForms ? { takesForeignForms } : {};
       return allow.includes(method)
         ? { status: "found", authorization, pathname, ...options }
         : { status: "method", allow: [...allow], authorization };

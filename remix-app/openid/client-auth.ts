@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { basicCredentials } from "../http/authorization.ts";
+import { readBody } from "../http/body-limit.ts";
 import { countAttempt } from "../satellites/app-client.ts";
 import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
@@ -27,13 +28,14 @@ const formType = /^application\/x-www-form-urlencoded\s*(;|$)/i;
 
 /**
  * Reads the form that a client posts, and the identity that the client claims.
- * @throws Response an OAuth error: invalid_request, or invalid_client without usable credentials
+ * @throws Response an OAuth error: invalid_request, or invalid_client without usable credentials; 413 for a body above
+ * 64 KiB
  */
 export async function readClientRequest(
   request: Request,
-  context: Pick<AppLoadContext, "env">,
+  context: Pick<AppLoadContext, "env" | "requestId">,
 ): Promise<ClientRequest> {
-  const form = await readParameters(request);
+  const form = await readParameters(request, context);
   const client = clientOf(form, { authorization: request.headers.get("authorization"), context });
   form.delete("client_secret");
   return { client, form };
@@ -55,13 +57,16 @@ export async function refuseClient(context: AppLoadContext, { method }: OpenidCl
   return unknownClient(context, method === "client_secret_basic");
 }
 
-async function readParameters(request: Request): Promise<Map<string, string>> {
+async function readParameters(
+  request: Request,
+  context: Pick<AppLoadContext, "requestId">,
+): Promise<Map<string, string>> {
   if (!formType.test(request.headers.get("content-type") ?? "")) {
     throw oauthError("invalid_request", {
       description: "Send the parameters as a form, with Content-Type: application/x-www-form-urlencoded",
     });
   }
-  const parameters = [...new URLSearchParams(await request.text())];
+  const parameters = [...new URLSearchParams(new TextDecoder().decode(await readBody(request, context)))];
   const names = new Set(parameters.map(([name]) => name));
   if (names.size < parameters.length) {
     throw oauthError("invalid_request", { description: "Send each parameter once" });

@@ -12,7 +12,7 @@ const maxListLength = (maxUris + 1) * (maxUriLength + 2);
 /** Limits of a form with two lists of URIs. Each character may be percent-encoded. */
 export const uriFormLimits = {
   maxValueLength: maxListLength,
-  maxBodyBytes: 2 * 3 * maxListLength + 16 * 1024,
+  maxBytes: 2 * 3 * maxListLength + 16 * 1024,
 };
 
 /**

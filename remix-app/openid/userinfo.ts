@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { openidBearerToken } from "../http/authorization.ts";
+import { readBody } from "../http/body-limit.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
 import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
@@ -14,7 +15,7 @@ const answered = z.union([refusalOf("token", "scope", "unavailable"), z.looseObj
  * answer
  */
 export async function answerUserinfo(context: AppLoadContext, request: Request): Promise<Response> {
-  const token = await tokenOf(request);
+  const token = await tokenOf(request, context);
   const claims = await callAppFunction(context, {
     name: "read_openid_userinfo",
     args: { access_hash: hashOf(token) },
@@ -31,11 +32,11 @@ export async function answerUserinfo(context: AppLoadContext, request: Request):
   }
 }
 
-async function tokenOf(request: Request): Promise<string> {
+async function tokenOf(request: Request, context: Pick<AppLoadContext, "requestId">): Promise<string> {
   const authorization = request.headers.get("authorization");
   const isForm = request.headers.get("content-type")?.startsWith("application/x-www-form-urlencoded") ?? false;
-  const posted =
-    request.method === "POST" && isForm ? new URLSearchParams(await request.text()).getAll("access_token") : [];
+  const body = request.method === "POST" && isForm ? await readBody(request, context) : undefined;
+  const posted = new URLSearchParams(new TextDecoder().decode(body)).getAll("access_token");
   if (authorization !== null && posted.length > 0) {
     throw refuse("invalid_request", { status: 400, description: "Send the access token once" });
   }

@@ -15,7 +15,7 @@ const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string(
 
 /**
  * Stores a form in a cookie if the sender's step-up expired before the form arrived. The form's page restores the
- * fields after the next step-up. Only for forms without secrets. Does not store a form that is too long.
+ * fields after the next step-up. Only for forms without secrets. Does not store a form that is too long. Reads the body.
  * @param page the path of the form's page with its query, which may name the account that the form changes
  */
 export async function keepForm(
@@ -23,7 +23,7 @@ export async function keepForm(
   { request, userId, page }: { request: Request; userId: string; page: string },
 ): Promise<void> {
   if (!isForm(request)) return;
-  const form = await readForm(request.clone(), context).catch(() => null);
+  const form = await readForm(request, context).catch(() => null);
   if (!form) return;
   const typed = Object.fromEntries(form);
   const text = Buffer.from(

@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-const startTimeoutMs = 20_000;
+const startTimeoutMs = 60_000;
 
 /** The built web server in its own process. */
 export interface WebProcess {

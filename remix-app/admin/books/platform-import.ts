@@ -4,13 +4,14 @@ import { problem } from "../../http/problem.ts";
 import { importAnswer, importReceipt, previewAnswer } from "../../studio/costs/cost-import/import-answers.ts";
 import { type CostBook, type ImportEntry, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
 import { callFunction } from "../../supabase/data-api.ts";
+import { reviewDrafts } from "../../supabase/review-drafts.ts";
 import { askConsole, confirms, reasonSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
 
 /**
  * Returns the functions that preview and store the platform costs that an admin imports. Both throw 503 UNAVAILABLE.
  */
-export function platformBook(
+function platformBook(
   context: AppLoadContext,
   { admin, reason }: { admin: InfrastructureAdmin; reason: string },
 ): CostBook {
@@ -36,9 +37,9 @@ export function platformBook(
 }
 
 /**
- * Advances the review of an import by one step. An import needs a reason and the provider's name typed again. Without
+ * Advances an import by one step. An import needs a reason and the provider's name typed again. Without
  * them, the review is shown again and nothing is stored.
- * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ * @throws Response 403 FORBIDDEN, 429 RATE_LIMITED, 503 UNAVAILABLE
  */
 export async function takePlatformStep(
   context: AppLoadContext,
@@ -47,7 +48,12 @@ export async function takePlatformStep(
   const errors = form.get("step") === "import" ? confirmationErrors(form) : null;
   if (errors) form.set("step", "preview");
   const reason = String(form.get("reason") ?? "").trim();
-  const entry = await takeImportStep(form, platformBook(context, { admin, reason }));
+  const entry = await takeImportStep(form, {
+    requestId: context.requestId,
+    book: platformBook(context, { admin, reason }),
+    drafts: reviewDrafts(context, { userId: admin.id, kind: "cost_file" }),
+    userId: admin.id,
+  });
   if (entry.at !== "review" || !errors) return entry;
   return { at: "review", review: { ...entry.review, errors: { ...entry.review.errors, ...errors } } };
 }

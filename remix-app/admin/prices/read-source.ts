@@ -6,7 +6,7 @@ import { isRecord, type PriceSource, type SourceModel, UnreadablePrices } from "
 /** The files of models.dev and LiteLLM have a few million bytes. */
 export const mostSourceBytes = 8 * 1024 * 1024;
 export const mostSourceText = "8 MiB";
-/** Real files have far fewer values. Parsing 500,000 values blocks the server for about a second. */
+/** Real files have far fewer values. */
 const mostValues = 500_000;
 
 export type PriceFile = { from: string; text: string };

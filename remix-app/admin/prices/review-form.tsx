@@ -13,16 +13,25 @@ const number = "text-right tabular-nums";
 const choice = "inline-flex flex-wrap items-center justify-end gap-1.5";
 
 /** Renders a form to choose prices, with a start time and a reason. */
-export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChange | undefined }) {
+export function ReviewForm({
+  shown,
+  draftId,
+  failed,
+}: {
+  shown: Shown;
+  /** Identifies what the server keeps of `shown`. */
+  draftId: string;
+  failed: FailedChange | undefined;
+}) {
   const { reason, confirmation: confirmed, ...others } = failed?.fields ?? {};
   const faults = Object.entries({ ...others, reason, confirmation: confirmed }).map(([name, messages]) => [
     name,
     messages?.[0],
   ]);
   return (
-    <AccountForm noValidate data-once encType="multipart/form-data" className="space-y-6">
+    <AccountForm noValidate data-once className="space-y-6">
       <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
-      <input type="hidden" name="shown" value={JSON.stringify(shown)} />
+      <input type="hidden" name="draft" value={draftId} />
       {shown.prices.map((price, row) => (
         <ProposedPriceTable
           key={`${price.model} ${price.providerId} ${price.serviceTier} ${price.minInputTokens}`}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ProposedPrice } from "./proposal.ts";
-import { readChoices, readShown, type Shown } from "./review.ts";
+import { readChoices, type Shown } from "./review.ts";
 
 const none = {
   inputUsd: null,
@@ -30,10 +30,8 @@ const price = (rest: Partial<ProposedPrice> = {}): ProposedPrice => ({
   ...rest,
 });
 const choose = (fields: Record<string, string>, ...prices: ProposedPrice[]) => {
-  const form = new FormData();
-  for (const [name, value] of Object.entries(fields)) form.set(name, value);
   const shown: Shown = { sources: ["models.dev", "LiteLLM"], prices: prices.length > 0 ? prices : [price()] };
-  return readChoices(shown, form);
+  return readChoices(shown, new Map(Object.entries(fields)));
 };
 const scope = { model: "m", providerId: "openai", serviceTier: "default", minInputTokens: 0, latest: "7" };
 
@@ -77,20 +75,4 @@ test("creates a new price from the amounts chosen in the review", () => {
   expect(choose({ take0: "0" }, price({ current: null, latest: null }))).toEqual({
     chosen: [{ ...scope, latest: null, ...none, inputUsd: "1.5", outputUsd: "2", cachedInputUsd: "0.1" }],
   });
-});
-
-test("accepts the prices in the review form's hidden field, and returns null if the field is invalid", () => {
-  const shown: Shown = { sources: ["LiteLLM"], prices: [price()] };
-  expect(readShown(JSON.stringify(shown))).toEqual(shown);
-  const many = (count: number) => JSON.stringify({ ...shown, prices: Array(count).fill(price()) });
-  expect(readShown(many(200))?.prices).toHaveLength(200);
-  for (const text of [
-    null,
-    "",
-    "{}",
-    many(201),
-    JSON.stringify({ ...shown, prices: [{ ...price(), current: { ...known, inputUsd: "1e9" } }] }),
-  ]) {
-    expect(readShown(text)).toBeNull();
-  }
 });

@@ -1,28 +1,19 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
-import { callFunction } from "../../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
+import { maxReviewed } from "./compare-files.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
-import {
-  currentUsd,
-  type ProposedPrice,
-  plain,
-  proposedPriceSchema,
-  type RoutePrices,
-  routePricesSchema,
-} from "./proposal.ts";
+import { currentUsd, type ProposedPrice, plain, proposedPriceSchema } from "./proposal.ts";
 
-/** Maximum number of price rows on one page. A comparison after these rows are applied shows the remaining rows. */
-export const mostReviewed = 200;
 /** What an admin types to confirm. */
 export const confirmation = "apply prices";
 
-/** The sources and prices that the review page shows. The page's form sends them back in a hidden field. */
+/** The sources and prices that the review page shows. A draft keeps them until the chosen prices are applied. */
 export const shownSchema = z.object({
   sources: z.array(z.enum(["models.dev", "LiteLLM"])).max(2),
-  prices: z.array(proposedPriceSchema).max(mostReviewed),
+  prices: z.array(proposedPriceSchema).max(maxReviewed),
 });
 export type Shown = z.output<typeof shownSchema>;
 
@@ -48,20 +39,14 @@ export const takeField = (row: number) => `take${row}`;
 export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
   `pick${row}_${name}_${source}`;
 
-/** Parses the form's hidden field; null if it is invalid. */
-export function readShown(text: string | null): Shown | null {
-  try {
-    return shownSchema.parse(JSON.parse(text ?? ""));
-  } catch {
-    return null;
-  }
-}
-
 /**
  * Reads which prices were chosen. In a changed price row, amounts that were not chosen keep their current values.
  * @returns the changed rows, or a message that says what to correct
  */
-export function readChoices({ prices }: Shown, form: FormData): { chosen: ChosenPrice[] } | { fault: string } {
+export function readChoices(
+  { prices }: Shown,
+  form: ReadonlyMap<string, unknown>,
+): { chosen: ChosenPrice[] } | { fault: string } {
   const chosen: ChosenPrice[] = [];
   for (const [row, price] of prices.entries()) {
     const title = `${price.model} through ${price.providerId}`;
@@ -94,11 +79,6 @@ const noAmounts = Object.fromEntries(priceClasses.map((name) => [name, null])) a
 
 function sameUsd(one: string | null, other: string | null): boolean {
   return one === null || other === null ? one === other : plain(one) === plain(other);
-}
-
-/** Returns the routes of all models with their current prices. @throws Response 503 UNAVAILABLE */
-export function listRoutePrices(context: AppLoadContext): Promise<RoutePrices[]> {
-  return callFunction(context, { name: "private.list_route_prices", schema: routePricesSchema });
 }
 
 /** Adds the chosen prices in one transaction. */

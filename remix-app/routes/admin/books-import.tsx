@@ -1,25 +1,16 @@
 import { useActionData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { platformBook, takePlatformStep } from "../../admin/books/platform-import.ts";
+import { takePlatformStep } from "../../admin/books/platform-import.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
-import { type ImportEntry, reviewFile } from "../../studio/costs/cost-import/import-steps.ts";
-import { mostPackedLength } from "../../studio/costs/cost-import/parsed-file.ts";
-import { readUpload } from "../../studio/costs/cost-import/read-upload.ts";
+import { importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
-import { importBodyBytes } from "../../studio/costs/cost-import/upload-limit.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field } from "../../ui/field.tsx";
 
-export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
-
 export const meta = pageTitle("Import costs · Books · Console");
-
-/** Leaves room for a form with one checkbox per service. */
-const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
@@ -28,14 +19,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const form = await readForm(request, context, limits);
-  const read = form.has("file") ? null : await readUpload(form);
-  const entry: ImportEntry =
-    read === null
-      ? await takePlatformStep(context, { admin, form })
-      : "error" in read
-        ? { at: "upload", error: read.error }
-        : await reviewFile(read.file, { form, book: platformBook(context, { admin, reason: "" }) });
+  const form = await readForm(request, context, importFormLimits);
+  const entry = await takePlatformStep(context, { admin, form });
   switch (entry.at) {
     case "receipt":
       throw redirect(`/admin/books/imports/${entry.importId}?imported`, 303);

@@ -14,11 +14,8 @@ import { RegistryFormPage } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { uriFormLimits } from "../../openid/client-uris.ts";
 import { pageTitle } from "../../ui/brand.ts";
-
-export const handle: RouteHandle = { maxBodyBytes: uriFormLimits.maxBodyBytes };
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? clientSteps[data.step].title : "Client"} · Console`);
 

@@ -7,12 +7,9 @@ import { answerRegistryForm } from "../../admin/registry.ts";
 import { RegistryFormPage } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { uriFormLimits } from "../../openid/client-uris.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Select } from "../../ui/field.tsx";
-
-export const handle: RouteHandle = { maxBodyBytes: uriFormLimits.maxBodyBytes };
 
 export const meta = pageTitle("Register OpenID client · Console");
 

@@ -8,33 +8,25 @@ import {
 } from "@remix-run/server-runtime";
 import { type FailedChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { confirms } from "../../admin/console-change.ts";
+import { maxReviewed } from "../../admin/prices/compare-files.ts";
 import { downloadPrices } from "../../admin/prices/download.ts";
 import { Findings } from "../../admin/prices/findings.tsx";
 import { UnreadablePrices } from "../../admin/prices/price-source.ts";
-import { proposePrices } from "../../admin/prices/proposal.ts";
-import { mostSourceBytes, mostSourceText, type PriceFile, readPriceSources } from "../../admin/prices/read-source.ts";
-import {
-  addProposedPrices,
-  confirmation,
-  listRoutePrices,
-  mostReviewed,
-  readChoices,
-  readShown,
-  reviewSchema,
-} from "../../admin/prices/review.ts";
+import { mostSourceBytes, mostSourceText, type PriceFile } from "../../admin/prices/read-source.ts";
+import { addProposedPrices, confirmation, readChoices, reviewSchema } from "../../admin/prices/review.ts";
 import { ReviewForm } from "../../admin/prices/review-form.tsx";
+import { compareFiles, keepShown, readShown } from "../../admin/prices/shown-prices.ts";
 import { readNames } from "../../admin/prices/source-names.ts";
 import { UploadCard } from "../../admin/prices/upload-card.tsx";
 import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-/** Allows two price files plus the other fields. */
-export const handle: RouteHandle = { maxBodyBytes: 2 * mostSourceBytes + 64 * 1024 };
+/** Allows two price files, or a row with a radio and up to 18 checkboxes for each price. */
+const limits = { maxBytes: 2 * mostSourceBytes + 64 * 1024, maxFields: maxReviewed * 19 + 10, files: true };
 
 export const meta = pageTitle("Price proposals · Console");
 
@@ -48,23 +40,22 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  // A row has a radio and up to 18 checkboxes.
-  const limits = { maxFields: mostReviewed * 19 + 10, maxValueLength: mostSourceBytes, files: true };
   const form = await readForm(request, context, limits);
-  return form.has("shown") ? await apply(context, { admin, form }) : await compareFiles(context, form);
+  return form.has("draft") ? await apply(context, { admin, form }) : await compare(context, { admin, form });
 }
 
-async function compareFiles(context: AppLoadContext, form: FormData) {
+async function compare(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
   const failed = (message: string) => data({ upload: refused({ message }, form) }, { status: 400 });
   const names = readNames(String(form.get("names") ?? ""));
   if (!names) return failed("Enter providers as ID=name, one per line, such as eu_openai=openai.");
   try {
     const files = await readFiles(context, form);
     if (files.length === 0) return failed("Choose a price file.");
-    const routes = await listRoutePrices(context);
-    const { differences, same, ...rest } = proposePrices(routes, { sources: readPriceSources(files, routes), names });
-    const shown = { sources: rest.sources, prices: differences.slice(0, mostReviewed) };
-    return data({ shown, findings: { ...rest, differences: differences.length, same: same.length } });
+    const compared = await compareFiles(context, { admin, files, names });
+    if ("error" in compared) return failed(compared.error);
+    const { prices, findings } = compared;
+    const shown = { sources: findings.sources, prices };
+    return data({ shown, draftId: await keepShown(context, { admin, shown }), findings });
   } catch (error) {
     if (error instanceof UnreadablePrices) return failed(error.message);
     throw error;
@@ -89,20 +80,16 @@ async function readFiles({ env }: AppLoadContext, form: FormData): Promise<Price
 }
 
 async function apply(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
-  const text = String(form.get("shown"));
-  const shown = readShown(text);
-  const failed = (failure: FailedChange, status: number) => {
-    const { shown: _text, ...typed } = failure.typed;
-    return data({ shown: shown ?? undefined, review: { ...failure, typed } }, { status });
-  };
-  if (!shown)
-    return data(
-      { upload: refused({ message: "The review couldn’t be read. Compare the prices again." }, form) },
-      { status: 400 },
-    );
+  const draftId = String(form.get("draft"));
+  const shown = await readShown(context, { admin, draftId });
+  if (!shown) {
+    const message = "The review has expired. Compare the prices again.";
+    return data({ upload: refused({ message }, form) }, { status: 400 });
+  }
+  const failed = (review: FailedChange, status: number) => data({ shown, draftId, review }, { status });
   const asked = reviewSchema.safeParse(Object.fromEntries(form));
   if (!asked.success) return failed(unreadable(asked.error, form), 400);
-  const choices = readChoices(shown, form);
+  const choices = readChoices(shown, new Map(form));
   if ("fault" in choices) return failed(refused({ message: choices.fault }, form), 400);
   if (!confirms(asked.data.confirmation, confirmation)) {
     const message = `Type ${confirmation}. Nothing was changed.`;
@@ -118,12 +105,13 @@ type Answer = {
   upload?: FailedChange;
   review?: FailedChange;
   shown?: Parameters<typeof ReviewForm>[0]["shown"];
+  draftId?: string;
   findings?: Parameters<typeof Findings>[0]["findings"];
 };
 
 export default function ConsolePricesPage() {
   const { configured, done } = useLoaderData<typeof loader>();
-  const { upload, review, shown, findings } = (useActionData<typeof action>() ?? {}) as Answer;
+  const { upload, review, shown, draftId = "", findings } = (useActionData<typeof action>() ?? {}) as Answer;
   return (
     <ConsolePage title="Price proposals" lead="Compare prices with public price files, and apply those you choose.">
       {done && !shown ? <Notice tone="good">The prices were added and are in the audit log.</Notice> : null}
@@ -134,7 +122,7 @@ export default function ConsolePricesPage() {
           title="Choose prices"
           lead="USD per million tokens; fees per request. You entered an authenticator code to get here. Apply the prices within 10 minutes of that, or you’ll have to compare the files again."
         >
-          <ReviewForm shown={shown} failed={review} />
+          <ReviewForm shown={shown} draftId={draftId} failed={review} />
         </Card>
       ) : null}
     </ConsolePage>

@@ -1,4 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readBody } from "../../http/body-limit.ts";
 import { pageAccountHeader, requirePageAccount } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -21,7 +22,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   return askAsMember(context, {
     path: endpoints[endpoint as PlaygroundEndpoint],
     workspaceId: workspace.id,
-    body: await request.arrayBuffer(),
+    body: await readBody(request, context),
     contentType: request.headers.get("content-type"),
     signal: request.signal,
   });

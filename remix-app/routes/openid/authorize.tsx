@@ -1,7 +1,6 @@
 import { useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { z } from "zod";
-import { isForm } from "../../http/form.ts";
+import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { authorizationPath, isResumed } from "../../openid/authorization-request.ts";
 import { type AuthorizationFault, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
@@ -46,9 +45,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
  * Redirects a cross-site POST to the same request as a GET, because browsers send the session cookie only with the GET.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const form = isForm(request) ? await request.formData().catch(() => null) : null;
-  const fields = z.array(z.tuple([z.string(), z.string()])).safeParse([...(form ?? [])]);
-  const query = new URLSearchParams(fields.data ?? []);
+  const query = await readForeignForm(request, context);
   throw redirect(new URL(authorizationPath(query, { resumed: false }), context.origin).href, 303);
 }
 

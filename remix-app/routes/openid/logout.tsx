@@ -1,7 +1,6 @@
 import { useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { z } from "zod";
-import { isForm } from "../../http/form.ts";
+import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { logoutPath, openLogout, signOutForClient } from "../../openid/rp-logout.ts";
 import { getUser, shownAs } from "../../session/user.ts";
@@ -35,9 +34,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
  * Redirects a cross-site POST to the same request as a GET, because browsers send the session cookie only with the GET.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const form = isForm(request) ? await request.formData().catch(() => null) : null;
-  const fields = z.array(z.tuple([z.string(), z.string()])).safeParse([...(form ?? [])]);
-  throw redirect(new URL(logoutPath(new URLSearchParams(fields.data ?? [])), context.origin).href, 303);
+  throw redirect(new URL(logoutPath(await readForeignForm(request, context)), context.origin).href, 303);
 }
 
 export default function LogoutPage() {

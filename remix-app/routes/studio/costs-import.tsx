@@ -1,29 +1,22 @@
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
-import type { ImportErrors } from "../../studio/costs/cost-import/import-choices.ts";
-import { reviewFile, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
+import { type ImportErrors, importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
+import { takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
 import { memberBook } from "../../studio/costs/cost-import/member-book.ts";
-import { mostPackedLength } from "../../studio/costs/cost-import/parsed-file.ts";
-import { readUpload } from "../../studio/costs/cost-import/read-upload.ts";
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
-import { importBodyBytes } from "../../studio/costs/cost-import/upload-limit.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
+import { reviewDrafts } from "../../supabase/review-drafts.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Select } from "../../ui/field.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
-
 export const meta = pageTitle("Import costs");
 
 const permission = "use_ai_studio";
-/** Allows one checkbox per service. */
-const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
@@ -32,21 +25,20 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const form = await readForm(request, context, limits);
+  const form = await readForm(request, context, importFormLimits);
   const apps = await listLinkedApps(context, member);
   const app = apps.find(({ id }) => id === form.get("appId"));
   if (!app) {
     const errors: ImportErrors = { appId: "Choose an app that is linked to this workspace" };
     return data({ at: "upload" as const, errors, appId: "" }, { status: 400 });
   }
-  const book = memberBook(context, { member, appId: app.id });
-  const read = form.has("file") ? null : await readUpload(form);
-  const entry =
-    read === null
-      ? await takeImportStep(form, book)
-      : "error" in read
-        ? ({ at: "upload", error: read.error } as const)
-        : await reviewFile(read.file, { form, book });
+  const { userId } = member;
+  const entry = await takeImportStep(form, {
+    requestId: context.requestId,
+    book: memberBook(context, { member, appId: app.id }),
+    drafts: reviewDrafts(context, { userId, kind: "cost_file" }),
+    userId,
+  });
   switch (entry.at) {
     case "receipt":
       throw redirect(`/workspaces/${workspace.id}/ai/costs/imports/${entry.importId}?imported`, 303);

@@ -1,5 +1,5 @@
 import { externalIdRule, isExternalId, isLabel } from "#shared/labels.ts";
-import { UnreadableCostFile } from "../files/cost-file.ts";
+import { type CostFile, type ProviderCosts, UnreadableCostFile } from "../files/cost-file.ts";
 import {
   type CostImportDocument,
   costImportDocument,
@@ -8,7 +8,6 @@ import {
   type ServiceTotal,
   serviceTotals,
 } from "../files/import-document.ts";
-import type { ParsedFile, ParsedProvider } from "./parsed-file.ts";
 
 /** The choices that a person made for a file, as typed. */
 export interface ImportChoices {
@@ -18,7 +17,7 @@ export interface ImportChoices {
   /** The account for lines that name no account. */
   account: string;
   rates: Record<string, string>;
-  /** Indexes into the result of {@link servicesOf}, or null for all services. */
+  /** Indexes into the result of {@link listedServices}, or null for all services. */
   services: readonly number[] | null;
   /** Whether to set imported days to 0 if the file lacks them. */
   clear: boolean;
@@ -35,17 +34,29 @@ export function serviceField(position: number): string {
   return `service_${position}`;
 }
 
-/** Returns a bill's services, the largest amount first. */
-export function servicesOf(bill: ParsedProvider): ServiceTotal[] {
-  return serviceTotals(bill).toSorted((one, other) => sizeOf(other) - sizeOf(one));
+/** The maximum number of services to choose from. A bill with more is imported with all of them. */
+export const maxListedServices = 500;
+
+/** The maximum size of an uploaded file, in MiB. */
+export const maxFileMiB = 8;
+export const maxFileBytes = maxFileMiB * 1024 * 1024;
+/** The limits of an import's forms, which have a file, or a checkbox for each listed service. */
+export const importFormLimits = { maxBytes: maxFileBytes + 64 * 1024, maxFields: maxListedServices + 100, files: true };
+
+/** Returns a bill's services, the largest amount first. Returns none if there are too many to choose from. */
+export function listedServices(bill: ProviderCosts): ServiceTotal[] {
+  const services = serviceTotals(bill);
+  if (services.length > maxListedServices) return [];
+  return services.toSorted((one, other) => sizeOf(other) - sizeOf(one));
 }
 
 /** Reads the choices from the review form. After an upload or a change of provider, selects all services. */
-export function readChoices(form: FormData, { providers }: ParsedFile): ImportChoices {
+export function readChoices(form: ReadonlyMap<string, string>, { providers }: CostFile): ImportChoices {
   const text = (name: string) => String(form.get(name) ?? "").trim();
   const source = Math.min(Math.max(Number.parseInt(text("source"), 10) || 0, 0), providers.length - 1);
   const chosen = providers[source];
   const reviewed = form.get("reviewedSource") === String(source);
+  const listed = reviewed && chosen ? listedServices(chosen) : [];
   const account = text("account");
   const rates = Object.fromEntries((chosen?.currencies ?? []).map((currency) => [currency, text(rateField(currency))]));
   return {
@@ -53,19 +64,19 @@ export function readChoices(form: FormData, { providers }: ParsedFile): ImportCh
     provider: reviewed ? text("provider").toLowerCase() : (chosen?.provider ?? ""),
     account: account === "" && !reviewed ? "default" : account,
     rates,
-    services: reviewed && chosen ? [...servicesOf(chosen).keys()].filter((at) => form.has(serviceField(at))) : null,
+    services: reviewed && listed.length > 0 ? [...listed.keys()].filter((at) => form.has(serviceField(at))) : null,
     clear: form.has("clear"),
   };
 }
 
 /** Builds the import document from a file and the choices, or returns the errors in the choices. */
 export function documentOf(
-  file: ParsedFile,
+  file: CostFile,
   { source, provider, account, rates, services, clear }: ImportChoices,
 ): { document: CostImportDocument } | { errors: ImportErrors } {
   const bill = file.providers[source];
   if (!bill) return { errors: { form: "Choose a provider." } };
-  const named = servicesOf(bill);
+  const named = services ? listedServices(bill) : [];
   const wanted = services && new Set(services.map((at) => named[at]?.service ?? null));
   const chosen = wanted ? { services: wanted } : {};
   const errors: ImportErrors = {
@@ -83,7 +94,7 @@ export function documentOf(
 }
 
 /** Returns whether any line of a bill lacks an account. */
-export function needsAccount({ days }: ParsedProvider): boolean {
+export function needsAccount({ days }: ProviderCosts): boolean {
   return days.some(({ accountId }) => accountId === null);
 }
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, type SignedInBrowser, signIn } from "../../../../scripts/test/people.ts";
 import { type AppTenant, createAppTenant } from "../../../../supabase/tests/ai-app-tenant.ts";
 import { join } from "../../../../supabase/tests/database.ts";
-import { mostFileMiB } from "./upload-limit.ts";
+import { maxFileMiB } from "./import-choices.ts";
 
 let tenant: AppTenant;
 let member: SignedInBrowser;
@@ -183,14 +183,14 @@ describe("importing a cost file", () => {
     expect([wrong.status, wrong.text.includes('id="upload-error"')]).toEqual([400, true]);
     const empty = await member.post(page, upload("", "empty.csv"));
     expect([empty.status, empty.words.includes("Choose a cost file.")]).toEqual([400, true]);
-    const large = new Uint8Array(mostFileMiB * 1024 * 1024 + 1);
+    const large = new Uint8Array(maxFileMiB * 1024 * 1024 + 1);
     const refused = await member.post(page, upload(large, "large.csv"));
     expect([refused.status, refused.words.includes("is larger than 8 MiB")]).toEqual([400, true]);
     const most = await member.post(page, upload(large.subarray(1), "most.csv"));
     expect([most.status, most.words.includes("is larger than 8 MiB")]).toEqual([400, false]);
     const foreign = await member.post(page, upload(focus([["2026-10-01", "x", "1"]]), "a.csv", crypto.randomUUID()));
     expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
-    const lost = await member.post(page, { appId: tenant.appId, file: "nonsense", step: "import" });
+    const lost = await member.post(page, { appId: tenant.appId, draft: "nonsense", step: "import" });
     expect([lost.status, lost.words.includes("Upload the file again")]).toEqual([400, true]);
   });
 });

@@ -1,5 +1,6 @@
-import { createHash } from "node:crypto";
-import type { CostImportDocument, ServiceTotal } from "../files/import-document.ts";
+import { runInWorker } from "../../../http/run-in-worker.ts";
+import type { ReviewDrafts } from "../../../supabase/review-drafts.ts";
+import type { CostImportDocument } from "../files/import-document.ts";
 import {
   changedDays,
   type ImportAnswer,
@@ -7,16 +8,8 @@ import {
   type InvalidImport,
   type PreviewAnswer,
 } from "./import-answers.ts";
-import {
-  documentOf,
-  type ImportChoices,
-  type ImportErrors,
-  needsAccount,
-  rateField,
-  readChoices,
-  servicesOf,
-} from "./import-choices.ts";
-import { mostPackedLength, type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
+import { type ImportErrors, maxFileBytes, maxFileMiB, rateField } from "./import-choices.ts";
+import type { Bill, BillInput, ReadBill } from "./read-bill.ts";
 
 /**
  * Compares and stores imports. Both functions throw a Response if the costs do not exist or access to them is refused.
@@ -26,18 +19,18 @@ export interface CostBook {
   store: (change: { document: CostImportDocument; state: string }) => Promise<ImportAnswer>;
 }
 
+/** What an import reads and writes, and its person. */
+export interface ImportContext {
+  requestId: string;
+  book: CostBook;
+  drafts: ReviewDrafts;
+  userId: string;
+}
+
 /** The data of the review page: the file, the choices for the import, and the changes that it would make. */
-export interface ImportReview {
-  /** The packed file, which the form sends back. */
-  packed: string;
-  file: Pick<ParsedFile, "fileName" | "formatName" | "rows" | "skipped" | "notes">;
-  sources: { provider: string; days: number }[];
-  timeZone: string;
-  services: ServiceTotal[];
-  /** Currencies that need a rate. */
-  currencies: string[];
-  asksAccount: boolean;
-  choices: ImportChoices;
+export interface ImportReview extends Bill {
+  /** Identifies the file's kept contents, for the form. */
+  draftId: string;
   errors: ImportErrors;
   /** Null until the choices are complete. */
   preview: ImportPreview | null;
@@ -53,87 +46,95 @@ export type ImportEntry =
   | { at: "review"; review: ImportReview }
   | { at: "receipt"; importId: string };
 
-/** Reviews a file that was just uploaded. */
-export function reviewFile(
-  file: ParsedFile,
-  { form, book }: { form: FormData; book: Pick<CostBook, "preview"> },
-): Promise<ImportEntry> {
-  const packed = packFile(file);
-  if (packed.length <= mostPackedLength) return review(file, { packed, form, book, again: null });
-  const error = "This file has too many days, accounts and services for one import. Export a shorter range.";
-  return Promise.resolve({ at: "upload", error });
-}
-
 /**
- * Advances a review by one step. `preview` shows the changes that the choices would make. `import` stores exactly what
- * was previewed. If the choices or the stored costs have changed since, `import` stores nothing and shows the new
- * preview.
+ * Advances an import by one step. A form with a file begins it. `preview` shows the changes that the choices would
+ * make. `import` stores exactly what was previewed. If the choices or the stored costs have changed since, `import`
+ * stores nothing and shows the new preview.
+ * @throws Response 429 while two files of the same person are being read, or many of others
  */
-export async function takeImportStep(form: FormData, book: CostBook): Promise<ImportEntry> {
-  const packed = String(form.get("file") ?? "");
-  const file = unpackFile(packed);
-  if (!file) return { at: "upload", error: "The review couldn’t be read. Upload the file again." };
-  const reviewed = { packed, form, book };
-  if (form.get("step") !== "import") return review(file, { ...reviewed, again: null });
-  const read = documentOf(file, readChoices(form, file));
-  const state = String(form.get("state") ?? "");
-  if ("errors" in read || hashOf(read.document) !== form.get("previewed")) {
-    return review(file, { ...reviewed, again: "edited" });
+export async function takeImportStep(form: FormData, context: ImportContext): Promise<ImportEntry> {
+  const { book, drafts, userId, requestId } = context;
+  const named = form.get("draft");
+  const draft = typeof named === "string" ? { id: named, contents: await drafts.read(named) } : null;
+  if (draft?.contents === null) {
+    return { at: "upload", error: "The review has expired. Upload the file again." };
   }
-  const answer = await book.store({ document: read.document, state });
+  const source = draft?.contents ? { contents: draft.contents } : await uploadOf(form);
+  if ("error" in source) return { at: "upload", error: source.error };
+  const input: BillInput = { source, fields: textsOf(form) };
+  const transfer = "bytes" in source ? [source.bytes.buffer] : [];
+  const read = await runInWorker<ReadBill | { error: string }>("readBill", {
+    input,
+    owner: userId,
+    requestId,
+    transfer,
+  });
+  if ("error" in read) return { at: "upload", error: read.error };
+  const draftId = draft ? draft.id : await drafts.store(read.contents ?? "");
+  const reviewed = { draftId, book, isFirst: !form.has("reviewedSource") };
+  if (form.get("step") !== "import") return review(read, { ...reviewed, again: null });
+  if ("errors" in read || read.hash !== form.get("previewed")) return review(read, { ...reviewed, again: "edited" });
+  const state = String(form.get("state") ?? "");
+  const answer = await book.store({ document: JSON.parse(read.document) as CostImportDocument, state });
   switch (answer.outcome) {
     case "imported":
       return answer.importId === null
-        ? review(file, { ...reviewed, again: null })
+        ? review(read, { ...reviewed, again: null })
         : { at: "receipt", importId: answer.importId };
     case "changed":
-      return review(file, { ...reviewed, again: "changed" });
+      return review(read, { ...reviewed, again: "changed" });
     case "invalid":
-      return review(file, { ...reviewed, again: null, refused: answer });
+      return review(read, { ...reviewed, again: null, refused: answer });
   }
 }
 
+/** Returns the file of an upload form, or why it cannot be read. */
+async function uploadOf(
+  form: FormData,
+): Promise<{ bytes: Uint8Array<ArrayBuffer>; fileName: string } | { error: string }> {
+  const upload = form.get("upload");
+  if (!(upload instanceof File) || upload.size === 0) return { error: "Choose a cost file." };
+  if (upload.size > maxFileBytes) {
+    const error = `${upload.name} is larger than ${maxFileMiB} MiB. Export a shorter range, or ask the platform’s operator to run npm run import-costs.`;
+    return { error };
+  }
+  return { bytes: new Uint8Array(await upload.arrayBuffer()), fileName: upload.name };
+}
+
+function textsOf(form: FormData): [string, string][] {
+  return [...form].filter((field): field is [string, string] => typeof field[1] === "string");
+}
+
 async function review(
-  file: ParsedFile,
+  read: ReadBill,
   {
-    packed,
-    form,
+    draftId,
     book,
+    isFirst,
     again,
     refused,
   }: {
-    packed: string;
-    form: FormData;
+    draftId: string;
     book: Pick<CostBook, "preview">;
+    isFirst: boolean;
     again: ImportReview["again"];
     refused?: InvalidImport;
   },
 ): Promise<ImportEntry> {
-  const choices = readChoices(form, file);
-  const bill = file.providers[choices.source];
-  if (!bill) return { at: "upload", error: "This file has no costs. Export a range that has costs." };
-  const read = documentOf(file, choices);
-  const answer = "errors" in read ? null : await book.preview(read.document);
+  const answer = "errors" in read ? null : await book.preview(JSON.parse(read.document) as CostImportDocument);
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
   // A preview without changes means that this file is already imported, perhaps by a double click or by another person.
   const imported = previewed !== null && changedDays(previewed) === 0;
-  const { fileName, formatName, rows, skipped, notes } = file;
   return {
     at: "review",
     review: {
-      packed,
-      file: { fileName, formatName, rows, skipped, notes },
-      sources: file.providers.map(({ provider, days }) => ({ provider, days: days.length })),
-      timeZone: bill.timeZone,
-      services: servicesOf(bill),
-      currencies: bill.currencies.filter((currency) => currency !== "USD"),
-      asksAccount: needsAccount(bill),
-      choices,
+      ...read.bill,
+      draftId,
       // A file that was just uploaded has no rates yet, which is not an error.
-      errors: { ...("errors" in read && form.has("reviewedSource") ? read.errors : {}), ...errorOf(invalid) },
+      errors: { ...("errors" in read && !isFirst ? read.errors : {}), ...errorOf(invalid) },
       preview: previewed,
-      previewed: previewed && "document" in read ? hashOf(read.document) : null,
+      previewed: previewed && "hash" in read ? read.hash : null,
       again: imported ? null : again,
     },
   };
@@ -146,8 +147,4 @@ function errorOf(invalid: InvalidImport | undefined): ImportErrors {
   const currency = /^rates\.([A-Z]{3})$/.exec(param ?? "")?.[1];
   if (currency) return { [rateField(currency)]: message };
   return { [param || "form"]: message };
-}
-
-function hashOf(document: CostImportDocument): string {
-  return createHash("sha256").update(JSON.stringify(document)).digest("base64url");
 }

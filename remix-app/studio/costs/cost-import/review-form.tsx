@@ -38,12 +38,12 @@ export function ImportReviewForm({
   facts?: readonly (readonly [term: string, text: string])[];
   children?: ReactNode;
 }) {
-  const { packed, file, sources, services, currencies, asksAccount, choices, errors, preview, previewed } = review;
+  const { draftId, file, sources, services, currencies, asksAccount, choices, errors, preview, previewed } = review;
   const { form: fault, ...faults } = errors;
   const changes = preview !== null && changedDays(preview) > 0;
   return (
-    <AccountForm noValidate data-once encType="multipart/form-data" className="space-y-6">
-      <input type="hidden" name="file" value={packed} />
+    <AccountForm noValidate data-once className="space-y-6">
+      <input type="hidden" name="draft" value={draftId} />
       <input type="hidden" name="reviewedSource" value={choices.source} />
       <input type="hidden" name="previewed" value={previewed ?? ""} />
       <input type="hidden" name="state" value={preview?.state ?? ""} />

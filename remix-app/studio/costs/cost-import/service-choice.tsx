@@ -1,12 +1,15 @@
 import { CheckBox } from "../../../ui/field.tsx";
 import { formatMoney } from "../../../ui/format-amount.ts";
 import type { ServiceTotal } from "../files/import-document.ts";
-import { serviceField } from "./import-choices.ts";
+import { maxListedServices, serviceField } from "./import-choices.ts";
 
 /** The number of services listed before the rest is collapsed. */
 const listed = 12;
 
-/** Lets a person choose services of a bill, each with its sum. A bill with one service offers no choice. */
+/**
+ * Lets a person choose services of a bill, each with its sum. A bill with one service, or with too many to list, offers
+ * no choice.
+ */
 export function ServiceChoice({
   services,
   chosen,
@@ -17,6 +20,11 @@ export function ServiceChoice({
   chosen: readonly number[] | null;
   error: string | undefined;
 }) {
+  if (services.length === 0) {
+    return (
+      <p className="text-muted text-small">{`All services are imported, because there are more than ${maxListedServices}.`}</p>
+    );
+  }
   const boxes = services.map(({ service, amounts }, position) => (
     <CheckBox
       key={service ?? ""}

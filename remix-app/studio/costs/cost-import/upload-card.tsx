@@ -4,8 +4,7 @@ import { Button } from "../../../ui/button.tsx";
 import { Card } from "../../../ui/card.tsx";
 import { ErrorSummary } from "../../../ui/error-summary.tsx";
 import { Field } from "../../../ui/field.tsx";
-import type { ImportErrors } from "./import-choices.ts";
-import { mostFileMiB } from "./upload-limit.ts";
+import { type ImportErrors, maxFileMiB } from "./import-choices.ts";
 
 /** The files that can be imported, under the names that their providers use. */
 const sources = [
@@ -36,7 +35,7 @@ export function CostUploadCard({ errors, children }: { errors: ImportErrors; chi
             type="file"
             accept=".csv,.json,.jsonl,.ndjson,.gz,text/csv,application/json,application/gzip"
             label="Cost file"
-            hint={`CSV or JSON, optionally compressed as .gz. At most ${mostFileMiB} MiB.`}
+            hint={`CSV or JSON, optionally compressed as .gz. At most ${maxFileMiB} MiB.`}
             required
             error={errors.upload}
           />

@@ -8,6 +8,9 @@ const spreadsheetNumber = /^\d(?:\.\d+)?E\+\d+$/i;
 /** Enough for a year of daily costs in hundreds of accounts and services. */
 const mostSums = 500_000;
 
+/** The maximum length of a service's name. Longer names are cut. */
+const maxServiceLength = 256;
+
 type Period = { first: string; last: string };
 type Sum = { account: string | null; day: string; currency: string; service: string | null; amount: Decimal };
 /** The lines of one account, day, service and currency. `long` counts those that span several days. */
@@ -31,7 +34,8 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
     const own: Provider = providers.get(line.provider) ?? { timeZone: line.timeZone, lines: new Map() };
     providers.set(line.provider, own);
     own.bills = union(own.bills, line.bill);
-    const { day, currency, service } = line;
+    const { day, currency } = line;
+    const service = line.service?.slice(0, maxServiceLength).toWellFormed() ?? null;
     const long = Number(line.lastDay !== undefined && line.lastDay > day);
     const account = line.account ?? unnamed;
     const key = JSON.stringify([account, day, currency, service]);

@@ -5,6 +5,8 @@ import { readAmount } from "./read-amount.ts";
 
 /** The maximum length of one JSON value in a file, such as a page of costs or a row. */
 const mostCharacters = 32 * 1024 * 1024;
+/** The maximum number of values in one JSON value. Commas and opening brackets count as values. */
+const maxValues = 500_000;
 
 /**
  * Yields the values of a file that is one JSON text, JSON lines, or concatenated JSON texts. Yields each member of a
@@ -12,44 +14,56 @@ const mostCharacters = 32 * 1024 * 1024;
  * @throws UnreadableCostFile if the file ends within a value
  */
 export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<unknown> {
-  let rest = "";
-  let at = 0;
-  /** The start of the current value. */
-  let start = -1;
+  /** The parts of the current value before the current part, and their length. */
+  let before: string[] = [];
+  let length = 0;
   let depth = 0;
+  let values = 0;
   let inString = false;
+  let isEscaped = false;
   let inList = false;
   for await (const part of text) {
-    rest += part;
-    for (; at < rest.length; at++) {
-      const character = rest[at];
-      if (inString) {
-        if (character === "\\") at++;
+    /** The start of the current value in this part. */
+    let start = 0;
+    for (let at = 0; at < part.length; at++) {
+      const character = part[at];
+      if (isEscaped) isEscaped = false;
+      else if (inString) {
+        if (character === "\\") isEscaped = true;
         else if (character === '"') inString = false;
-      } else if (start < 0) {
+      } else if (depth === 0) {
         if (character === "{" || (character === "[" && inList)) {
           start = at;
           depth = 1;
+          values = 1;
         } else if (character === "[" || character === "]") {
           if (inList !== (character === "]")) throw damaged();
           inList = !inList;
         } else if (!/[\s,]/.test(character ?? "")) throw damaged();
       } else if (character === '"') inString = true;
-      else if (character === "{" || character === "[") depth++;
-      else if ((character === "}" || character === "]") && --depth === 0) {
-        yield parse(rest.slice(start, at + 1));
-        start = -1;
+      else if (character === ",") values++;
+      else if (character === "{" || character === "[") {
+        depth++;
+        values++;
+      } else if ((character === "}" || character === "]") && --depth === 0) {
+        yield parse(before.join("") + part.slice(start, at + 1));
+        before = [];
+        length = 0;
+      }
+      if (values > maxValues) {
+        throw new UnreadableCostFile(
+          "The file has a JSON value with more than 500,000 values. Export it as JSON Lines or CSV.",
+        );
       }
     }
-    const read = start < 0 ? at : start;
-    rest = rest.slice(read);
-    at -= read;
-    if (start >= 0) start = 0;
-    if (rest.length > mostCharacters) {
+    if (depth === 0) continue;
+    before.push(part.slice(start));
+    length += part.length - start;
+    if (length > mostCharacters) {
       throw new UnreadableCostFile("The file has a JSON value larger than 32 MiB. Export it as JSON Lines or CSV.");
     }
   }
-  if (start >= 0 || inList) {
+  if (depth > 0 || inList) {
     throw new UnreadableCostFile("The file is incomplete: it ends inside a JSON value. Download it again.");
   }
 }

@@ -54,6 +54,17 @@ test("a JSON value in a cost file has at most 32 MiB", async () => {
   await expect(read(32 * 1024 * 1024 + 1)).rejects.toThrow("a JSON value larger than 32 MiB");
 });
 
+test("a JSON value in a cost file has at most 500,000 values", async () => {
+  const read = async (values: number) => {
+    async function* parts() {
+      yield `{"a":[${"0,".repeat(values - 2)}0]}{"b":1}`;
+    }
+    for await (const _ of jsonValues(parts()));
+  };
+  await expect(read(500_000)).resolves.toBeUndefined();
+  await expect(read(500_001)).rejects.toThrow("more than 500,000 values");
+});
+
 test("JSON is read in chunks of any size, with escapes and brackets in strings", async () => {
   const text = '[{"a": "\\"}]{\\\\"}, [1, {"b": "]"}]]\n{"c": 1}{"d": []}';
   async function* characters() {

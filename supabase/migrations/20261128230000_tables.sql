@@ -580,6 +580,23 @@ comment on type ai.platform_part is
   'A part of a provider''s month. kind: metered (what a workspace''s runs cost), booked (a record of the platform''s '
   'book) or own (a record of a workspace''s own book, which never adds to the platform''s).';
 
+-- The foreign key locks auth.users for a moment.
+create table private.review_drafts (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  kind text not null check (kind in ('cost_file', 'prices')),
+  contents text not null check (octet_length(contents) <= 4 * 1024 * 1024),
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz not null default now() + interval '15 minutes'
+);
+comment on table private.review_drafts is
+  'What a review page shows before a change is confirmed, such as a parsed cost file. An account has at most five, for '
+  '15 minutes each.';
+create index review_drafts_user_id_created_at_idx on private.review_drafts (user_id, created_at);
+create index review_drafts_expires_at_idx on private.review_drafts (expires_at);
+alter table private.review_drafts enable row level security;
+select private.protect_table('private.review_drafts');
+
 -- Reworded comments of 0.1.0.
 comment on type ai.closed_run is
   'A run in its closed state, and the resulting changes: the credits and cost that become due, what its reservation '
@@ -621,5 +638,7 @@ comment on column ai.runs.billing_name is
 comment on column ai.runs.cost_so_far_usd is
   'The cost of an open run''s provider calls at its latest heartbeat. Charged if the function that runs it crashes.';
 comment on column ai.runs.marks is
-  'Reasons for an operator to check the run: above_context_window, above_output_limit, implausible, unpriced_tier.';
-comment on type ai.token_use is 'The tokens of a call: input by class, and output.';
+  'Reasons for an operator to check the run: above_context_window, above_output_limit, implausible, '
+  'unattributed_cache_writes, unmeasured_document, unpriced_tier.';
+comment on type ai.token_use is
+  'The tokens of a call: input by class, and output. hour_writes is true if the input may be cached for an hour.';

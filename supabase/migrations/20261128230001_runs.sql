@@ -21,5 +21,10 @@ comment on column ai.runs.tokens_reserved_at is 'The start of the rate window th
 alter type ai.run_request
   add attribute output_limit_assumed boolean,
   add attribute fee_requests bigint,
-  add attribute session_label text;
+  add attribute session_label text,
+  add attribute input_reads bigint,
+  add attribute expected_tokens bigint,
+  add attribute hour_writes boolean,
+  add attribute is_free boolean;
+alter type ai.token_use add attribute hour_writes boolean;
 alter type ai.run_outcome add attribute attempts jsonb;

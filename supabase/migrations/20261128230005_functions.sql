@@ -251,8 +251,8 @@ begin
 end
 $$;
 
--- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, and blocks that
--- ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.
+-- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, expired review
+-- drafts, and blocks that ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.
 create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -266,6 +266,7 @@ begin
   cleared := cleared + private.delete_expired_rows('private.rate_limits', 'full_at', '0', at_most);
   cleared := cleared + private.delete_expired_rows('private.open_attempts', 'expires_at', '0', at_most);
   cleared := cleared + private.delete_expired_rows('private.verified_addresses', 'verified_until', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.review_drafts', 'expires_at', '0', at_most);
   -- Ended blocks are kept for a month, to explain to people why they could not sign in.
   return cleared + private.delete_expired_rows('private.address_blocks', 'blocked_until', '30 days', at_most);
 end
@@ -415,8 +416,7 @@ declare
   access jsonb;
   removed jsonb;
   passwords boolean;
-  identities uuid[];
-  passkeys uuid[];
+  methods uuid[];
   authenticators uuid[];
   methods_removed boolean;
   kept uuid[];
@@ -436,11 +436,10 @@ begin
   select
     coalesce(jsonb_agg(w), '[]'),
     coalesce(bool_or(w ->> 'kind' = 'password'), false),
-    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'identity'), '{}'),
-    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'passkey'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' in ('identity', 'passkey')), '{}'),
     coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'authenticator'), '{}'),
     coalesce(bool_or(w ->> 'kind' in ('password', 'identity', 'passkey')), false)
-  into removed, passwords, identities, passkeys, authenticators, methods_removed
+  into removed, passwords, methods, authenticators, methods_removed
   from jsonb_array_elements(access -> 'ways') as w
   where w ->> 'key' <> 'session:' || actor_session_id
     and (
@@ -460,7 +459,7 @@ begin
 
   if methods_removed
     and private.count_sign_in_methods(
-      subject_id, usable_providers, without => identities || passkeys, without_password => passwords, confirming => kept
+      subject_id, usable_providers, without => methods, without_password => passwords, confirming => kept
     ) = 0 then
     return jsonb_build_object('outcome', 'last_method');
   end if;
@@ -474,29 +473,25 @@ begin
   end if;
 
   ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
-  if identities <> '{}' then
-    perform private.keep_email_identity(account);
-    perform private.remove_identity(i.id) from unnest(identities) as i (id);
-  end if;
-  perform private.delete_auth_passkey(p.id) from unnest(passkeys) as p (id);
-  perform private.delete_auth_factor(subject_id, f.id) from unnest(authenticators) as f (id);
-  if authenticators <> '{}' and not exists (
-    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
-  ) then
-    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
-  end if;
-  if passwords then
-    perform private.remove_password(subject_id);
-  end if;
-  perform private.end_app_of_account(subject_id, a.id)
-  from private.apps a
-  where a.name in (select w ->> 'id' from jsonb_array_elements(removed) as w where w ->> 'kind' = 'app');
+  perform private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id
+      and c.is_active
+      and c.kind <> 'session'
+      and c.listed_as in (select w ->> 'key' from jsonb_array_elements(removed) as w)
+  ));
+  delete from private.openid_consents c
+  using private.apps a
+  where c.user_id = subject_id
+    and a.id = c.app_id
+    and 'app:' || a.name in (select w ->> 'key' from jsonb_array_elements(removed) as w);
   -- Triggers record the removed identities, passkeys and authenticators.
   perform private.add_account_event(
     subject_id, 'app_disconnected', session_id => actor_session_id, details => jsonb_build_object('app', w -> 'name')
   )
   from jsonb_array_elements(removed) as w
-  where w ->> 'kind' = 'app';
+  where w ->> 'kind' in ('app', 'device', 'agent');
   if passwords then
     perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
   end if;
@@ -1085,8 +1080,9 @@ $$;
 
 -- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
 -- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
--- openidCodes, deviceLogins, openidConsents or ledger (of credits). after is the last record of the previous page. If
--- page_size is null, returns all records.
+-- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess or ledger (of credits). after is the last
+-- record of the previous page. If page_size is null, returns all records. Credentials come from
+-- private.account_credentials; linkedAccounts, authenticators, recoveryCodes and passkeys can't be paged.
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_part(
   subject_id uuid, part text, after jsonb default null, page_size integer default 500
@@ -1094,18 +1090,32 @@ create or replace function private.export_account_part(
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
+  credential_kind text := case part
+    when 'linkedAccounts' then 'identity'
+    when 'authenticators' then 'authenticator'
+    when 'recoveryCodes' then 'recovery_code'
+    when 'passkeys' then 'passkey'
+    when 'sessions' then 'session'
+    when 'approvals' then 'phone_approval'
+    when 'appHandoffs' then 'app_handoff'
+    when 'appSessions' then 'app_session'
+    when 'appTokens' then 'app_token'
+    when 'openidLogins' then 'openid_login'
+    when 'openidCodes' then 'openid_code'
+    when 'deviceLogins' then 'device_request'
+    when 'agentConnections' then 'agent_connection'
+  end;
   last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
   last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
 begin
-  if part = 'sessions' then
+  if credential_kind is not null then
     return query
-      select jsonb_build_object(
-        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
-        'userAgent', s.user_agent, 'aal', s.aal
-      )
-      from auth.sessions s
-      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
-      order by s.created_at, s.id
+      select c.record
+      from private.account_credentials c
+      where c.user_id = subject_id
+        and c.kind = credential_kind
+        and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
       limit page_size;
   elsif part = 'securityEvents' then
     return query
@@ -1127,16 +1137,6 @@ begin
       join ai.credit_ledger l on l.account_id = a.id
       where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
       order by l.id
-      limit page_size;
-  elsif part = 'approvals' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
-        'approvedAt', c.approved_at
-      )
-      from private.login_challenges c
-      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
       limit page_size;
   elsif part = 'workspaces' then
     return query
@@ -1175,82 +1175,12 @@ begin
       where k.created_by = subject_id and (k.created_at, k.id) > (last_at, last_id)
       order by k.created_at, k.id
       limit page_size;
-  elsif part = 'appHandoffs' then
-    return query
-      select jsonb_build_object(
-        'id', t.id, 'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
-      )
-      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
-      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
-      order by t.created_at, t.id
-      limit page_size;
-  elsif part = 'appSessions' then
-    return query
-      select jsonb_build_object(
-        'id', s.id, 'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at,
-        'expiresAt', s.expires_at, 'revokedAt', s.revoked_at
-      )
-      from private.app_sessions s join private.apps a on a.id = s.app_id
-      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
-      order by s.created_at, s.id
-      limit page_size;
-  elsif part = 'appTokens' then
-    return query
-      select jsonb_build_object(
-        'id', t.id, 'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
-        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
-      )
-      from ai.app_tokens t join private.apps a on a.id = t.app_id
-      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
-      order by t.created_at, t.id
-      limit page_size;
-  elsif part = 'openidLogins' then
-    return query
-      select jsonb_build_object(
-        'id', g.id, 'app', a.name, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
-        'acr', (g.authentication).acr, 'amr', (g.authentication).amr, 'createdAt', g.created_at, 'endsAt', g.ends_at,
-        'revokedAt', g.revoked_at
-      )
-      from private.openid_grants g join private.apps a on a.id = g.app_id
-      where g.user_id = subject_id and (g.created_at, g.id) > (last_at, last_id)
-      order by g.created_at, g.id
-      limit page_size;
-  elsif part = 'openidCodes' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.created_at, 'redeemedAt', c.redeemed_at,
-        'revokedAt', c.revoked_at
-      )
-      from private.authorization_codes c join private.apps a on a.id = c.app_id
-      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
-      limit page_size;
-  elsif part = 'deviceLogins' then
-    return query
-      select jsonb_build_object(
-        'id', d.id, 'app', a.name, 'scopes', d.scopes, 'ip', host(d.ip), 'userAgent', d.user_agent, 'place', d.place,
-        'createdAt', d.created_at, 'approvedAt', d.approved_at, 'deniedAt', d.denied_at, 'redeemedAt', d.redeemed_at
-      )
-      from private.device_authorizations d join private.apps a on a.id = d.app_id
-      where d.user_id = subject_id and (d.created_at, d.id) > (last_at, last_id)
-      order by d.created_at, d.id
-      limit page_size;
   elsif part = 'openidConsents' then
     return query
       select jsonb_build_object('id', a.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.granted_at)
       from private.openid_consents c join private.apps a on a.id = c.app_id
       where c.user_id = subject_id and (c.granted_at, a.id) > (last_at, last_id)
       order by c.granted_at, a.id
-      limit page_size;
-  elsif part = 'agentConnections' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'workspaceId', c.workspace_id, 'tool', c.tool, 'host', c.host, 'createdAt', c.created_at,
-        'revokedAt', c.revoked_at
-      )
-      from ai.agent_connections c
-      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
       limit page_size;
   elsif part = 'agentAccess' then
     return query
@@ -1561,7 +1491,7 @@ $$;
 
 -- Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email is
 -- kept as a record for a week.
--- Unused since 0.2.0. Kept for servers of release 0.1.0, which support only emails that have a text.
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it and support only emails that have a text.
 create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql volatile security invoker set search_path = ''
@@ -1584,8 +1514,8 @@ as $$
 $$;
 
 -- Adds an event to an account's activity, or completes an event that a trigger added. Takes { userId, kind, method,
--- sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn't exist.
--- Emails about the event can be sent from then on.
+-- sessionId, targetId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn't
+-- exist. Emails about the event can be sent from then on.
 -- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
 create or replace function private.record_security_event(event jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -1630,12 +1560,15 @@ begin
   )
   returning s.* into recorded;
   if not found then
-    insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, place, details)
+    insert into public.security_events (
+      user_id, kind, method, session_id, target_id, ip, user_agent, device, place, details
+    )
     values (
       subject,
       event ->> 'kind',
       event ->> 'method',
       session,
+      (event ->> 'targetId')::uuid,
       (event ->> 'ip')::inet,
       event ->> 'userAgent',
       event ->> 'device',
@@ -1664,7 +1597,7 @@ begin
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    -- null keeps servers of release 0.1.0 from sending a second email.
+    -- Until 0.3.0: null keeps servers of release 0.1.0 from sending a second email.
     'email', null,
     'newPlace', false
   );
@@ -1811,6 +1744,90 @@ as $$
   )
 $$;
 
+-- Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused:
+-- unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; later
+-- reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key, so all
+-- callers pass the same pair.
+-- Definer: see exchange_cross_app_token.
+create or replace function private.refresh_app_token(
+  app_name text,
+  secret_hash bytea,
+  refresh_hash bytea,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  next ai.app_tokens;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  perform private.lock_app_credentials(t.user_id)
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash and t.app_id = app.id;
+  select * into token
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash
+    and t.app_id = app.id
+    and t.revoked_at is null
+    and t.refresh_expires_at > now()
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if token.refreshed_at <= now() - interval '30 seconds' then
+    -- Reuse after the grace period means that a party other than the app has the token (RFC 9700 §4.14.2).
+    update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_status(token.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  if token.workspace_id <> refresh_app_token.workspace_id
+    or not private.app_can_act_in_workspace(app, token.workspace_id)
+    or not private.is_member_since(token.user_id, token.workspace_id, token.handed_over_at) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+  next := token;
+  next.scopes := coalesce(
+    refresh_app_token.scopes,
+    array(select unnest(token.scopes) intersect select unnest(private.gateway_scopes(app)) order by 1)
+  );
+  if not next.scopes <@ token.scopes or not next.scopes <@ private.gateway_scopes(app) or cardinality(next.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+
+  if token.refreshed_at is not null then
+    -- A second caller within the grace period gets the same pair as the first.
+    return coalesce(
+      (
+        select jsonb_build_object(
+          'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
+        )
+        from ai.app_tokens t
+        where t.token_hash = access_hash and t.refresh_hash = successor_hash and t.revoked_at is null
+      ),
+      jsonb_build_object('refused', 'token')
+    );
+  end if;
+  update ai.app_tokens t set refreshed_at = now() where t.id = token.id;
+  next.lookup := access_lookup;
+  next.token_hash := access_hash;
+  next.refresh_hash := successor_hash;
+  return private.issue_app_token(next);
+end
+$$;
+
 -- Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes are
 -- those of the app's token or bound key. Called only by definer functions; not granted to any role.
 create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
@@ -1822,40 +1839,6 @@ begin
     when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
   end;
 end
-$$;
-
--- Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the app's
--- registration currently have, and the gateway's error code if the gateway refuses the token. Returns no row if the
--- token is unknown, expired or revoked. For definers; not granted to any role.
-create or replace function ai.find_app_token(token_hash bytea)
-  returns table (
-    token_id uuid,
-    app_id uuid,
-    user_id uuid,
-    workspace_id uuid,
-    scopes text[],
-    refused text
-  )
-  language sql stable security invoker
-as $$
-  select
-    t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
-    case
-      when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
-      when p.standing = 'mfa_required' then 'MFA_REQUIRED'
-      when p.standing <> 'good' then 'invalid_api_key'
-      when not private.is_workspace_member(t.user_id, t.workspace_id) then 'app_not_allowed'
-      else private.gateway_refusal(a, t.workspace_id, s.in_force)
-    end
-  from ai.app_tokens t
-  join private.apps a on a.id = t.app_id
-  cross join lateral private.proof_status(t.proof) as p (standing)
-  cross join lateral (
-    select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
-  ) as s
-  where t.token_hash = find_app_token.token_hash
-    and t.revoked_at is null
-    and t.expires_at > now()
 $$;
 
 -- Ends all of a person's credentials at an app, including outstanding handoffs, and adds the event to the account's log
@@ -1984,6 +1967,101 @@ begin
 end
 $$;
 
+-- Ends credentials of an account by their keys in private.account_credentials, and those that were derived from them in
+-- the meantime. Returns how many ended, without ways to sign in. Keys of other accounts match nothing. Call private.lock_app_credentials before
+-- reading the keys. For definers; not granted to any role.
+create or replace function private.end_credentials(subject_id uuid, keys text[]) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  account auth.users;
+  part integer;
+  ended integer;
+begin
+  select * into account from auth.users u where u.id = subject_id for no key update;
+  select count(*) filter (where private.end_account_session(subject_id, s.id))
+  into ended
+  from (
+    select a.id from auth.sessions a where a.user_id = subject_id and 'session:' || a.id = any (keys) order by a.id
+  ) as s;
+  update private.login_challenges c
+  set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
+  where c.user_id = subject_id and 'phone_approval:' || c.id = any (keys) and c.status <> 'rejected';
+  get diagnostics part = row_count;
+  ended := ended + part;
+  -- Revokes handoff tokens before the credentials derived from them. This update waits for a redemption in progress,
+  -- and the later updates also revoke the credentials that the redemption created.
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id and 'app_handoff:' || t.id = any (keys) and t.revoked_at is null;
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.app_sessions s
+  set revoked_at = now()
+  where s.user_id = subject_id
+    and s.revoked_at is null
+    and ('app_session:' || s.id = any (keys) or 'app_handoff:' || s.handoff_id = any (keys));
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id
+    and t.revoked_at is null
+    and ('app_token:' || t.id = any (keys) or 'app_handoff:' || t.family_id = any (keys));
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.authorization_codes c
+  set revoked_at = now()
+  where c.user_id = subject_id and 'openid_code:' || c.id = any (keys) and c.revoked_at is null;
+  get diagnostics part = row_count;
+  ended := ended + part;
+  delete from private.device_authorizations d
+  where d.user_id = subject_id and 'device_request:' || d.id = any (keys) and d.redeemed_at is null;
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.openid_grants g
+  set revoked_at = now()
+  where g.user_id = subject_id and 'openid_login:' || g.id = any (keys) and g.revoked_at is null;
+  get diagnostics part = row_count;
+  ended := ended + part;
+  select ended + count(*) filter (where ai.end_connection(c.id, subject_id))
+  into ended
+  from ai.agent_connections c
+  where c.user_id = subject_id and 'agent_connection:' || c.id = any (keys);
+  update private.recovery_credentials r
+  set superseded_at = now()
+  where r.email = lower(account.email)
+    and 'recovery_mail:' || r.id = any (keys)
+    and r.consumed_at is null
+    and r.superseded_at is null;
+
+  if exists (select from unnest(keys) as k (key) where k.key like 'identity:%') then
+    perform private.keep_email_identity(account);
+  end if;
+  perform private.remove_identity(i.id)
+  from auth.identities i
+  where i.user_id = subject_id and 'identity:' || i.id = any (keys);
+  perform private.delete_auth_passkey(p.id)
+  from auth.webauthn_credentials p
+  where p.user_id = subject_id and 'passkey:' || p.id = any (keys);
+  perform private.delete_auth_factor(subject_id, f.id)
+  from auth.mfa_factors f
+  where f.user_id = subject_id and 'authenticator:' || f.id = any (keys);
+  -- Without an authenticator, its recovery codes are of no use.
+  delete from private.mfa_recovery_codes c
+  where c.user_id = subject_id
+    and (
+      'recovery_code:' || c.id = any (keys)
+      or not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+        and exists (select from unnest(keys) as k (key) where k.key like 'authenticator:%')
+    );
+  if 'password:' || subject_id = any (keys) then
+    perform private.remove_password(subject_id);
+  end if;
+  return ended;
+end
+$$;
+
 -- Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals that
 -- are not redeemed yet. Consents remain. For definers; not granted to any role.
 create or replace function private.end_apps_of_account(subject_id uuid) returns void
@@ -1991,12 +2069,11 @@ create or replace function private.end_apps_of_account(subject_id uuid) returns 
 as $$
 begin
   perform private.lock_app_credentials(subject_id);
-  update private.cross_app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
-  update private.app_sessions s set revoked_at = now() where s.user_id = subject_id and s.revoked_at is null;
-  update ai.app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
-  update private.authorization_codes c set revoked_at = now() where c.user_id = subject_id and c.revoked_at is null;
-  delete from private.device_authorizations d where d.user_id = subject_id and d.redeemed_at is null;
-  update private.openid_grants g set revoked_at = now() where g.user_id = subject_id and g.revoked_at is null;
+  perform private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id and c.app_id is not null and c.is_active
+  ));
 end
 $$;
 
@@ -2006,78 +2083,40 @@ create or replace function private.end_app_of_account(subject_id uuid, ended_app
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  part integer;
-  ended integer := 0;
+  consents integer;
 begin
   perform private.lock_app_credentials(subject_id);
-  -- Revokes handoff tokens before the credentials derived from them. This update waits for a redemption in progress,
-  -- and the later updates also revoke the credentials that the redemption created. Includes tokens that expired in the
-  -- last minute, because a redemption that began before the expiry may still be in progress.
-  update private.cross_app_tokens t
-  set revoked_at = now()
-  where t.user_id = subject_id
-    and t.app_id = ended_app_id
-    and t.redeemed_at is null
-    and t.revoked_at is null
-    and t.expires_at > now() - interval '1 minute';
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.app_sessions s
-  set revoked_at = now()
-  where s.user_id = subject_id and s.app_id = ended_app_id and s.revoked_at is null and s.ends_at > now();
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update ai.app_tokens t
-  set revoked_at = now()
-  where t.user_id = subject_id and t.app_id = ended_app_id and t.revoked_at is null and t.refresh_expires_at > now();
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.authorization_codes c
-  set revoked_at = now()
-  where c.user_id = subject_id
-    and c.app_id = ended_app_id
-    and c.redeemed_at is null
-    and c.revoked_at is null
-    and c.expires_at > now() - interval '1 minute';
-  get diagnostics part = row_count;
-  ended := ended + part;
-  delete from private.device_authorizations d
-  where d.user_id = subject_id
-    and d.app_id = ended_app_id
-    and d.redeemed_at is null
-    and d.expires_at > now() - interval '1 minute';
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.openid_grants g
-  set revoked_at = now()
-  where g.user_id = subject_id and g.app_id = ended_app_id and g.revoked_at is null and g.ends_at > now();
-  get diagnostics part = row_count;
-  ended := ended + part;
   delete from private.openid_consents c where c.user_id = subject_id and c.app_id = ended_app_id;
-  get diagnostics part = row_count;
-  return ended + part;
+  get diagnostics consents = row_count;
+  return consents + private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id
+      and c.app_id = ended_app_id
+      and c.is_active
+      -- A redemption that began before the expiry may still be in progress.
+      and c.ends_at > now() - interval '1 minute'
+  ));
 end
 $$;
 
--- Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions ended. For
--- definers; not granted to any role.
+-- Signs an account out: ends every session, app, device login and agent connection, and approvals that are not redeemed
+-- yet. Keeps ways to sign in. Returns how many credentials ended. For definers; not granted to any role.
 create or replace function private.end_all_access(subject_id uuid) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
-declare
-  ended integer;
 begin
   perform private.lock_app_credentials(subject_id);
-  select count(*) filter (where private.end_account_session(subject_id, s.id))
-  into ended
-  from (select a.id from auth.sessions a where a.user_id = subject_id order by a.id) as s;
-  perform private.end_apps_of_account(subject_id);
-  return ended;
+  return private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id and c.is_active and not c.is_method
+  ));
 end
 $$;
 
--- Signs an account out of every device and app, records the event, and notifies the owner. Returns how many sessions
--- ended. Concurrent calls record only one event.
+-- Signs an account out of every device, app and agent, records the event, and notifies the owner. Returns how many
+-- credentials ended. Concurrent calls record only one event.
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
   language plpgsql volatile security definer set search_path = ''
@@ -2091,8 +2130,9 @@ begin
 end
 $$;
 
--- Ends every session of an account except the calling one, records the event, and notifies the owner. Returns how many
--- sessions ended. Concurrent calls record only one event.
+-- Ends every session of an account except the calling one, and every app, device login and agent connection that does
+-- not end with the calling session. Records the event and notifies the owner. Returns how many credentials ended.
+-- Concurrent calls record only one event.
 -- Definer: the service role cannot write Supabase Auth's sessions. Auth's own sign-out does not report whether any
 -- session ended.
 create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
@@ -2102,11 +2142,14 @@ declare
   ended integer;
 begin
   perform private.lock_app_credentials(subject_id);
-  select count(*) filter (where private.end_account_session(subject_id, s.id))
-  into ended
-  from (
-    select a.id from auth.sessions a where a.user_id = subject_id and a.id <> actor_session_id order by a.id
-  ) as s;
+  ended := private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id
+      and c.is_active
+      and not c.is_method
+      and c.session_id is distinct from actor_session_id
+  ));
   perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
   where ended > 0;
   return ended;
@@ -2540,6 +2583,7 @@ as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
   account record;
+  sessions bigint;
   ended integer;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
@@ -2552,13 +2596,15 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
+  perform private.lock_app_credentials(account.id);
+  sessions := private.count_account_sessions(account.id);
   ended := private.end_all_access(account.id);
   perform private.add_account_event(account.id, 'signed_out_by_admin') where ended > 0;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'account.sign_out',
     'targetUserId', account.id,
     'target', account.email,
-    'before', jsonb_build_object('sessions', ended),
+    'before', jsonb_build_object('sessions', sessions),
     'after', jsonb_build_object('sessions', 0)
   ));
   return '{}';
@@ -2930,7 +2976,7 @@ begin
       set
         display_name = change ->> 'displayName',
         scopes = array(select jsonb_array_elements_text(change -> 'scopes')),
-        -- Servers of 0.1.0 send no logoutUrl.
+        -- Until 0.3.0: servers of 0.1.0 send no logoutUrl.
         backchannel_logout_uri = case
           when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
         end
@@ -5902,6 +5948,9 @@ begin
     refusal := ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}');
   end if;
   request.entity_id := coalesce(caller.entity_id, request.entity_id, request.session_label);
+  if request.is_free then
+    caller.budgets := null;
+  end if;
   if refusal is null then
     offer := ai.find_offer(request, caller, previous);
     refusal := offer.refusal;
@@ -5962,7 +6011,8 @@ begin
     return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
   end if;
   held := ai.reserve_limits(
-    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
+    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd,
+    case when request.is_free then null else priced.account_id end, maximum_credits
   );
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
@@ -6941,7 +6991,7 @@ $$;
 
 -- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
 -- stated no output limit, the limit is the lower of the model's limit (2,048 if unknown) and the room left in the
--- context window. Calls of a batch for the same model and providers read the routes only once.
+-- context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql stable security invoker
 as $$
@@ -6977,10 +7027,12 @@ begin
     request.output_limit := least(
       request.output_limit, coalesce(model.output_limit, 2048),
       case when model.context_window is not null then
-        greatest(2048, model.context_window - most.text - most.image - most.audio)
+        greatest(2048, model.context_window - least(request.expected_tokens, most.text + most.image + most.audio))
       end
     );
   end if;
+  -- No reading exceeds the context window.
+  most.text := least(most.text, model.context_window * request.input_reads);
   most.output := request.output_limit * coalesce(request.choices, 1);
 
   offer.model_id := model.id;
@@ -6996,6 +7048,9 @@ begin
   end if;
   offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
     + ai.further_fees_usd(offer.routes, request.fee_requests);
+  if request.is_free then
+    offer.maximum_cost_usd := 0;
+  end if;
   offer.refusal := case
     when offer.routes is null then ai.refusal('model_not_found')
     when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
@@ -7080,6 +7135,48 @@ begin
         p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
         p.first_byte_seconds, p.idle_seconds, p.total_seconds
     ) r
+  );
+end
+$$;
+
+-- Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per image,
+-- 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.
+create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
+  language sql immutable security invoker parallel safe
+as $$
+  select row(
+    ((request).input_bytes + 2) / 3, 1500 * coalesce((request).images, 0), 50 * coalesce((request).audio_seconds, 0),
+    (request).output_limit * coalesce((request).choices, 1),
+    -- Servers of 0.1.0 don't say whether a request caches for an hour.
+    coalesce((request).hour_writes, true)
+  )::ai.token_use
+$$;
+
+-- Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can reach.
+-- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one request fee.
+create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
+  returns numeric
+  language plpgsql immutable security invoker
+as $$
+begin
+  return (
+    select max(
+      (
+        most.text * greatest(
+          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
+          case when most.hour_writes then (tier ->> 'cache_write_1h')::numeric end
+        )
+        + most.image * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
+        + most.audio * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
+        + most.output * coalesce(case when speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
+      ) * 0.000001
+      * greatest(1, (route -> 'tier_multipliers' ->> maximum_cost_usd.service_tier)::numeric)
+      + coalesce((tier ->> 'request_fee')::numeric, 0)
+    )
+    from jsonb_array_elements(routes) as route
+    cross join jsonb_array_elements(route -> 'prices') as tier
+    where (tier ->> 'min_input_tokens')::bigint <= most.text + most.image + most.audio
+      and coalesce(tier ->> 'service_tier', 'default') in ('default', maximum_cost_usd.service_tier)
   );
 end
 $$;
@@ -7429,7 +7526,8 @@ begin
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
-  -- Servers of release 0.1.0 pass an email in the argument mail, which is ignored, and read mailId from the result.
+  -- Until 0.3.0: servers of release 0.1.0 pass an email in the argument mail, which is ignored, and read mailId from the
+  -- result.
   perform private.record_security_event(event);
   return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
@@ -7633,7 +7731,7 @@ create or replace function private.is_approval_proven(approval private.login_cha
   language sql stable security invoker
 as $$
   select case
-    -- Release 0.1.0 binds approvals without a key. Its servers check the cookie themselves.
+    -- Until 0.3.0: release 0.1.0 binds approvals without a key, and its servers check the cookie themselves.
     when (approval).proof_key is null then true
     when proof ~ '^[0-9]{10}[.][0-9a-f]{64}$' then
       left(proof, 10)::bigint
@@ -8247,7 +8345,9 @@ begin
         decide_device_authorization.claims, proved.proof, proved.valid_until is not null
       )
   where d.id = request.id;
-  perform private.record_security_event(event || jsonb_build_object('userId', (proved.proof).user_id));
+  perform private.record_security_event(
+    event || jsonb_build_object('userId', (proved.proof).user_id, 'targetId', request.id)
+  );
   return 'approved';
 end
 $$;
@@ -9194,83 +9294,6 @@ begin
 end
 $$;
 
--- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
--- refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. Without
--- page_size, returns all sessions.
--- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_sessions(
-  subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
-)
-  returns table (
-    id uuid,
-    created_at timestamptz,
-    last_seen_at timestamptz,
-    ip text,
-    user_agent text,
-    device text,
-    place text,
-    method text,
-    aal text,
-    refreshed_at timestamptz
-  )
-  language sql stable security definer set search_path = ''
-as $$
-  select
-    s.id,
-    s.created_at,
-    -- The time of the session's last refresh, or of the owner's last event in the session if that event is later. A
-    -- session in use refreshes about once an hour.
-    greatest(s.refreshed, e.last_event_at),
-    host(s.ip),
-    -- Prefers the user agent of the sign-in event. For a sign-in on our pages, Supabase Auth records our server's user
-    -- agent.
-    coalesce(e.user_agent, s.user_agent),
-    e.device,
-    e.place,
-    e.method,
-    s.aal::text,
-    s.refreshed
-  from (
-    select l.*, r.refreshed
-    from auth.sessions l
-    cross join lateral (select greatest(l.created_at, l.refreshed_at at time zone 'UTC') as refreshed) r
-    where l.user_id = subject_id
-      and (l.not_after is null or l.not_after > now())
-      and (
-        before is null
-        or l.id is distinct from first_session_id
-          and (r.refreshed, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
-      )
-    order by l.id is not distinct from first_session_id desc, r.refreshed desc, l.id desc
-    limit page_size
-  ) s
-  left join lateral (
-    select
-      max(v.created_at) as last_event_at,
-      (array_agg(v.user_agent order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as user_agent,
-      (array_agg(v.device order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as device,
-      (array_agg(v.place order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as place,
-      (array_agg(v.method order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as method
-    from public.security_events v
-    where v.user_id = s.user_id and v.session_id = s.id
-  ) e on true
-  order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
-$$;
-
--- Returns the number of an account's current sessions, up to the limit `most`.
--- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
-  language sql stable security definer set search_path = ''
-as $$
-  select count(*)
-  from (
-    select
-    from auth.sessions s
-    where s.user_id = subject_id and (s.not_after is null or s.not_after > now())
-    limit most
-  ) as counted
-$$;
-
 -- Stores a sign-in for at most 15 minutes, until the browser presents the sign-in's secret. Takes { deviceId, secret,
 -- secretHash (hex), userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is unknown) |
 -- full (the device has 10 other accounts) }. Idempotent.
@@ -9603,8 +9626,8 @@ $$;
 -- hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned,
 -- deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.
 -- policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session
--- satisfies the policy only because of a mobile approval. For an approval by release 0.1.0, the server must also check
--- the cookie.
+-- satisfies the policy only because of a mobile approval. Until 0.3.0: for an approval by release 0.1.0, the server must
+-- also check the cookie.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.
@@ -9749,6 +9772,37 @@ begin
   get diagnostics deleted = row_count;
   return deleted;
 end
+$$;
+
+-- Stores a draft for 15 minutes and returns its id. An account keeps its five newest drafts.
+create or replace function private.store_review_draft(account_id uuid, review_kind text, draft_contents text)
+  returns uuid
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  stored uuid;
+begin
+  -- Serializes the calls of an account, so that they don't exceed its limit together.
+  perform pg_advisory_xact_lock(hashtextextended('private.store_review_draft ' || account_id, 0));
+  perform private.delete_expired_rows('private.review_drafts', 'expires_at', '0', 100);
+  insert into private.review_drafts (user_id, kind, contents)
+  values (account_id, review_kind, draft_contents)
+  returning id into stored;
+  delete from private.review_drafts d
+  where d.id in (
+    select o.id from private.review_drafts o where o.user_id = account_id order by o.created_at desc, o.id offset 5
+  );
+  return stored;
+end
+$$;
+
+-- Returns the contents of an account's draft of one kind, or null if there is none or it has expired.
+create or replace function private.read_review_draft(account_id uuid, review_kind text, draft_id uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select d.contents
+  from private.review_drafts d
+  where d.id = draft_id and d.user_id = account_id and d.kind = review_kind and d.expires_at > now()
 $$;
 
 -- Returns the state of the challenge { id, kind, secretHash, sessionId } to the session that began the challenge or to
@@ -10278,6 +10332,7 @@ begin
   end if;
   -- Locks the workspace first, because deleting an account locks its workspaces before these rows.
   perform from public.workspaces w where w.id = workspace for key share;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
   update ai.agent_access a
   set
     state = case answer when 'approve' then 'approved' when 'decline' then 'declined' else 'withdrawn' end,
@@ -10291,12 +10346,36 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'answered');
   end if;
-  perform set_config('gatehouse.actor_id', member_id::text, true);
   perform private.log_workspace_change(
     workspace, 'agent_access.' || answered.state, requester_id,
     (select p.display_name from public.profiles p where p.id = requester_id)
   );
   return jsonb_build_object('outcome', 'done');
+end
+$$;
+
+-- Revokes the connections and keys of members who may no longer connect agents, for good: a member who gets the right
+-- back connects again.
+-- Definer: the roles that change members and their rights can't write connections.
+create or replace function ai.end_unauthorized_connections() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  workspace constant uuid := (to_jsonb(old) ->> 'workspace_id')::uuid;
+  connection ai.agent_connections;
+begin
+  for connection in
+    select *
+    from ai.agent_connections c
+    where c.workspace_id = workspace
+      and c.revoked_at is null
+      and (tg_table_name = 'workspace_roles' or c.user_id = (to_jsonb(old) ->> 'user_id')::uuid)
+      and not ai.may_connect_agents(c.user_id, workspace)
+    order by c.id
+  loop
+    perform ai.end_connection(connection.id, private.acting_user_id());
+  end loop;
+  return null;
 end
 $$;
 
@@ -10563,8 +10642,7 @@ begin
 end
 $$;
 
--- Revokes a connection and its keys. If the actor is not the connection's member, also withdraws the member's approval.
--- Returns false if the connection does not exist or was already revoked.
+-- Revokes a connection and its keys. Returns false if the connection does not exist or was already revoked.
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -10587,32 +10665,27 @@ begin
   update ai.keys k set revoked_at = now() where k.connection_id = ended.id and k.revoked_at is null;
   select * into key from ai.keys k where k.connection_id = ended.id and k.replaced_by is null;
   if found then
-    perform set_config('gatehouse.actor_id', actor::text, true);
+    perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);
     perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
   end if;
-  -- If a key manager revokes the connection, also withdraws the member's approval. A member who disconnects their own
-  -- agent keeps the approval.
-  update ai.agent_access a
-  set state = 'withdrawn', answered_at = now(), answered_by = actor
-  where a.workspace_id = ended.workspace_id
-    and a.user_id = ended.user_id
-    and a.state = 'approved'
-    and actor <> ended.user_id;
   return true;
 end
 $$;
 
--- Revokes the keys of a connection that is deleted together with its member's account, and removes the name of the
--- computer from these keys.
+-- Revokes the keys of a connection that is deleted together with its member's account, or that moves to another login,
+-- so that a key never outlives the login that it was issued for. Removes the name of the computer from the keys of a
+-- deleted connection.
 -- Definer: Supabase Auth deletes accounts and has no grant to change keys.
 create or replace function ai.revoke_keys_of_connection() returns trigger
   language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   update ai.keys k
-  set revoked_at = coalesce(k.revoked_at, now()), name = ai.agent_name(old.tool)
+  set
+    revoked_at = coalesce(k.revoked_at, now()),
+    name = case when tg_op = 'DELETE' then ai.agent_name(old.tool) else k.name end
   where k.connection_id = old.id;
-  return old;
+  return case tg_op when 'DELETE' then old else new end;
 end
 $$;
 
@@ -10689,7 +10762,7 @@ $$;
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- Servers of the previous release omit this argument and reject budgets with any scope that is not in the default.
+  -- Until 0.3.0: servers of release 0.1.0 omit this argument and reject budgets with a scope that is not in the default.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -11478,6 +11551,46 @@ begin
 end
 $$;
 
+-- Returns the keys of a workspace that a person made and that still work, newest first: { outcome: listed, count, keys:
+-- [{ id, name, lookup, lastUsedAt }] }, or { outcome: not_allowed }. Leaves out keys of coding agents, which end when
+-- the person leaves. count is for members with manage_members or manage_ai_keys, and for the person. keys is empty for
+-- callers without manage_ai_keys.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_keys_of_creator(
+  member_id uuid, workspace uuid, creator_id uuid, page_size integer default 30
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  manages_keys constant boolean := private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys');
+begin
+  if not manages_keys
+    and not private.user_has_workspace_permission(member_id, workspace, 'manage_members')
+    and not (member_id = creator_id and private.is_workspace_member(member_id, workspace)) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return (
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'count', count(*),
+      'keys', coalesce(jsonb_agg(
+        jsonb_build_object('id', k.id, 'name', k.name, 'lookup', k.lookup, 'lastUsedAt', k.last_used_at)
+        order by k.place
+      ) filter (where manages_keys and k.place <= page_size), '[]')
+    )
+    from (
+      select a.*, row_number() over (order by a.created_at desc, a.id desc) as place
+      from ai.keys a
+      where a.workspace_id = workspace
+        and a.created_by = creator_id
+        and a.connection_id is null
+        and a.revoked_at is null
+        and (a.expires_at is null or a.expires_at > now())
+    ) as k
+  );
+end
+$$;
+
 -- Returns one key of a workspace in the format of ai.list_keys, for a member with manage_ai_keys. approved: the
 -- workspace may rotate the key. Returns { outcome: read, approved, key } or { outcome: not_allowed | not_found }.
 -- Definer: checks what a member may do, which the service role can't check itself.
@@ -11611,7 +11724,17 @@ begin
   end if;
   select k.connection_id into agent from ai.keys k where k.id = revoke_key.key_id and k.workspace_id = workspace;
   if agent is not null then
-    perform ai.end_connection(agent, member_id);
+    -- A key manager who revokes another member's agent also withdraws that member's approval.
+    if ai.end_connection(agent, member_id) then
+      update ai.agent_access a
+      set state = 'withdrawn', answered_at = now(), answered_by = member_id
+      from ai.agent_connections c
+      where c.id = agent
+        and c.user_id <> member_id
+        and a.workspace_id = c.workspace_id
+        and a.user_id = c.user_id
+        and a.state = 'approved';
+    end if;
     return jsonb_build_object('outcome', 'revoked');
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);
@@ -12300,8 +12423,8 @@ begin
           case when 'provider' = any (group_by) and visible then coalesce(u.provider_id, '') else '' end,
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
-        -- Servers of the previous release expect a key of seven parts, so the member is added only when grouping by
-        -- member.
+        -- Until 0.3.0: servers of release 0.1.0 expect a key of seven parts, so the member is added only when grouping
+        -- by member.
         ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
         sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
         sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
@@ -12645,6 +12768,88 @@ as $$
   group by n.day, n.label
 $$;
 
+-- Returns the details of the invitation with this token, or null if there is none. token_hash is the token's SHA-256 in
+-- hexadecimal. Returns { workspaceId, workspaceName, role, email, invitedBy, expiresAt, state: open | accepted |
+-- expired | withdrawn, forYou }.
+-- Definer: an invited person is not a member yet, and may see only these details of the workspace.
+create or replace function public.workspace_invitation(token_hash text) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  return (
+    select jsonb_build_object(
+      'workspaceId', w.id,
+      'workspaceName', w.name,
+      'role', r.name,
+      'email', i.email,
+      'invitedBy', p.display_name,
+      'expiresAt', i.expires_at,
+      'state', case
+        when w.deleted_at is not null then 'withdrawn'
+        when i.accepted_at is not null then 'accepted'
+        when not exists (select from private.assignable_roles(i.invited_by) a where a.id = i.role_id) then 'withdrawn'
+        when i.expires_at <= now() then 'expired'
+        else 'open'
+      end,
+      'forYou', exists (
+        select from auth.users u
+        where u.id = auth.uid() and lower(u.email) = i.email and u.email_confirmed_at is not null
+      )
+    )
+    from public.workspace_invitations i
+    join public.workspaces w on w.id = i.workspace_id
+    join public.workspace_roles r on r.id = i.role_id
+    left join public.profiles p on p.id = i.invited_by
+    where i.token_hash = case
+      when workspace_invitation.token_hash ~ '^[0-9a-f]{64}$' then decode(workspace_invitation.token_hash, 'hex')
+    end
+  );
+end
+$$;
+
+-- Accepts the open invitation with this token. The invitation must have been sent to the caller's confirmed email, by a
+-- member who may still give its role.
+-- Returns the workspace's id. Raises PT404 if the caller has no such invitation.
+-- Definer: an invited person has no grant to write memberships.
+create or replace function public.accept_workspace_invitation(token_hash text) returns uuid
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  joined public.workspace_invitations;
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  update public.workspace_invitations i
+  set accepted_at = now(), accepted_by = auth.uid()
+  from auth.users u, public.workspaces w
+  where i.token_hash = case
+      when accept_workspace_invitation.token_hash ~ '^[0-9a-f]{64}$'
+        then decode(accept_workspace_invitation.token_hash, 'hex')
+    end
+    and i.accepted_at is null
+    and i.expires_at > now()
+    and u.id = auth.uid()
+    and lower(u.email) = i.email
+    and u.email_confirmed_at is not null
+    and w.id = i.workspace_id
+    and w.deleted_at is null
+    and exists (select from private.assignable_roles(i.invited_by) r where r.id = i.role_id)
+  returning i.* into joined;
+  if not found then
+    raise exception 'no open invitation of this account' using errcode = 'PT404';
+  end if;
+  -- An existing member keeps their role.
+  insert into public.workspace_members (workspace_id, user_id, role_id)
+  values (joined.workspace_id, auth.uid(), joined.role_id)
+  on conflict do nothing;
+  return joined.workspace_id;
+end
+$$;
+
 -- Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 if
 -- the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new
 -- owner is not a member, or PT409 if the new owner is the caller.
@@ -12694,6 +12899,22 @@ begin
   end if;
   update public.workspace_members m set role_id = admin_role
   where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = auth.uid() and admin_role is not null;
+end
+$$;
+
+-- Withdraws the open invitations that their senders may no longer give, because they were removed or demoted, or
+-- because a role changed.
+-- Definer: a person who changes members or roles may not delete every invitation.
+create or replace function private.withdraw_unauthorized_invitations() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  delete from public.workspace_invitations i
+  where i.workspace_id = (to_jsonb(old) ->> 'workspace_id')::uuid
+    and i.accepted_at is null
+    and (tg_table_name = 'workspace_roles' or i.invited_by = (to_jsonb(old) ->> 'user_id')::uuid)
+    and not exists (select from private.assignable_roles(i.invited_by) r where r.id = i.role_id);
+  return null;
 end
 $$;
 
@@ -12787,6 +13008,60 @@ as $$
     )
   from public.workspace_roles r
   where r.workspace_id = count_role_members.workspace_id
+$$;
+
+-- Returns the roles that a person may assign to members and withdraw from them. Excludes roles with permissions that the
+-- person's own role lacks, to prevent self-promotion. Not granted to any role, because it does not check that the id is
+-- the caller's.
+create or replace function private.assignable_roles(user_id uuid) returns setof public.workspace_roles
+  language sql stable security invoker set search_path = ''
+as $$
+  select other.*
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles mine on mine.id = m.role_id
+  join public.workspace_roles other on other.workspace_id = m.workspace_id
+  where m.user_id = assignable_roles.user_id
+    and w.deleted_at is null
+    and (
+      mine.is_owner
+      or (
+        'manage_members'::public.workspace_permission = any (mine.permissions)
+        and not other.is_owner
+        and other.permissions <@ mine.permissions
+      )
+    )
+$$;
+
+-- Returns the ids of the roles that the caller may assign to members and withdraw from them. Includes the owner role
+-- only if the caller is an owner who proved their identity in the last ten minutes.
+-- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
+create or replace function private.my_assignable_role_ids() returns setof uuid
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  return query
+    select r.id
+    from private.assignable_roles((select auth.uid())) r
+    where not r.is_owner or private.session_is_fresh();
+end
+$$;
+
+-- Returns whether a user has been a member of a workspace without a break since the given time. A credential of an
+-- earlier membership stays refused when the person is invited again. Not granted to any role, like
+-- private.is_workspace_member.
+create or replace function private.is_member_since(user_id uuid, workspace_id uuid, since timestamptz) returns boolean
+  language plpgsql stable security invoker
+as $$
+begin
+  return exists (
+    select
+    from public.workspace_members m
+    where m.user_id = is_member_since.user_id
+      and m.workspace_id = is_member_since.workspace_id
+      and m.created_at <= since
+  );
+end
 $$;
 
 do $guard$
@@ -13027,191 +13302,29 @@ create or replace trigger queue_revoked_login after update of revoked_at on priv
   when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
   execute function private.queue_revoked_login('id');
 
+create or replace trigger end_unauthorized_connections after update of state or delete on ai.agent_access
+  for each row when (old.state = 'approved') execute function ai.end_unauthorized_connections();
+
+create or replace trigger end_unauthorized_connections after update of role_id or delete on public.workspace_members
+  for each row execute function ai.end_unauthorized_connections();
+
+create or replace trigger end_unauthorized_connections after update of permissions on public.workspace_roles
+  for each row when (not old.permissions <@ new.permissions) execute function ai.end_unauthorized_connections();
+
 -- Without this trigger, deleting a connection would turn its keys into ordinary keys.
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();
 
--- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
--- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
--- } }. Returns null if the account doesn't exist. ways contains at most most_sessions sessions: the calling session,
--- then the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password,
--- identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner last confirmed
--- the list or, without a confirmation, after the account was created. In a session that began with a password reset or
--- recovery, only confirmations by such sessions count. device and address are null if no event records where the entry
--- was added.
--- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_access(
-  subject_id uuid, actor_session_id uuid, most_sessions integer default null
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  with account as (
-    select
-      u.id,
-      u.email,
-      u.created_at,
-      l.confirmed_at,
-      coalesce(l.confirmed_at, u.created_at) as since,
-      private.list_sign_in_methods(u.id) as methods
-    from auth.users u
-    left join private.access_confirmations c on c.user_id = u.id
-    -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
-    -- who knew the password could have confirmed their own additions in any other session.
-    cross join lateral (
-      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
-        as confirmed_at
-    ) l
-    where u.id = subject_id and u.deleted_at is null
-  ),
-  ways as (
-    select
-      1 as position,
-      'password' as kind,
-      null::text as id,
-      null::text as name,
-      null::text as user_agent,
-      null::text as provider,
-      coalesce(e.created_at, a.created_at) as added_at,
-      (
-        select max(v.created_at)
-        from public.security_events v
-        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
-      ) as last_used_at,
-      e.id as event_id
-    from account a
-    left join lateral (
-      select v.id, v.created_at
-      from public.security_events v
-      where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
-      order by v.created_at desc, v.id
-      limit 1
-    ) e on true
-    where a.methods -> 'password' = 'true'::jsonb
+create or replace trigger revoke_keys_of_login before update of login_id on ai.agent_connections
+  for each row when (old.login_id is distinct from new.login_id) execute function ai.revoke_keys_of_connection();
 
-    union all
-    select
-      2, 'identity', i.id::text, i.email, null, i.provider,
-      -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
-      case when i."createdAt" < a.created_at + interval '500 milliseconds' then a.created_at else i."createdAt" end,
-      i."lastSignInAt",
-      private.addition_event(a.id, i.id, 'identity_linked')
-    from account a
-    cross join lateral jsonb_to_recordset(a.methods -> 'identities') as i (
-      id uuid, provider text, email text, "createdAt" timestamptz, "lastSignInAt" timestamptz
-    )
-    where i.provider not in ('email', 'phone')
+-- Triggers run in the order of their names. Invitations are locked before their workspace, so these run before
+-- end_unauthorized_connections and require_workspace_owner, which lock it.
+create or replace trigger adjust_invitations after update of role_id or delete on public.workspace_members
+  for each row execute function private.withdraw_unauthorized_invitations();
 
-    union all
-    select
-      3, 'passkey', p.id::text, nullif(p.name, ''), null, p.aaguid::text, p.created_at, p.last_used_at,
-      private.addition_event(a.id, p.id, 'passkey_added')
-    from account a
-    cross join lateral private.list_passkeys(a.id) p
-
-    union all
-    select
-      4, 'authenticator', f.id::text, nullif(f.friendly_name, ''), null, null, f.created_at, f.last_challenged_at,
-      private.addition_event(a.id, f.id, 'authenticator_added')
-    from account a
-    join auth.mfa_factors f on f.user_id = a.id and f.status = 'verified'
-
-    union all
-    select
-      5, 'session', s.id::text, s.device, s.user_agent, null, s.created_at, s.last_seen_at,
-      private.sign_in_event(a.id, s.id)
-    from account a
-    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
-
-    union all
-    -- An app that was connected several times counts as added at its latest connection.
-    select
-      6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
-      (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
-    from account a
-    cross join lateral (
-      select s.app_id, s.created_at as connected_at, s.issued_at as renewed_at, (s.proof).session_id
-      from private.app_sessions s
-      where s.user_id = a.id
-        and s.revoked_at is null
-        and s.expires_at > now()
-        and s.ends_at > now()
-        and private.proof_status(s.proof) <> 'over'
-      union all
-      select t.app_id, t.handed_over_at, t.created_at, (t.proof).session_id
-      from ai.app_tokens t
-      where t.user_id = a.id
-        and t.revoked_at is null
-        and case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end > now()
-        and private.proof_status(t.proof) <> 'over'
-    ) h
-    join private.apps p on p.id = h.app_id
-    group by p.name, p.display_name
-  )
-  select jsonb_build_object(
-    'listedAt', now(),
-    'confirmedAt', a.confirmed_at,
-    'email', a.email,
-    'ways', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'key', concat_ws(':', w.kind, w.id),
-        'kind', w.kind,
-        'id', w.id,
-        'name', w.name,
-        'userAgent', w.user_agent,
-        'provider', w.provider,
-        'addedAt', d.added_at,
-        'lastUsedAt', w.last_used_at,
-        'device', e.device,
-        'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
-        'bySession', e.session_id,
-        'isNew', d.added_at > a.since,
-        'unconfirmed', n.target_id is not null
-      ) order by w.position, d.added_at, w.id), '[]')
-      from ways w
-      left join public.security_events e on e.id = w.event_id
-      -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
-      -- the visit to the provider, and a copied session's from the original sign-in.
-      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
-      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
-      left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
-        on true
-    ),
-    'otherSessions', (
-      select jsonb_build_object(
-        'key', 'other_sessions',
-        'count', c.sessions - least(c.sessions, most_sessions),
-        'isNew', exists (
-          select
-          from auth.sessions l
-          where l.user_id = a.id and l.created_at > a.since and (l.not_after is null or l.not_after > now())
-            and l.id::text not in (select w.id from ways w where w.kind = 'session')
-        )
-      )
-      from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
-    )
-  )
-  from account a
-$$;
-
--- Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list that
--- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions.
--- Definer: row-level security hides the account's confirmations and unconfirmed additions.
-create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select jsonb_build_object(
-    'confirmedAt', (
-      select case when private.began_by_mail(subject_id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
-      from private.access_confirmations c
-      where c.user_id = subject_id
-    ),
-    'unconfirmed', (
-      select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
-      from private.unconfirmed_additions n
-      where n.user_id = subject_id
-    )
-  )
-$$;
+create or replace trigger adjust_invitations after update of permissions on public.workspace_roles
+  for each row execute function private.withdraw_unauthorized_invitations();
 
 -- Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account
 -- need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the
@@ -13234,6 +13347,193 @@ as $$
     where s.id = actor_session_id and s.user_id = subject_id and s.created_at > now() - interval '10 minutes'
   ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
+
+create or replace view private.account_credentials with (security_invoker = true) as
+select
+  c.*,
+  c.kind || ':' || c.id as key,
+  c.is_active
+    and coalesce(c.ends_at > now(), true)
+    and (c.proof is not distinct from null or private.proof_status(c.proof) <> 'over') as is_live
+from (
+  select
+    u.id as user_id,
+    'password' as kind,
+    u.id as id,
+    'password' as listed_as,
+    true as is_method,
+    null::uuid as app_id,
+    null::uuid as source_id,
+    null::uuid as session_id,
+    null::private.mfa_proof as proof,
+    null::text as name,
+    null::text as provider,
+    u.created_at,
+    u.created_at as added_at,
+    null::timestamptz as last_used_at,
+    null::timestamptz as ends_at,
+    u.email_confirmed_at is not null as is_active,
+    '{}'::jsonb as record
+  from auth.users u
+  where coalesce(u.encrypted_password, '') <> ''
+
+  union all
+  select
+    i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email, i.provider, i.created_at,
+    i.created_at, i.last_sign_in_at, null,
+    -- Our pages are still linking it.
+    not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
+    jsonb_build_object(
+      'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+    )
+  from auth.identities i
+
+  union all
+  select
+    p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name, ''),
+    p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
+    jsonb_build_object(
+      'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
+    )
+  from auth.webauthn_credentials p
+
+  union all
+  select
+    f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
+    nullif(f.friendly_name, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
+    jsonb_build_object(
+      'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+    )
+  from auth.mfa_factors f
+
+  union all
+  select
+    c.user_id, 'recovery_code', c.id, 'recovery_codes', true, null, null, null, null, null, null, c.created_at,
+    c.created_at, c.used_at, null,
+    c.completed_at is null and coalesce(c.used_at > now() - interval '24 hours', true),
+    jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at)
+  from private.mfa_recovery_codes c
+
+  union all
+  select
+    u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
+    r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
+  from auth.users u
+  join private.recovery_credentials r on r.email = lower(u.email)
+
+  union all
+  select
+    s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
+    s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
+    jsonb_build_object(
+      'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+      'userAgent', s.user_agent, 'aal', s.aal
+    )
+  from auth.sessions s
+
+  union all
+  select
+    c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
+    c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
+    coalesce(c.valid_until, c.expires_at),
+    c.status in ('approved', 'consuming', 'bound')
+      and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
+      and (
+        c.approver_factor_id is null
+        or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
+      ),
+    jsonb_build_object(
+      'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+      'approvedAt', c.approved_at
+    )
+  from private.login_challenges c
+
+  union all
+  select
+    t.user_id, 'app_handoff', t.id, 'app:' || a.name, false, a.id, null, null, null, a.display_name, null,
+    t.created_at, t.created_at, null, t.expires_at, t.redeemed_at is null and t.revoked_at is null,
+    jsonb_build_object(
+      'id', t.id, 'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
+    )
+  from private.cross_app_tokens t
+  join private.apps a on a.id = t.app_id
+
+  union all
+  select
+    s.user_id, 'app_session', s.id, 'app:' || a.name, false, a.id, s.handoff_id, (s.proof).session_id, s.proof,
+    a.display_name, null, s.created_at, s.created_at, s.issued_at, least(s.expires_at, s.ends_at),
+    s.revoked_at is null,
+    jsonb_build_object(
+      'id', s.id, 'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at,
+      'expiresAt', s.expires_at, 'revokedAt', s.revoked_at
+    )
+  from private.app_sessions s
+  join private.apps a on a.id = s.app_id
+
+  union all
+  select
+    t.user_id, 'app_token', t.id, 'app:' || a.name, false, a.id, t.family_id, (t.proof).session_id, t.proof,
+    a.display_name, null, t.created_at, t.handed_over_at, t.created_at,
+    case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end, t.revoked_at is null,
+    jsonb_build_object(
+      'id', t.id, 'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
+      'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
+    )
+  from ai.app_tokens t
+  join private.apps a on a.id = t.app_id
+
+  union all
+  select
+    c.user_id, 'openid_code', c.id, 'app:' || a.name, false, a.id, null, (c.proof).session_id, c.proof,
+    a.display_name, null, c.created_at, c.created_at, null, c.expires_at,
+    c.redeemed_at is null and c.revoked_at is null,
+    jsonb_build_object(
+      'id', c.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.created_at, 'redeemedAt', c.redeemed_at,
+      'revokedAt', c.revoked_at
+    )
+  from private.authorization_codes c
+  join private.apps a on a.id = c.app_id
+
+  union all
+  select
+    d.user_id, 'device_request', d.id, 'device:' || d.id, false, a.id, null, null, d.proof, a.display_name, null,
+    d.created_at, coalesce(d.approved_at, d.created_at), null, least(d.expires_at, d.valid_until),
+    d.approved_at is not null and d.redeemed_at is null,
+    jsonb_build_object(
+      'id', d.id, 'app', a.name, 'scopes', d.scopes, 'ip', host(d.ip), 'userAgent', d.user_agent, 'place', d.place,
+      'createdAt', d.created_at, 'approvedAt', d.approved_at, 'deniedAt', d.denied_at, 'redeemedAt', d.redeemed_at
+    )
+  from private.device_authorizations d
+  join private.apps a on a.id = d.app_id
+
+  union all
+  -- Only the login of a device has no session.
+  select
+    g.user_id, 'openid_login', g.id,
+    case when (g.proof).session_id is null then 'device:' || g.source_id else 'app:' || a.name end,
+    false, a.id, g.source_id, (g.proof).session_id, g.proof, a.display_name, null, g.created_at, g.created_at,
+    (select max(t.created_at) from private.openid_tokens t where t.grant_id = g.id), g.ends_at, g.revoked_at is null,
+    jsonb_build_object(
+      'id', g.id, 'app', a.name, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
+      'acr', (g.authentication).acr, 'amr', (g.authentication).amr, 'createdAt', g.created_at, 'endsAt', g.ends_at,
+      'revokedAt', g.revoked_at
+    )
+  from private.openid_grants g
+  join private.apps a on a.id = g.app_id
+
+  union all
+  select
+    c.user_id, 'agent_connection', c.id, 'agent:' || c.id, false, null, c.login_id, (g.proof).session_id, g.proof,
+    ai.agent_name(c.tool) || ' on ' || c.host, null, c.created_at, c.created_at,
+    (select max(k.last_used_at) from ai.keys k where k.connection_id = c.id), g.ends_at,
+    c.revoked_at is null and g.id is not null and g.revoked_at is null,
+    jsonb_build_object(
+      'id', c.id, 'workspaceId', c.workspace_id, 'tool', c.tool, 'host', c.host, 'createdAt', c.created_at,
+      'revokedAt', c.revoked_at
+    )
+  from ai.agent_connections c
+  left join private.openid_grants g on g.id = c.login_id
+) as c;
 
 -- Returns all records of one list of an export, or [] if they are not requested. Not granted to any role, so only
 -- security definer functions can call it.
@@ -13275,6 +13575,40 @@ as $$
     -- Auth refuses older links (otp_expiry), so they confirm nothing.
     and case remove_unproven_password.link_type when 'recovery' then u.recovery_sent_at else u.confirmation_sent_at end
       > now() - interval '1 hour'
+$$;
+
+-- Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the app's
+-- registration currently have, and the gateway's error code if the gateway refuses the token. Returns no row if the
+-- token is unknown, expired or revoked. For definers; not granted to any role.
+create or replace function ai.find_app_token(token_hash bytea)
+  returns table (
+    token_id uuid,
+    app_id uuid,
+    user_id uuid,
+    workspace_id uuid,
+    scopes text[],
+    refused text
+  )
+  language sql stable security invoker
+as $$
+  select
+    t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
+    case
+      when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
+      when p.standing = 'mfa_required' then 'MFA_REQUIRED'
+      when p.standing <> 'good' then 'invalid_api_key'
+      when not private.is_member_since(t.user_id, t.workspace_id, t.handed_over_at) then 'app_not_allowed'
+      else private.gateway_refusal(a, t.workspace_id, s.in_force)
+    end
+  from ai.app_tokens t
+  join private.apps a on a.id = t.app_id
+  cross join lateral private.proof_status(t.proof) as p (standing)
+  cross join lateral (
+    select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
+  ) as s
+  where t.token_hash = find_app_token.token_hash
+    and t.revoked_at is null
+    and t.expires_at > now()
 $$;
 
 -- Returns the apps that hold a person's live credentials or consent: [{name, displayName, origins, session, login,
@@ -13326,7 +13660,7 @@ as $$
     -- left it.
     left join public.workspaces w on w.id = t.workspace_id
       and private.app_can_act_in_workspace(a, w.id)
-      and private.is_workspace_member(subject_id, w.id)
+      and private.is_member_since(subject_id, w.id, t.handed_over_at)
     left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
     where t.user_id = subject_id
       and t.revoked_at is null
@@ -13418,56 +13752,6 @@ as $$
     order by l.name
     limit page_size
   ) as a
-$$;
-
--- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
--- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount }; null if the account doesn't exist.
--- methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and
--- sessionCount counts up to 1,001. Contains no secret.
--- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_overview(subject_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', u.id,
-    'email', u.email,
-    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
-    'singleSignOn', u.is_sso_user,
-    'createdAt', u.created_at,
-    'confirmedAt', u.email_confirmed_at,
-    'lastSignInAt', u.last_sign_in_at,
-    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
-    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
-    'methods', private.list_sign_in_methods(u.id),
-    'factors', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', f.id,
-        'name', f.friendly_name,
-        'type', f.factor_type,
-        'verified', f.status = 'verified',
-        'createdAt', f.created_at,
-        'lastUsedAt', f.last_challenged_at
-      ) order by f.created_at, f.id), '[]')
-      from auth.mfa_factors f
-      where f.user_id = u.id
-    ),
-    'sessions', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', s.id,
-        'createdAt', s.created_at,
-        'lastSeenAt', s.last_seen_at,
-        'ip', s.ip,
-        'device', s.device,
-        'userAgent', s.user_agent,
-        'method', s.method,
-        'aal', s.aal
-      ) order by s.last_seen_at desc, s.id), '[]')
-      from private.account_sessions(u.id, page_size => 50) s
-    ),
-    'sessionCount', private.count_account_sessions(u.id)
-  )
-  from auth.users u
-  where u.id = subject_id and u.deleted_at is null
 $$;
 
 -- Returns a block in the format of private.describe_address_block; null if the block doesn't exist.
@@ -14360,6 +14644,83 @@ as $$
   returning private.describe_openid_tokens(login, t)
 $$;
 
+-- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
+-- refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. Without
+-- page_size, returns all sessions.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_sessions(
+  subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
+)
+  returns table (
+    id uuid,
+    created_at timestamptz,
+    last_seen_at timestamptz,
+    ip text,
+    user_agent text,
+    device text,
+    place text,
+    method text,
+    aal text,
+    refreshed_at timestamptz
+  )
+  language sql stable security definer set search_path = ''
+as $$
+  select
+    s.id,
+    s.created_at,
+    -- The time of the session's last refresh, or of the owner's last event in the session if that event is later. A
+    -- session in use refreshes about once an hour.
+    greatest(s.refreshed, e.last_event_at),
+    s.record ->> 'ip',
+    -- Prefers the user agent of the sign-in event. For a sign-in on our pages, Supabase Auth records our server's user
+    -- agent.
+    coalesce(e.user_agent, s.record ->> 'userAgent'),
+    e.device,
+    e.place,
+    e.method,
+    s.record ->> 'aal',
+    s.refreshed
+  from (
+    select l.user_id, l.id, l.created_at, l.last_used_at as refreshed, l.record
+    from private.account_credentials l
+    where l.user_id = subject_id
+      and l.kind = 'session'
+      and l.is_live
+      and (
+        before is null
+        or l.id is distinct from first_session_id
+          and (l.last_used_at, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+      )
+    order by l.id is not distinct from first_session_id desc, l.last_used_at desc, l.id desc
+    limit page_size
+  ) s
+  left join lateral (
+    select
+      max(v.created_at) as last_event_at,
+      (array_agg(v.user_agent order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as user_agent,
+      (array_agg(v.device order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as device,
+      (array_agg(v.place order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as place,
+      (array_agg(v.method order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as method
+    from public.security_events v
+    where v.user_id = s.user_id and v.session_id = s.id
+  ) e on true
+  order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
+$$;
+
+-- Returns the number of an account's current sessions, up to the limit `most`.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
+  language sql stable security definer set search_path = ''
+as $$
+  select count(*)
+  from (
+    select
+    from private.account_credentials c
+    where c.user_id = subject_id and c.kind = 'session' and c.is_live
+    limit most
+  ) as counted
+$$;
+
 -- Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so that
 -- concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or credits
 -- were added since the sweep.
@@ -14618,6 +14979,169 @@ as $$
   ) as s
 $$;
 
+-- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
+-- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
+-- } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an app and a
+-- device's login have one entry each. ways contains at most most_sessions sessions: the calling session, then the most
+-- recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity, passkey,
+-- authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true if the
+-- entry was added after the owner last confirmed the list or, without a confirmation, after the account was created. In
+-- a session that began with a password reset or recovery, only confirmations by such sessions count. device and address
+-- are null if no event records where the entry was added.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_access(
+  subject_id uuid, actor_session_id uuid, most_sessions integer default null
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  with account as (
+    select
+      u.id,
+      u.email,
+      u.created_at,
+      l.confirmed_at,
+      coalesce(l.confirmed_at, u.created_at) as since
+    from auth.users u
+    left join private.access_confirmations c on c.user_id = u.id
+    -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
+    -- who knew the password could have confirmed their own additions in any other session.
+    cross join lateral (
+      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+        as confirmed_at
+    ) l
+    where u.id = subject_id and u.deleted_at is null
+  ),
+  ways as (
+    select
+      c.listed_as as key,
+      split_part(c.listed_as, ':', 1) as kind,
+      nullif(split_part(c.listed_as, ':', 2), '') as id,
+      max(c.name) as name,
+      null::text as user_agent,
+      null::text as address,
+      max(c.provider) as provider,
+      -- An app that was connected several times counts as added at its latest connection.
+      max(case
+        -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
+        when c.kind = 'identity' and c.added_at < a.created_at + interval '500 milliseconds' then a.created_at
+        else c.added_at
+      end) as added_at,
+      max(case when c.kind = 'password' then (
+        select max(v.created_at)
+        from public.security_events v
+        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
+      ) else c.last_used_at end) as last_used_at,
+      (array_agg(case
+        when c.kind = 'password' then (
+          select v.id
+          from public.security_events v
+          where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+          order by v.created_at desc, v.id
+          limit 1
+        )
+        when c.kind = 'identity' then private.addition_event(a.id, c.id, 'identity_linked')
+        when c.kind = 'passkey' then private.addition_event(a.id, c.id, 'passkey_added')
+        when c.kind = 'authenticator' then private.addition_event(a.id, c.id, 'authenticator_added')
+        when c.kind = 'device_request' then private.addition_event(a.id, c.id, 'device_approved')
+        when c.session_id is null then private.addition_event(a.id, c.source_id, 'device_approved')
+        else private.sign_in_event(a.id, c.session_id)
+      end order by c.added_at desc, c.id))[1] as event_id
+    from account a
+    join private.account_credentials c on c.user_id = a.id
+    where c.kind <> 'session'
+      and c.is_live
+      and (c.kind <> 'identity' or c.provider not in ('email', 'phone'))
+      -- An approval of the calling session is part of that session.
+      and (c.kind <> 'phone_approval' or c.session_id is distinct from actor_session_id)
+    group by c.listed_as
+
+    union all
+    select
+      'session:' || s.id, 'session', s.id::text, s.device, s.user_agent, s.ip, null, s.created_at, s.last_seen_at,
+      private.sign_in_event(a.id, s.id)
+    from account a
+    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
+  )
+  select jsonb_build_object(
+    'listedAt', now(),
+    'confirmedAt', a.confirmed_at,
+    'email', a.email,
+    'ways', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'key', w.key,
+        'kind', w.kind,
+        'id', w.id,
+        'name', case w.kind
+          when 'device' then w.name || coalesce(' (' || (e.details ->> 'requester') || ')', '')
+          else w.name
+        end,
+        'userAgent', w.user_agent,
+        'provider', w.provider,
+        'addedAt', d.added_at,
+        'lastUsedAt', w.last_used_at,
+        'device', e.device,
+        'address', case when w.kind = 'session' then w.address else host(e.ip) end,
+        'bySession', e.session_id,
+        'isNew', d.added_at > a.since,
+        'unconfirmed', n.target_id is not null
+      ) order by array_position(array[
+        'password', 'identity', 'passkey', 'authenticator', 'recovery_codes', 'recovery_mail', 'session',
+        'phone_approval', 'app', 'device', 'agent'
+      ], w.kind), d.added_at, w.id), '[]')
+      from ways w
+      left join public.security_events e on e.id = w.event_id
+      -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
+      -- the visit to the provider, and a copied session's from the original sign-in.
+      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
+      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
+    ),
+    'otherSessions', (
+      select jsonb_build_object(
+        'key', 'other_sessions',
+        'count', c.sessions - least(c.sessions, most_sessions),
+        'isNew', exists (
+          select
+          from private.account_credentials c
+          where c.user_id = a.id and c.kind = 'session' and c.is_live and c.added_at > a.since
+            and c.listed_as not in (select w.key from ways w)
+        )
+      )
+      from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
+    )
+  )
+  from account a
+$$;
+
+-- Returns { confirmedAt, unconfirmed: [id], others }. confirmedAt is when the owner last confirmed the list that
+-- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions. others is the number of
+-- apps, devices and agents that act for the account and don't end with the given session.
+-- Definer: row-level security hides the account's confirmations and unconfirmed additions.
+create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'confirmedAt', (
+      select case when private.began_by_mail(subject_id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+      from private.access_confirmations c
+      where c.user_id = subject_id
+    ),
+    'unconfirmed', (
+      select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
+      from private.unconfirmed_additions n
+      where n.user_id = subject_id
+    ),
+    'others', (
+      select count(distinct c.listed_as)
+      from private.account_credentials c
+      where c.user_id = subject_id
+        and c.kind <> 'session'
+        and not c.is_method
+        and c.session_id is distinct from actor_session_id
+        and c.is_live
+    )
+  )
+$$;
+
 -- Returns whether a session's authentication is strong enough to remove entries from the list of
 -- private.account_access. Not granted to any role, so only security definer functions can call it.
 create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
@@ -14654,30 +15178,10 @@ as $$
       select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
       from public.profiles p where p.id = u.id
     ),
-    'linkedAccounts', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
-      ) order by i.created_at), '[]')
-      from auth.identities i where i.user_id = u.id
-    ),
-    'authenticators', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
-      ) order by f.created_at), '[]')
-      from auth.mfa_factors f where f.user_id = u.id
-    ),
-    'recoveryCodes', (
-      select coalesce(jsonb_agg(
-        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
-      ), '[]')
-      from private.mfa_recovery_codes c where c.user_id = u.id
-    ),
-    'passkeys', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at
-      ) order by c.created_at), '[]')
-      from auth.webauthn_credentials c where c.user_id = u.id
-    ),
+    'linkedAccounts', private.export_whole_part(u.id, 'linkedAccounts', true),
+    'authenticators', private.export_whole_part(u.id, 'authenticators', true),
+    'recoveryCodes', private.export_whole_part(u.id, 'recoveryCodes', true),
+    'passkeys', private.export_whole_part(u.id, 'passkeys', true),
     'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
     'unconfirmedAdditions', (
       select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
@@ -14690,6 +15194,62 @@ as $$
   )
   from auth.users u
   where u.id = subject_id
+$$;
+
+-- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
+-- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount, others }; null if the account doesn't
+-- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
+-- and sessionCount counts up to 1,001. others contains apps, devices, agents and everything else that acts for the
+-- account, as private.account_access lists it. Contains no secret.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_overview(subject_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'singleSignOn', u.is_sso_user,
+    'createdAt', u.created_at,
+    'confirmedAt', u.email_confirmed_at,
+    'lastSignInAt', u.last_sign_in_at,
+    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'methods', private.list_sign_in_methods(u.id),
+    'factors', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id,
+        'name', c.name,
+        'type', c.record -> 'type',
+        'verified', c.is_active,
+        'createdAt', c.created_at,
+        'lastUsedAt', c.last_used_at
+      ) order by c.created_at, c.id), '[]')
+      from private.account_credentials c
+      where c.user_id = u.id and c.kind = 'authenticator'
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id,
+        'createdAt', s.created_at,
+        'lastSeenAt', s.last_seen_at,
+        'ip', s.ip,
+        'device', s.device,
+        'userAgent', s.user_agent,
+        'method', s.method,
+        'aal', s.aal
+      ) order by s.last_seen_at desc, s.id), '[]')
+      from private.account_sessions(u.id, page_size => 50) s
+    ),
+    'sessionCount', private.count_account_sessions(u.id),
+    'others', (
+      select coalesce(jsonb_agg(w order by w ->> 'addedAt' desc, w ->> 'key'), '[]')
+      from jsonb_array_elements(private.account_access(u.id, null, 0) -> 'ways') as w
+      where w ->> 'kind' not in ('password', 'identity', 'passkey', 'authenticator')
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
 $$;
 
 -- Returns ai.run_detail of a run in any workspace, with the workspace, the member's email address and the billing
@@ -14920,6 +15480,13 @@ comment on view ai.cost_book_entries is
 comment on view ai.invoice_book_entries is
   'Reviewed invoices of all books. provider is the normalized name, and spelling is the stored name.';
 
+comment on view private.account_credentials is
+  'One row for each credential, including ended ones. listed_as: the entry of the access review that the row belongs '
+  'to. source_id: what the credential was derived from, such as a handoff, a code, a device''s request or a login. '
+  'session_id: the session that the credential ends with; null if it outlives sessions. is_method: a way to sign in, to '
+  'prove a second step or to recover, which a sign-out keeps. is_active: not revoked, redeemed or incomplete. is_live: '
+  'it works now, or would after a second factor. record: the row''s entry in the account''s export.';
+
 revoke delete, insert, update on table ai.cost_book_entries from service_role;
 
 revoke delete, insert, update on table ai.credit_alerts from service_role;
@@ -14941,6 +15508,8 @@ grant execute on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) to 
 grant execute on function ai.key_summary(ai.keys, numeric) to service_role;
 
 grant execute on function ai.list_agent_access(uuid, uuid) to service_role;
+
+grant execute on function ai.list_keys_of_creator(uuid, uuid, uuid, integer) to service_role;
 
 grant execute on function ai.list_run_filters(uuid, uuid) to service_role;
 
@@ -15158,6 +15727,8 @@ grant execute on function private.read_platform_invoice(uuid) to service_role;
 
 grant execute on function private.read_qr_request(jsonb) to service_role;
 
+grant execute on function private.read_review_draft(uuid, text, uuid) to service_role;
+
 grant execute on function private.read_run(uuid) to service_role;
 
 grant execute on function private.read_signing_keys() to service_role;
@@ -15199,6 +15770,8 @@ grant execute on function private.sign_account_out(jsonb) to service_role;
 grant execute on function private.sign_out_everywhere(uuid, uuid) to service_role;
 
 grant execute on function private.signing_key_is_due() to service_role;
+
+grant execute on function private.store_review_draft(uuid, text, text) to service_role;
 
 grant execute on function private.sweep_app_credentials(integer) to service_role;
 

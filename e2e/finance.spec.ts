@@ -1,7 +1,7 @@
-import type { Page, TestInfo } from "playwright/test";
+import type { Page } from "playwright/test";
 import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 /** A response of OpenAI's costs API with one bucket per day and a refund on the second day. */
 const openAiCosts = JSON.stringify({
@@ -92,125 +92,107 @@ async function enterInvoice(page: Page, fields: Record<string, string>): Promise
   await expect(page.getByText(/^(Invoice|Credit note) recorded\./)).toBeVisible();
 }
 
-for (const width of [1440, 320]) {
-  test(`at ${width} px, a finance admin imports the bills of three providers, corrects an invoice and reconciles October`, async ({
-    page,
-    member,
-  }, testInfo: TestInfo) => {
-    test.setTimeout(120_000);
-    await page.setViewportSize({ width, height: 900 });
-    const picture = (name: string) =>
-      page.screenshot({ path: testInfo.outputPath(`${name}-${width}.png`), fullPage: true });
-    const check = async () => {
-      await expectAccessible(page);
-      await expectFitsSmallScreens(page);
-    };
-    const base = await createBooks(member);
-    const rowOf = (provider: string) =>
-      page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: new RegExp(`^${provider}`) }) });
-    const toOctober = async () => {
-      await page.goto(`${base}/reconciliation`);
-      await page.getByLabel("Month (UTC)").selectOption("2026-10");
-      await page.getByRole("button", { name: "Show" }).click();
-      await expect(page.getByRole("heading", { name: "October 2026" })).toBeVisible();
-    };
+test("on a small screen, a finance admin imports the bills of three providers, corrects an invoice and reconciles October", async ({
+  page,
+  member,
+}) => {
+  test.setTimeout(120_000);
+  await page.setViewportSize({ width: 320, height: 900 });
+  const base = await createBooks(member);
+  const rowOf = (provider: string) =>
+    page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: new RegExp(`^${provider}`) }) });
+  const toOctober = async () => {
+    await page.goto(`${base}/reconciliation`);
+    await page.getByLabel("Month (UTC)").selectOption("2026-10");
+    await page.getByRole("button", { name: "Show" }).click();
+    await expect(page.getByRole("heading", { name: "October 2026" })).toBeVisible();
+  };
 
-    await enter(page, member, base);
-    await toOctober();
-    for (const provider of ["openai", "anthropic", "gcp"]) {
-      await expect(rowOf(provider)).toContainText("Nothing reported");
-    }
-    await check();
+  await enter(page, member, base);
+  await toOctober();
+  for (const provider of ["openai", "anthropic", "gcp"]) {
+    await expect(rowOf(provider)).toContainText("Nothing reported");
+  }
 
-    await rowOf("openai").getByRole("link", { name: "Import costs" }).click();
-    await check();
-    await picture("upload");
-    await review(page, { name: "openai.json", text: openAiCosts });
-    await expect(page.getByText("Adds the totals of 2 days.")).toBeVisible();
-    await check();
-    await picture("preview");
-    await importCosts(page);
-    await check();
-    await picture("receipt");
-    await page.getByRole("link", { name: "Reconcile October 2026" }).click();
-    await expect(rowOf("openai")).toContainText("Invoice missing");
+  await rowOf("openai").getByRole("link", { name: "Import costs" }).click();
+  await expectWellMade(page);
+  await review(page, { name: "openai.json", text: openAiCosts });
+  await expect(page.getByText("Adds the totals of 2 days.")).toBeVisible();
+  await importCosts(page);
+  await expectWellMade(page);
+  await page.getByRole("link", { name: "Reconcile October 2026" }).click();
+  await expect(rowOf("openai")).toContainText("Invoice missing");
 
-    await rowOf("anthropic").getByRole("link", { name: "Import costs" }).click();
-    await review(page, { name: "anthropic.json", text: anthropicCosts });
-    await importCosts(page);
+  await rowOf("anthropic").getByRole("link", { name: "Import costs" }).click();
+  await review(page, { name: "anthropic.json", text: anthropicCosts });
+  await importCosts(page);
 
-    await page.getByRole("link", { name: "Import another file" }).click();
-    await review(page, { name: "google.csv", text: googleCosts });
-    await expect(page.getByText("Enter a rate for EUR")).toBeVisible();
-    await page.getByLabel("US dollars for 1 EUR").fill("1,2");
-    await page.getByLabel("Cloud Storage").uncheck();
-    await page.getByRole("button", { name: "Update preview" }).click();
-    await expect(page.getByRole("alert")).toContainText("Enter the rate with a decimal point");
-    await page.getByLabel("US dollars for 1 EUR").fill("1.2");
-    await page.getByRole("button", { name: "Update preview" }).click();
-    await expect(page.getByText("$93.00").first()).toBeVisible();
-    await check();
-    await picture("preview-rate");
-    await importCosts(page);
-    await expect(page.getByText("1 EUR = $1.20")).toBeVisible();
+  await page.getByRole("link", { name: "Import another file" }).click();
+  await review(page, { name: "google.csv", text: googleCosts });
+  await expect(page.getByText("Enter a rate for EUR")).toBeVisible();
+  await page.getByLabel("US dollars for 1 EUR").fill("1,2");
+  await page.getByLabel("Cloud Storage").uncheck();
+  await page.getByRole("button", { name: "Update preview" }).click();
+  await expect(page.getByRole("alert")).toContainText("Enter the rate with a decimal point");
+  await page.getByLabel("US dollars for 1 EUR").fill("1.2");
+  await page.getByRole("button", { name: "Update preview" }).click();
+  await expect(page.getByText("$93.00").first()).toBeVisible();
+  await importCosts(page);
+  await expect(page.getByText("1 EUR = $1.20")).toBeVisible();
 
-    // OpenAI's invoice omitted the refund and is corrected.
-    await toOctober();
-    await rowOf("openai").getByRole("link", { name: "Enter invoice" }).first().click();
-    const ofProject = { Account: "proj_1", "Issued on": "2026-11-01" };
-    await enterInvoice(page, { ...ofProject, Reference: "OA-10", "Amount in US dollars": "62.2" });
-    await toOctober();
-    await expect(rowOf("openai")).toContainText("Invoice differs");
-    await expect(rowOf("openai").locator('[title="$2.10"]').filter({ visible: true })).toBeVisible();
-    await picture("differs");
-    await rowOf("openai").getByRole("link", { name: "Invoices" }).first().click();
-    await page.getByRole("link", { name: "OA-10" }).click();
-    await page.getByRole("link", { name: "Enter correction" }).click();
-    await expect(page.getByLabel("Replaces", { exact: true })).toHaveValue("OA-10");
-    await enterInvoice(page, {
-      "Issued on": "2026-11-01",
-      Reference: "OA-10-R1",
-      "Amount in US dollars": "60.1",
-    });
-
-    // A credit note reduces Anthropic's invoice.
-    await page.goto(`${base}/invoices/new?provider=anthropic&accountId=wrkspc_1&periodStart=2026-10-01`);
-    await enterInvoice(page, { Reference: "AN-10", "Amount in US dollars": "35", "Issued on": "2026-11-02" });
-    await page.getByRole("link", { name: "Enter credit note" }).click();
-    await enterInvoice(page, {
-      Reference: "AN-10-CN",
-      "Amount in US dollars": "2",
-      "Issued on": "2026-11-03",
-    });
-
-    // Google Cloud was prepaid for a quarter of 92 days, 31 of them in October.
-    await page.goto(`${base}/invoices/new?provider=gcp&accountId=ai-prod`);
-    await enterInvoice(page, {
-      Reference: "GC-Q4",
-      "Amount in US dollars": "276",
-      "Issued on": "2026-10-01",
-      "Period’s first day": "2026-10-01",
-      "Period’s last day": "2026-12-31",
-    });
-
-    await toOctober();
-    await expect(rowOf("openai")).toContainText("Matches");
-    await expect(rowOf("gcp")).toContainText("Matches");
-    // A difference of 10⁻¹⁰ cents remains.
-    await expect(rowOf("anthropic")).toContainText("Matches (rounding)");
-    await expect(rowOf("anthropic").locator('[title="−$0.000000000001"]').filter({ visible: true })).toBeVisible();
-    await check();
-    await picture("agrees");
-
-    for (const [label, name] of [
-      ["Download CSV", "reconciliation-2026-10.csv"],
-      ["Download FOCUS", "focus-2026-10.csv"],
-    ] as const) {
-      const [file] = await Promise.all([
-        page.waitForEvent("download"),
-        page.getByRole("link", { name: label, exact: true }).click(),
-      ]);
-      expect(file.suggestedFilename()).toBe(name);
-    }
+  // OpenAI's invoice omitted the refund and is corrected.
+  await toOctober();
+  await rowOf("openai").getByRole("link", { name: "Enter invoice" }).first().click();
+  const ofProject = { Account: "proj_1", "Issued on": "2026-11-01" };
+  await enterInvoice(page, { ...ofProject, Reference: "OA-10", "Amount in US dollars": "62.2" });
+  await toOctober();
+  await expect(rowOf("openai")).toContainText("Invoice differs");
+  await expect(rowOf("openai").locator('[title="$2.10"]').filter({ visible: true })).toBeVisible();
+  await rowOf("openai").getByRole("link", { name: "Invoices" }).first().click();
+  await page.getByRole("link", { name: "OA-10" }).click();
+  await page.getByRole("link", { name: "Enter correction" }).click();
+  await expect(page.getByLabel("Replaces", { exact: true })).toHaveValue("OA-10");
+  await enterInvoice(page, {
+    "Issued on": "2026-11-01",
+    Reference: "OA-10-R1",
+    "Amount in US dollars": "60.1",
   });
-}
+
+  // A credit note reduces Anthropic's invoice.
+  await page.goto(`${base}/invoices/new?provider=anthropic&accountId=wrkspc_1&periodStart=2026-10-01`);
+  await enterInvoice(page, { Reference: "AN-10", "Amount in US dollars": "35", "Issued on": "2026-11-02" });
+  await page.getByRole("link", { name: "Enter credit note" }).click();
+  await enterInvoice(page, {
+    Reference: "AN-10-CN",
+    "Amount in US dollars": "2",
+    "Issued on": "2026-11-03",
+  });
+
+  // Google Cloud was prepaid for a quarter of 92 days, 31 of them in October.
+  await page.goto(`${base}/invoices/new?provider=gcp&accountId=ai-prod`);
+  await enterInvoice(page, {
+    Reference: "GC-Q4",
+    "Amount in US dollars": "276",
+    "Issued on": "2026-10-01",
+    "Period’s first day": "2026-10-01",
+    "Period’s last day": "2026-12-31",
+  });
+
+  await toOctober();
+  await expect(rowOf("openai")).toContainText("Matches");
+  await expect(rowOf("gcp")).toContainText("Matches");
+  // A difference of 10⁻¹⁰ cents remains.
+  await expect(rowOf("anthropic")).toContainText("Matches (rounding)");
+  await expect(rowOf("anthropic").locator('[title="−$0.000000000001"]').filter({ visible: true })).toBeVisible();
+
+  for (const [label, name] of [
+    ["Download CSV", "reconciliation-2026-10.csv"],
+    ["Download FOCUS", "focus-2026-10.csv"],
+  ] as const) {
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: label, exact: true }).click(),
+    ]);
+    expect(file.suggestedFilename()).toBe(name);
+  }
+});

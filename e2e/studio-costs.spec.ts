@@ -1,6 +1,6 @@
 import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 /** Creates an app linked to a person's own workspace. */
 async function linkApp({ email }: Person): Promise<{ workspaceId: string; appId: string }> {
@@ -46,8 +46,6 @@ test("costs are imported, an invoice is entered once, and reconciliation shows t
   const base = `/workspaces/${place.workspaceId}/ai`;
   await enter(page, member, `${base}/costs`);
   await expect(page.getByText("Nothing was imported for this range.")).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 
   await importCosts(place, [
     { externalRunId: "run-1", amountUsd: "0.1", occurredAt: "2026-01-20T09:00:00Z" },
@@ -62,44 +60,37 @@ test("costs are imported, an invoice is entered once, and reconciliation shows t
   await page.goto(`${base}/costs?${range}`);
   await expect(page.getByRole("row", { name: /run-1/ })).toContainText("Replaced by proj_1:2026-01-20");
   await expect(page.getByRole("row", { name: /proj_1:2026-01-20 openai/ })).toContainText("replaces 2 runs");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 
   await page.goto(`${base}/reconciliation?month=2026-01`);
   const account = page.getByRole("row", { name: /Account proj_1/ });
   await expect(account).toContainText("Invoice missing");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await account.getByRole("link", { name: "Enter invoice" }).click();
 
   await expect(page.getByLabel("Period’s last day")).toHaveValue("2026-01-31");
   await page.getByLabel("Amount in US dollars").fill("1,5");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await expect(page.getByRole("alert")).toContainText("without commas");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.getByLabel("Reference").fill("INV-2026-01");
   await page.getByLabel("Amount in US dollars").fill("0.300000000002");
   await page.getByLabel("Issued on").fill("2026-02-01");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await expect(page.getByRole("definition").getByText("$0.300000000002", { exact: true }).first()).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Edit" }).click();
   await expect(page.getByLabel("Reference")).toHaveValue("INV-2026-01");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await page.getByRole("button", { name: "Record invoice" }).dblclick();
   await expect(page.getByText("Invoice recorded.")).toBeVisible();
   const receipt = page.url();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 
   await page.goto(`${base}/reconciliation?month=2026-01`);
   await expect(account).toContainText("Matches (rounding)");
   await account.getByRole("link", { name: "Invoices" }).click();
   await expect(page.getByRole("row")).toHaveCount(2);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 
   // Sending the same invoice again without JavaScript leads to the same receipt. The invoice is refused if its amount
   // differs.

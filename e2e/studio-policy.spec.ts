@@ -1,6 +1,6 @@
 import type { Browser, Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 /** Creates ledger entries in a person's personal workspace. @returns the workspace's id */
 async function workspaceOf({ email }: Person, entries: number): Promise<string> {
@@ -21,11 +21,6 @@ async function withoutScripts(page: Page, browser: Browser): Promise<Page> {
   return (await browser.newContext({ javaScriptEnabled: false, storageState })).newPage();
 }
 
-async function look(page: Page): Promise<void> {
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
-}
-
 test("policy, budgets and credits are edited and displayed, with and without JavaScript", async ({
   page,
   browser,
@@ -42,7 +37,7 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await page.getByRole("button", { name: "Save policy" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter requests per minute as a whole number of at least 1");
   await expect(page.getByLabel("Days to keep prompts and answers")).toHaveValue("366");
-  await look(page);
+  await expectWellMade(page);
   await page.getByLabel("Requests per minute").fill("30");
   await page.getByLabel("Days to keep prompts and answers").fill("7");
   const denied = page.getByLabel("Deny Demo chat", { exact: true });
@@ -80,11 +75,11 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await expect(page.getByRole("main")).toContainText("82% spent");
   await page.getByRole("link", { name: /^Change budget of/ }).click();
   await expect(page.getByLabel(/^Monthly budget of/)).toHaveValue("12.5");
-  await look(page);
+  await expectWellMade(page);
 
   await page.getByRole("link", { name: "Credits" }).click();
   await expect(page.getByText("600.00", { exact: true }).first()).toBeVisible();
-  await look(page);
+  await expectWellMade(page);
   const download = page.waitForEvent("download");
   await page.getByRole("link", { name: "CSV" }).click();
   expect((await download).suggestedFilename()).toMatch(/^credits-.*\.csv$/);

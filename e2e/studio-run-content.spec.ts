@@ -1,5 +1,5 @@
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, type Person, test } from "./test.ts";
 
 /** Creates a run with content in a person's own workspace, which stores content. @returns the path of the run's page */
 async function keepRun({ email }: Person, prompt: object): Promise<string> {
@@ -49,8 +49,6 @@ test("a run's content is shown as text on request, with long texts collapsed, ev
   await expect(card.getByText("The end.")).toBeHidden();
   await card.getByText(/^Show all .* characters$/).click();
   await expect(card.getByText("The end.")).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 
   const plain = await browser.newContext({
     javaScriptEnabled: false,

@@ -107,7 +107,7 @@ function once(client: Client, { cwd, newest }: { cwd: string; newest: boolean },
 }
 
 /** @returns standard output */
-export function run(command: string, args: string[], cwd: string): string {
+function run(command: string, args: string[], cwd: string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd,
     encoding: "utf8",

@@ -10,6 +10,7 @@ const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/fu
 /** Modules in the local stack's folder that scripts outside the folder may import. */
 const openToScripts = [
   "contents/auth-triggers.ts",
+  "contents/checkout.ts",
   "contents/differences.ts",
   "contents/read-contents.ts",
   "contents/releases.ts",
@@ -23,12 +24,12 @@ const openToScripts = [
   "services/functions/deno-arguments.ts",
   "services/gateway/user-tokens.ts",
   "services/identity/core/mail-template.ts",
-  "services/identity/db.ts",
-  "services/identity/schema.ts",
   "services/pgbouncer/pgbouncer.ts",
   "services/postgres/cluster.ts",
   "services/postgres/placement.ts",
+  "services/postgres/temporary-server.ts",
   "services/turnstile/app.ts",
+  "snapshot.ts",
   "statements.ts",
 ];
 /** Modules that code outside the folder may import only in tests. */

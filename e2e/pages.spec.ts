@@ -31,7 +31,7 @@ test("the pages for visitors are accessible and fit small screens", async ({ pag
 test("the pages of an account and its workspace are accessible and fit small screens", async ({ page, member }) => {
   await enter(page, member);
   const workspace = await ownWorkspace(member);
-  for (const path of [...ofAccounts, `${workspace}/ai/keys`, `${workspace}/ai/keys/approval`]) {
+  for (const path of [...ofAccounts, `${workspace}/roles`, `${workspace}/ai/keys`, `${workspace}/ai/keys/approval`]) {
     await page.goto(path);
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
     await expectWellMade(page);

@@ -1,4 +1,3 @@
-import type { Browser, Page } from "playwright/test";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
@@ -15,22 +14,10 @@ async function workspaceOf({ email }: Person, entries: number): Promise<string> 
   return workspace?.id ?? "";
 }
 
-/** Opens the same session in a browser without JavaScript. */
-async function withoutScripts(page: Page, browser: Browser): Promise<Page> {
-  const storageState = await page.context().storageState();
-  return (await browser.newContext({ javaScriptEnabled: false, storageState })).newPage();
-}
-
-test("policy, budgets and credits are edited and displayed, with and without JavaScript", async ({
-  page,
-  browser,
-  member,
-}) => {
+test("policy, budgets and credits are edited and displayed", async ({ page, member }) => {
   const workspaceId = await workspaceOf(member, 60);
   await enter(page, member, `/workspaces/${workspaceId}/ai/policy`);
   await expect(page.getByRole("heading", { level: 1, name: "AI policy" })).toBeVisible();
-  const plain = await withoutScripts(page, browser);
-  await plain.goto(page.url());
 
   await page.getByLabel("Requests per minute").fill("none");
   await page.getByLabel("Days to keep prompts and answers").fill("366");
@@ -52,26 +39,16 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   await expect(page.getByText("Policy saved.")).toBeVisible();
   await expect(denied).toBeChecked();
 
-  // This form is based on an older version of the policy.
-  await plain.getByLabel("Requests per minute").fill("20");
-  await plain.getByRole("button", { name: "Save policy" }).click();
-  await expect(plain.getByRole("main")).toContainText("Requests per minute: now “30”, yours “20”");
-  await plain.getByRole("button", { name: "Save policy" }).click();
-  await expect(plain.getByText("Policy saved.")).toBeVisible();
-
-  await plain.getByRole("link", { name: "Budgets" }).click();
-  await plain
+  await page.getByRole("link", { name: "Budgets" }).click();
+  await page
     .getByRole("link", { name: /^Set budget of/ })
     .first()
     .click();
-  await plain.getByLabel(/^Monthly budget of/).fill("a lot");
-  await plain.getByRole("button", { name: "Save budget" }).click();
-  await expect(plain.getByRole("alert")).toContainText("Enter an amount in dollars");
-  await plain.getByLabel(/^Monthly budget of/).fill("12.5");
-  await plain.getByRole("button", { name: "Save budget" }).click();
-  await expect(plain.getByRole("main")).toContainText("Budget saved: $12.50 per month for");
+  await page.getByLabel(/^Monthly budget of/).fill("12.5");
+  await page.getByRole("button", { name: "Save budget" }).click();
+  await expect(page.getByRole("main")).toContainText("Budget saved: $12.50 per month for");
   await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);
-  await page.getByRole("link", { name: "Budgets" }).click();
+  await page.reload();
   await expect(page.getByRole("main")).toContainText("82% spent");
   await page.getByRole("link", { name: /^Change budget of/ }).click();
   await expect(page.getByLabel(/^Monthly budget of/)).toHaveValue("12.5");
@@ -83,9 +60,4 @@ test("policy, budgets and credits are edited and displayed, with and without Jav
   const download = page.waitForEvent("download");
   await page.getByRole("link", { name: "CSV" }).click();
   expect((await download).suggestedFilename()).toMatch(/^credits-.*\.csv$/);
-  await plain.goto(page.url());
-  await plain.getByRole("link", { name: "Older entries" }).click();
-  await expect(plain.getByText("Entry 1, as a person might explain it")).toBeVisible();
-  await plain.getByRole("link", { name: "Last month" }).click();
-  await expect(plain.getByText("No credits were added, deducted or used in this range.")).toBeVisible();
 });

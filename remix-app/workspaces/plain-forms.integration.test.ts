@@ -31,25 +31,29 @@ async function ownWorkspace(): Promise<string> {
   return row?.id ?? "";
 }
 
-/** Creates a workspace and invites a person, who joins it. @returns the person's tab on the workspace's page */
-async function share(name: string, role: string): Promise<{ colleague: Person; other: PlainTab }> {
+/** Invites a person to the workspace, who joins it. @returns the person, and their tab on the workspace's page */
+async function invite(workspace: string, role: string): Promise<{ colleague: Person; other: PlainTab }> {
   const colleague = await newPerson();
-  await tab.open("/workspaces");
-  tab.fill("Name", name);
-  await tab.press("Create workspace");
-  await tab.follow("Members");
+  await tab.open(`${workspace}/members`);
   tab.fill("Email", colleague.email);
   tab.fill("Role", role);
   await tab.press("Send invitation");
   const other = openPlainTab(base, await enter(colleague));
   await other.open(await linkOfMail(colleague.email, "You’re invited to a workspace on Gatehouse"));
-  expect(other.heading()).toBe(`Join ${name}`);
   await other.press("Join workspace");
   return { colleague, other };
 }
 
+/** Creates a workspace that a second person joins. */
+async function share(name: string, role: string): Promise<PlainTab> {
+  await tab.open("/workspaces");
+  tab.fill("Name", name);
+  await tab.press("Create workspace");
+  return (await invite(tab.path(), role)).other;
+}
+
 test("without JavaScript, members who cannot manage a workspace see no management forms, and leave the workspace", async () => {
-  const { other } = await share("Quiet", "Viewer");
+  const other = await share("Quiet", "Viewer");
   const workspace = other.path();
   await other.open(`${workspace}/settings`);
   expect(other.buttons()).not.toContain("Delete workspace");
@@ -65,7 +69,7 @@ test("without JavaScript, members who cannot manage a workspace see no managemen
 });
 
 test("without JavaScript, the sole owner of a shared workspace transfers it before deleting their account", async () => {
-  const { other } = await share("Left behind", "Admin");
+  const other = await share("Left behind", "Admin");
   await tab.open("/settings/security/delete-account");
   expect(tab.words()).toContain("Left behind");
   expect(tab.buttons()).not.toContain("Delete account");
@@ -165,4 +169,48 @@ test("without JavaScript, an anonymous visitor finds a call's schema and example
     expect(document.openapi).toBe("3.1.0");
     expect(document.servers[0].url).toMatch(/^http/);
   }
+});
+
+test("without JavaScript, custom workspace roles are created, assigned, changed and deleted", async () => {
+  await tab.open("/workspaces");
+  tab.fill("Name", "Roles");
+  await tab.press("Create workspace");
+  const workspace = tab.path();
+  await tab.open(`${workspace}/roles`);
+  tab.fill("Name", "Owner");
+  tab.check(/^Manage API keys/);
+  await tab.press("Create role");
+  expect(tab.alert()).toContain("A role with this name already exists.");
+  expect(tab.isChecked(/^Manage API keys/)).toBe(true);
+  tab.fill("Name", "Key keepers");
+  await tab.press("Create role");
+  expect(tab.texts("[role=status]").join()).toContain("Role created");
+  expect(tab.words()).toContain("Manage API keys Not assigned");
+  expect(tab.texts("a")).not.toContain("Edit owner");
+
+  const { colleague, other } = await invite(workspace, "Key keepers");
+  await other.open(`${workspace}/roles`);
+  expect(other.buttons()).not.toContain("Create role");
+  expect(other.texts("a").filter((name) => name.startsWith("Edit"))).toEqual([]);
+
+  await tab.open(`${workspace}/roles`);
+  await tab.follow("Edit Key keepers");
+  expect(tab.words()).toContain("Give them another role first.");
+  tab.fill("Name", " ");
+  await tab.press("Save role");
+  expect(tab.alert()).toContain("Enter a name for the role.");
+  tab.fill("Name", "Keepers");
+  tab.check(/^Use AI(?! studio)/);
+  await tab.press("Save role");
+  expect(tab.words()).toMatch(/Manage API keys · Use AI Assigned to 1 person/);
+  await tab.open(`${workspace}/members?remove=${colleague.id}`);
+  await tab.press(/^Remove/);
+  expect(tab.words()).toContain("Member removed.");
+  await tab.open(`${workspace}/roles`);
+  await tab.follow("Edit Keepers");
+  await tab.press("Delete role");
+  expect(tab.words()).toContain("Role deleted.");
+  await tab.open(`${workspace}/activity`);
+  for (const line of ["created the role “Key keepers”", "changed the role “Keepers”", "deleted the role “Keepers”"])
+    expect(tab.words()).toContain(line);
 });

@@ -1,10 +1,9 @@
 import type { Page } from "playwright/test";
-import { codeOf, enrollApps } from "../remix-app/testing/authenticator-app.ts";
-import { deletePerson, query } from "../scripts/test/people.ts";
+import { codeOf } from "../remix-app/testing/authenticator-app.ts";
+import { deletePerson } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { enterConsole } from "./console.ts";
-import { mailsTo } from "./mailbox.ts";
-import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
+import { expect, expectWellMade, type Person, signIn, test } from "./test.ts";
 
 const stack = readStack();
 
@@ -23,11 +22,6 @@ async function confirm(page: Page, { text, button }: { text: string; button: str
   await page.getByLabel("Reason").fill("Called, and proved who they are");
   await page.getByLabel(/to confirm$/).fill(text);
   await press(page, button);
-}
-
-async function expectWellMade(page: Page): Promise<void> {
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 }
 
 test("the demo admin signs in with a code, finds an account and must confirm each action on the account", async ({
@@ -88,59 +82,4 @@ test("every page of the console is accessible and fits small screens", async ({ 
   await expect(heading(page, "Add price")).toBeVisible();
   await expectWellMade(page);
   await deletePerson(admin);
-});
-
-test.describe("the console without JavaScript", () => {
-  test.use({ javaScriptEnabled: false });
-
-  test("an admin can require MFA, complete an interrupted reset and restore a person's access", async ({
-    page,
-    context,
-    member,
-  }) => {
-    const admin = await enterConsole(context);
-    await enrollApps(stack.supabase, { ...member, names: ["Lost phone"] });
-
-    await findAccount(page, member);
-    await page.getByRole("link", { name: "Require MFA" }).click();
-    await confirm(page, { text: member.email, button: "Require MFA" });
-    await expect(page.getByText("MFA is now required for this account.")).toBeVisible();
-    await expect(page.getByRole("main")).toContainText(`${admin.email}: Called, and proved who they are`);
-
-    // The state that a server leaves behind when it is killed halfway through a reset.
-    await query(
-      `select private.change_required_mfa(jsonb_build_object(
-         'actor', $1::text, 'subject', u.id, 'step', 'begin_reset', 'generation', 1, 'reason', 'Lost phone'
-       )) from auth.users u where u.email = $2`,
-      [admin.id, member.email],
-    );
-    await page.reload();
-    await expect(page.getByText("The reset isn’t finished.")).toBeVisible();
-    await expect(page.getByText("Lost phone", { exact: false }).first()).toBeVisible();
-    await page.getByRole("link", { name: "Finish reset" }).click();
-    await confirm(page, { text: member.email, button: "Reset authenticators" });
-    await expect(page.getByText("The authenticators were removed")).toBeVisible();
-    await expect(page.getByText("No authenticators yet.")).toBeVisible();
-
-    await page.getByRole("list", { name: "People" }).getByRole("link", { name: "Recovery", exact: true }).click();
-    await page.getByLabel("Email").fill(member.email);
-    await press(page, "Search");
-    await page.getByRole("link", { name: "Create override" }).click();
-    await confirm(page, { text: member.email, button: "Create override" });
-    await page.getByRole("link", { name: "Send recovery email" }).click();
-    await confirm(page, { text: member.email, button: "Send recovery email" });
-    await expect(page.getByText("We sent the recovery email.")).toBeVisible();
-    const subjects = async () => (await mailsTo(member.email)).map(({ subject }) => subject);
-    await expect.poll(subjects).toContain("Get back into your Gatehouse account");
-    await page.getByRole("link", { name: "Revoke override" }).click();
-    await confirm(page, { text: member.email, button: "Revoke override" });
-    await expect(page.getByText("Override revoked.")).toBeVisible();
-
-    await page.getByRole("link", { name: "Audit log" }).click();
-    await page.getByLabel("Account, app or other target").fill(member.email);
-    await page.getByLabel("Action").selectOption({ label: "Recovery" });
-    await press(page, "Filter");
-    await expect(page.getByRole("main").getByRole("listitem")).toHaveCount(3);
-    await deletePerson(admin);
-  });
 });

@@ -1,38 +1,24 @@
-import { enter, expect, expectAccessible, test } from "./test.ts";
+import { enter, expect, test } from "./test.ts";
 
-for (const javaScriptEnabled of [true, false]) {
-  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
-    test.use({ javaScriptEnabled, colorScheme: "light" });
+test.use({ colorScheme: "light" });
 
-    test("the color scheme follows the system until the person chooses one, and the choice is kept", async ({
-      page,
-    }) => {
-      await page.goto("/login?returnUrl=%2Fworkspaces");
-      const background = async () => {
-        await page.waitForLoadState();
-        return page.locator("body").evaluate((body) => getComputedStyle(body).backgroundColor);
-      };
-      const light = await background();
-      await page.getByRole("button", { name: "Dark" }).click();
-      await expect(page).toHaveURL("/login?returnUrl=%2Fworkspaces");
-      await expect(page.getByRole("button", { name: "Dark" })).toHaveAttribute("aria-pressed", "true");
-      const dark = await background();
-      expect(dark).not.toBe(light);
-      await page.goto("/signup");
-      expect(await background()).toBe(dark);
-      await page.getByRole("button", { name: "System" }).click();
-      await expect(page.getByRole("button", { name: "System" })).toHaveAttribute("aria-pressed", "true");
-      expect(await background()).toBe(light);
-    });
-  });
-}
-
-test("an unknown URL shows a page with a link home and a request id", async ({ page }) => {
-  const response = await page.goto("/no/such/page");
-  expect(response?.status()).toBe(404);
-  await expect(page.getByRole("heading", { name: "Not found" })).toBeVisible();
-  await expect(page.getByText(response?.headers()["x-request-id"] ?? "missing")).toBeVisible();
-  await expectAccessible(page);
+test("the color scheme follows the system until the person chooses one, and the choice is kept", async ({ page }) => {
+  await page.goto("/login?returnUrl=%2Fworkspaces");
+  const background = async () => {
+    await page.waitForLoadState();
+    return page.locator("body").evaluate((body) => getComputedStyle(body).backgroundColor);
+  };
+  const light = await background();
+  await page.getByRole("button", { name: "Dark" }).click();
+  await expect(page).toHaveURL("/login?returnUrl=%2Fworkspaces");
+  await expect(page.getByRole("button", { name: "Dark" })).toHaveAttribute("aria-pressed", "true");
+  const dark = await background();
+  expect(dark).not.toBe(light);
+  await page.goto("/signup");
+  expect(await background()).toBe(dark);
+  await page.getByRole("button", { name: "System" }).click();
+  await expect(page.getByRole("button", { name: "System" })).toHaveAttribute("aria-pressed", "true");
+  expect(await background()).toBe(light);
 });
 
 test("forced colors still distinguish the selected option", async ({ page, member }) => {

@@ -2,7 +2,7 @@ import type { Page } from "playwright/test";
 import { asApp, createApp, mint, paths, signInAgain } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 const notes = readStack().satellites.find(({ name }) => name === "notes")?.url ?? "";
 const list = "/settings/security/apps";
@@ -29,50 +29,37 @@ async function connectScribe(person: Person): Promise<void> {
   expect(status).toBe(200);
 }
 
-for (const javaScriptEnabled of [true, false]) {
-  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
-    test.use({ javaScriptEnabled });
-    const check = async (page: Page) => {
-      if (javaScriptEnabled) await expectAccessible(page);
-      await expectFitsSmallScreens(page);
-    };
+test("a connected app is listed with its permissions, and disconnecting it signs it out immediately", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, "/settings/security");
+  await page.getByRole("link", { name: "Manage apps" }).click();
+  await expect(page.getByRole("heading", { name: "Connected apps", level: 1 })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "No connected apps" })).toBeVisible();
 
-    test("a connected app is listed with its permissions, and disconnecting it signs it out immediately", async ({
-      page,
-      member,
-    }) => {
-      await enter(page, member, "/settings/security");
-      await page.getByRole("link", { name: "Manage apps" }).click();
-      await expect(page.getByRole("heading", { name: "Connected apps", level: 1 })).toBeVisible();
-      await expect(page.getByRole("heading", { name: "No connected apps" })).toBeVisible();
-      await check(page);
+  await connectScribe(member);
+  await continueToNotes(page, member);
+  await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
+  await page.goto(list);
+  await expect(page.getByText("See your name, email and picture")).toBeVisible();
+  await expect(page.getByText(/^Use AI models and speech in /)).toBeVisible();
+  await expect(page.getByText(notes)).toBeVisible();
+  await expectWellMade(page);
 
-      await connectScribe(member);
-      await continueToNotes(page, member);
-      if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
-      await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
-      await page.goto(list);
-      await expect(page.getByText("See your name, email and picture")).toBeVisible();
-      await expect(page.getByText(/^Use AI models and speech in /)).toBeVisible();
-      await expect(page.getByText(notes)).toBeVisible();
-      await check(page);
+  await page.getByRole("link", { name: "Disconnect Notes" }).click();
+  await expect(page.getByRole("heading", { name: "Disconnect Notes", level: 1 })).toBeVisible();
+  await expect(page.getByText(/^You’ll be signed out of .+ on all devices\./)).toBeVisible();
+  await expectWellMade(page);
+  await page.getByRole("link", { name: "Cancel" }).click();
+  await page.getByRole("link", { name: "Disconnect Notes" }).click();
+  await page.getByRole("button", { name: "Disconnect" }).click();
 
-      await page.getByRole("link", { name: "Disconnect Notes" }).click();
-      await expect(page.getByRole("heading", { name: "Disconnect Notes", level: 1 })).toBeVisible();
-      await expect(page.getByText(/^You’ll be signed out of .+ on all devices\./)).toBeVisible();
-      await check(page);
-      await page.getByRole("link", { name: "Cancel" }).click();
-      await page.getByRole("link", { name: "Disconnect Notes" }).click();
-      await page.getByRole("button", { name: "Disconnect" }).click();
-
-      await expect(page.getByRole("status").filter({ hasText: "App disconnected." })).toBeVisible();
-      await expect(page.getByRole("heading", { name: "Notes" })).toHaveCount(0);
-      await expect(page.getByRole("heading", { name: "Scribe" })).toBeVisible();
-      await check(page);
-      await page.goto(notes);
-      await expect(page.getByText("Sign in with your Gatehouse account")).toBeVisible();
-      await page.goto("/settings/security/activity");
-      await expect(page.getByRole("listitem").filter({ hasText: "Disconnected an app" })).toContainText("Notes");
-    });
-  });
-}
+  await expect(page.getByRole("status").filter({ hasText: "App disconnected." })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Notes" })).toHaveCount(0);
+  await expect(page.getByRole("heading", { name: "Scribe" })).toBeVisible();
+  await page.goto(notes);
+  await expect(page.getByText("Sign in with your Gatehouse account")).toBeVisible();
+  await page.goto("/settings/security/activity");
+  await expect(page.getByRole("listitem").filter({ hasText: "Disconnected an app" })).toContainText("Notes");
+});

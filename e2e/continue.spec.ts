@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { asApp, createApp, paths, service, type TestApp } from "../scripts/test/apps.ts";
-import { test as base, enter, expect, expectAccessible, expectFitsSmallScreens, signIn } from "./test.ts";
+import { asApp, createApp, paths, type TestApp } from "../scripts/test/apps.ts";
+import { test as base, enter, expect, expectWellMade, signIn } from "./test.ts";
 
 interface Elsewhere {
   origin: string;
@@ -41,8 +41,7 @@ test("signing in to an app shows the consent page, then returns to the app's pag
   await expect(page.getByText("To continue to Field notes.")).toBeVisible();
   await signIn(page, member, { at: loginFor(`${notes.origin}/pages/7?tab=2`) });
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in to Field notes");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.getByRole("button", { name: `Continue as ${member.email}` }).click();
   await page.waitForURL((url) => url.origin === notes.origin);
   const there = new URL(page.url());
@@ -58,27 +57,6 @@ test("signing in to an app shows the consent page, then returns to the app's pag
   expect([again.status, again.body]).toEqual([200, null]);
 });
 
-test("a person who is already signed in is asked for consent to an app, and can choose another account", async ({
-  page,
-  member,
-  colleague,
-  notes,
-}) => {
-  await enter(page, member);
-  await page.goto(loginFor(`${notes.origin}/`));
-  await expect(page.getByRole("button", { name: `Continue as ${member.email}` })).toBeVisible();
-  await page.getByRole("link", { name: "Use another account" }).click();
-  await expect(page.getByText("To continue to Field notes.")).toBeVisible();
-  await page.getByLabel("Email").fill(colleague.email);
-  await page.getByLabel("Password", { exact: true }).fill(colleague.password);
-  await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  // Both accounts are signed in to this browser, and the person can continue to the app with either account.
-  await expect(page.getByRole("button", { name: `Continue as ${colleague.email}` })).toBeVisible();
-  await page.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}$`) }).click();
-  await expect(page.getByRole("button", { name: `Continue as ${member.email}`, exact: true })).toBeVisible();
-  await expect(page).toHaveURL(/\/continue\?returnUrl=/);
-});
-
 test("a sign-in for an unregistered origin ignores that origin and shows a notice", async ({ page, member, notes }) => {
   const { port } = new URL(notes.origin);
   for (const stranger of [`http://localhost:${port}/`, "https://notes.example/", `${notes.origin}.evil.example/`]) {
@@ -88,24 +66,6 @@ test("a sign-in for an unregistered origin ignores that origin and shows a notic
   await enter(page, member);
   await page.goto(`/continue?${new URLSearchParams({ returnUrl: "https://notes.example/" })}`);
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("This app isn’t registered");
-  await expectAccessible(page);
-});
-
-test("continuing to an app that is disabled or has no sign-in callback shows an explanation", async ({
-  page,
-  member,
-  notes,
-}) => {
-  const unfinished = await startApp("Half an app", { verifyRoute: false });
-  await signIn(page, member, { at: loginFor(`${unfinished.origin}/`) });
-  await page.getByRole("button", { name: /^Continue as/ }).click();
-  await expect(page.getByRole("alert")).toContainText("/verify-token is missing");
-  unfinished.stop();
-
-  const off = { app_name: notes.app.name, enabled: false, reason: "test" };
-  expect((await service.schema("private").rpc("set_app_enabled", off)).error).toBeNull();
-  await page.goto(loginFor(`${notes.origin}/`));
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Field notes is turned off");
 });
 
 test("continuing to an app works without JavaScript", async ({ browser, member, notes }) => {

@@ -5,7 +5,7 @@ import {
   deleteDeviceClient,
 } from "../scripts/test/device-requests.ts";
 import { query } from "../scripts/test/people.ts";
-import { test as base, enter, expect, expectAccessible, expectFitsSmallScreens, signIn } from "./test.ts";
+import { test as base, expect, expectWellMade, signIn } from "./test.ts";
 
 const test = base.extend<{ client: DeviceClient }>({
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
@@ -31,8 +31,6 @@ test("a person enters a device code, sees which app requests access, and approve
   const { userCode } = await askFromDevice(client);
   await signIn(page, member, { at: "/login?returnUrl=%2Fdevice" });
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Connect a device");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 
   await page.getByLabel("Code").fill("hello");
   await page.getByRole("button", { name: "Continue" }).click();
@@ -43,28 +41,10 @@ test("a person enters a device code, sees which app requests access, and approve
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in to Northwind CLI on a device");
   await expect(page.getByText("Only continue if you started this on your own device")).toBeVisible();
   await expect(page.getByText("Porto, Portugal")).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   expect(await isApproved(userCode)).toBe(false);
 
   await page.getByRole("button", { name: `Approve as ${member.email}` }).click();
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign-in approved");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
   expect(await isApproved(userCode)).toBe(true);
-});
-
-test("opening a device link approves nothing by itself, and the page works without JavaScript", async ({
-  browser,
-  member,
-  client,
-}) => {
-  const page = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
-  const { userCode } = await askFromDevice(client);
-  await enter(page, member, `/device?user_code=${userCode}`);
-  await expect(page.getByText("Only continue if you started this on your own device")).toBeVisible();
-  expect(await isApproved(userCode)).toBe(false);
-  await page.getByRole("button", { name: "Deny" }).click();
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign-in denied");
-  expect(await isApproved(userCode)).toBe(false);
 });

@@ -1,7 +1,7 @@
-import type { Page, TestInfo } from "playwright/test";
+import type { Page } from "playwright/test";
 import { createApp } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 /** A response of OpenAI's costs API with one bucket per day and a refund on the second day. */
 const openAiCosts = JSON.stringify({
@@ -23,25 +23,6 @@ const openAiCosts = JSON.stringify({
     })),
   })),
 });
-/** Anthropic's cost report, with amounts in cents, as strings. */
-const anthropicCosts = JSON.stringify({
-  has_more: false,
-  next_page: null,
-  data: [
-    {
-      starting_at: "2026-10-07T00:00:00Z",
-      ending_at: "2026-10-08T00:00:00Z",
-      results: [{ amount: "3300.0000000001", currency: "USD", description: "Tokens", workspace_id: "wrkspc_1" }],
-    },
-  ],
-});
-/** A Google Cloud export with days in Pacific time, amounts in euros, and a service that the gateway does not use. */
-const googleCosts = [
-  "billing_account_id,service.description,usage_start_time,project.id,cost,currency,credits",
-  '01A-02B,Vertex AI,2026-10-08 07:00:00 UTC,ai-prod,80,EUR,"[{""name"":""Discount"",""amount"":-2.5}]"',
-  "01A-02B,Cloud Storage,2026-10-08 07:00:00 UTC,ai-prod,12,EUR,[]",
-].join("\n");
-
 /**
  * Links an app to the person's own workspace, with gateway usage that matches what the three providers charge for
  * October.
@@ -81,136 +62,33 @@ async function importCosts(page: Page): Promise<void> {
   await expect(page.getByText("Costs imported.")).toBeVisible();
 }
 
-async function enterInvoice(page: Page, fields: Record<string, string>): Promise<void> {
-  for (const [label, value] of Object.entries(fields)) {
-    const field = page.getByLabel(label, { exact: true });
-    if (label === "Kind") await field.selectOption(value);
-    else await field.fill(value);
+test("on a small screen, a finance admin imports a provider's bill and reconciles October", async ({
+  page,
+  member,
+}) => {
+  await page.setViewportSize({ width: 320, height: 900 });
+  const base = await createBooks(member);
+  const rowOf = (provider: string) =>
+    page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: new RegExp(`^${provider}`) }) });
+  const toOctober = async () => {
+    await page.goto(`${base}/reconciliation`);
+    await page.getByLabel("Month (UTC)").selectOption("2026-10");
+    await page.getByRole("button", { name: "Show" }).click();
+    await expect(page.getByRole("heading", { name: "October 2026" })).toBeVisible();
+  };
+
+  await enter(page, member, base);
+  await toOctober();
+  for (const provider of ["openai", "anthropic", "gcp"]) {
+    await expect(rowOf(provider)).toContainText("Nothing reported");
   }
-  await page.getByRole("button", { name: "Review invoice" }).click();
-  await page.getByRole("button", { name: /^Record (invoice|credit note)$/ }).click();
-  await expect(page.getByText(/^(Invoice|Credit note) recorded\./)).toBeVisible();
-}
 
-for (const width of [1440, 320]) {
-  test(`at ${width} px, a finance admin imports the bills of three providers, corrects an invoice and reconciles October`, async ({
-    page,
-    member,
-  }, testInfo: TestInfo) => {
-    test.setTimeout(120_000);
-    await page.setViewportSize({ width, height: 900 });
-    const picture = (name: string) =>
-      page.screenshot({ path: testInfo.outputPath(`${name}-${width}.png`), fullPage: true });
-    const check = async () => {
-      await expectAccessible(page);
-      await expectFitsSmallScreens(page);
-    };
-    const base = await createBooks(member);
-    const rowOf = (provider: string) =>
-      page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: new RegExp(`^${provider}`) }) });
-    const toOctober = async () => {
-      await page.goto(`${base}/reconciliation`);
-      await page.getByLabel("Month (UTC)").selectOption("2026-10");
-      await page.getByRole("button", { name: "Show" }).click();
-      await expect(page.getByRole("heading", { name: "October 2026" })).toBeVisible();
-    };
-
-    await enter(page, member, base);
-    await toOctober();
-    for (const provider of ["openai", "anthropic", "gcp"]) {
-      await expect(rowOf(provider)).toContainText("Nothing reported");
-    }
-    await check();
-
-    await rowOf("openai").getByRole("link", { name: "Import costs" }).click();
-    await check();
-    await picture("upload");
-    await review(page, { name: "openai.json", text: openAiCosts });
-    await expect(page.getByText("Adds the totals of 2 days.")).toBeVisible();
-    await check();
-    await picture("preview");
-    await importCosts(page);
-    await check();
-    await picture("receipt");
-    await page.getByRole("link", { name: "Reconcile October 2026" }).click();
-    await expect(rowOf("openai")).toContainText("Invoice missing");
-
-    await rowOf("anthropic").getByRole("link", { name: "Import costs" }).click();
-    await review(page, { name: "anthropic.json", text: anthropicCosts });
-    await importCosts(page);
-
-    await page.getByRole("link", { name: "Import another file" }).click();
-    await review(page, { name: "google.csv", text: googleCosts });
-    await expect(page.getByText("Enter a rate for EUR")).toBeVisible();
-    await page.getByLabel("US dollars for 1 EUR").fill("1,2");
-    await page.getByLabel("Cloud Storage").uncheck();
-    await page.getByRole("button", { name: "Update preview" }).click();
-    await expect(page.getByRole("alert")).toContainText("Enter the rate with a decimal point");
-    await page.getByLabel("US dollars for 1 EUR").fill("1.2");
-    await page.getByRole("button", { name: "Update preview" }).click();
-    await expect(page.getByText("$93.00").first()).toBeVisible();
-    await check();
-    await picture("preview-rate");
-    await importCosts(page);
-    await expect(page.getByText("1 EUR = $1.20")).toBeVisible();
-
-    // OpenAI's invoice omitted the refund and is corrected.
-    await toOctober();
-    await rowOf("openai").getByRole("link", { name: "Enter invoice" }).first().click();
-    const ofProject = { Account: "proj_1", "Issued on": "2026-11-01" };
-    await enterInvoice(page, { ...ofProject, Reference: "OA-10", "Amount in US dollars": "62.2" });
-    await toOctober();
-    await expect(rowOf("openai")).toContainText("Invoice differs");
-    await expect(rowOf("openai").locator('[title="$2.10"]').filter({ visible: true })).toBeVisible();
-    await picture("differs");
-    await rowOf("openai").getByRole("link", { name: "Invoices" }).first().click();
-    await page.getByRole("link", { name: "OA-10" }).click();
-    await page.getByRole("link", { name: "Enter correction" }).click();
-    await expect(page.getByLabel("Replaces", { exact: true })).toHaveValue("OA-10");
-    await enterInvoice(page, {
-      "Issued on": "2026-11-01",
-      Reference: "OA-10-R1",
-      "Amount in US dollars": "60.1",
-    });
-
-    // A credit note reduces Anthropic's invoice.
-    await page.goto(`${base}/invoices/new?provider=anthropic&accountId=wrkspc_1&periodStart=2026-10-01`);
-    await enterInvoice(page, { Reference: "AN-10", "Amount in US dollars": "35", "Issued on": "2026-11-02" });
-    await page.getByRole("link", { name: "Enter credit note" }).click();
-    await enterInvoice(page, {
-      Reference: "AN-10-CN",
-      "Amount in US dollars": "2",
-      "Issued on": "2026-11-03",
-    });
-
-    // Google Cloud was prepaid for a quarter of 92 days, 31 of them in October.
-    await page.goto(`${base}/invoices/new?provider=gcp&accountId=ai-prod`);
-    await enterInvoice(page, {
-      Reference: "GC-Q4",
-      "Amount in US dollars": "276",
-      "Issued on": "2026-10-01",
-      "Period’s first day": "2026-10-01",
-      "Period’s last day": "2026-12-31",
-    });
-
-    await toOctober();
-    await expect(rowOf("openai")).toContainText("Matches");
-    await expect(rowOf("gcp")).toContainText("Matches");
-    // A difference of 10⁻¹⁰ cents remains.
-    await expect(rowOf("anthropic")).toContainText("Matches (rounding)");
-    await expect(rowOf("anthropic").locator('[title="−$0.000000000001"]').filter({ visible: true })).toBeVisible();
-    await check();
-    await picture("agrees");
-
-    for (const [label, name] of [
-      ["Download CSV", "reconciliation-2026-10.csv"],
-      ["Download FOCUS", "focus-2026-10.csv"],
-    ] as const) {
-      const [file] = await Promise.all([
-        page.waitForEvent("download"),
-        page.getByRole("link", { name: label, exact: true }).click(),
-      ]);
-      expect(file.suggestedFilename()).toBe(name);
-    }
-  });
-}
+  await rowOf("openai").getByRole("link", { name: "Import costs" }).click();
+  await expectWellMade(page);
+  await review(page, { name: "openai.json", text: openAiCosts });
+  await expect(page.getByText("Adds the totals of 2 days.")).toBeVisible();
+  await importCosts(page);
+  await expectWellMade(page);
+  await page.getByRole("link", { name: "Reconcile October 2026" }).click();
+  await expect(rowOf("openai")).toContainText("Invoice missing");
+});

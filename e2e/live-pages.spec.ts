@@ -1,4 +1,4 @@
-import { enter, expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
+import { enter, expect, expectWellMade, test } from "./test.ts";
 
 test("double-clicking the submit button submits the form once", async ({ page, member }) => {
   await enter(page, member, "/workspaces");
@@ -128,8 +128,7 @@ test("a slow page shows a placeholder of its layout instead of the previous page
   // The navigation stays usable while the page loads.
   await expect(page.getByRole("navigation", { name: "Workspace" })).toBeVisible();
   await expect(page.getByLabel("Name")).toBeHidden();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   // If another page is chosen in the meantime, that page loads instead.
   await page.getByRole("link", { name: "Usage" }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/ai$/);

@@ -1,7 +1,7 @@
 import type { Page } from "playwright/test";
 import { deletePerson, query } from "../scripts/test/people.ts";
 import { enterConsole } from "./console.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 const wide = { width: 1024, height: 800 };
 const narrow = { width: 1023, height: 800 };
@@ -65,7 +65,6 @@ test("the sidebar and its switcher work with the keyboard", async ({ page, membe
   await page.getByRole("button", { name: "Account menu" }).focus();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await expectAccessible(page);
   await page.keyboard.press("Tab");
   await expect(sections(page).getByRole("list", { name: "Other workspaces" }).getByRole("link").first()).toBeFocused();
   await page.keyboard.press("Enter");
@@ -107,8 +106,7 @@ test("the open menu is accessible, fits small screens, and closes on a click els
   await page.setViewportSize(phone);
   await enter(page, member, `/workspaces/${await ownWorkspace(member)}`);
   await menuButton(page).click();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.mouse.click(310, 400);
   await expect(sections(page)).toBeHidden();
 });
@@ -147,7 +145,6 @@ test("members see only the navigation entries that their role allows, and an Ove
   await expect(heading(page, "Overview")).toBeVisible();
   await expect(sections(page).getByRole("link")).toHaveText(["Overview", "Members", "Roles", "Settings"]);
   await expect(page.getByRole("main")).toContainText("Guest");
-  await expectAccessible(page);
 });
 
 test("admins see a link to the console in the header, and the console's pages are grouped in the sidebar", async ({
@@ -222,53 +219,4 @@ test("after client-side navigation, “/” focuses the page's search field, and
   await expect(heading(page, "Members")).toBeVisible();
   await page.keyboard.press("/");
   await expect(page.getByRole("searchbox", { name: "Find a member" })).toBeFocused();
-});
-
-test.describe("getting started without JavaScript", () => {
-  test.use({ javaScriptEnabled: false });
-
-  test("the getting-started checklist checks off each step as the workspace completes it", async ({ page, member }) => {
-    const id = await ownWorkspace(member);
-    const overview = `/workspaces/${id}`;
-    const main = page.getByRole("main");
-    const next = main.locator("[aria-current=step]");
-    await enter(page, member, overview);
-    await expect(main).toContainText("1 of 4 steps done");
-    await expect(next).toContainText("Get approval for API keys");
-    await expect(main.getByRole("link", { name: "Open Playground" })).toHaveAttribute(
-      "href",
-      `${overview}/ai/playground`,
-    );
-    await next.getByRole("link", { name: "Request approval" }).click();
-    await page.getByRole("button", { name: "Request approval" }).click();
-    await page.goto(overview);
-    await expect(next).toContainText("Requested.");
-
-    await query("insert into ai.key_approvals (workspace_id) values ($1)", [id]);
-    await page.reload();
-    await expect(main).toContainText("2 of 4 steps done");
-    await next.getByRole("link", { name: "Create API key" }).click();
-    await page.getByLabel("Name", { exact: true }).fill("First program");
-    await page.getByRole("button", { name: "Create key" }).click();
-    await page.goto(overview);
-    await expect(main).toContainText("3 of 4 steps done");
-    await expect(next).toContainText("Send your first request");
-
-    await query(
-      `insert into ai.runs (
-         id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes, route,
-         markup, status, usage_source, input_tokens, output_tokens, cost_usd, billed_credits, reserved_usd,
-         reserved_credits, latency_ms, settled_at
-       ) values (
-         ai.run_id(now()), now(), $1, 'session', 'interactive', 'chat', 'first', 'demo-chat',
-         '[{"position": 1, "provider": "demo", "model": "m", "prices": []}]', 1, 1, 'succeeded', 'provider', 12, 5, 0.0042,
-         1.5, 0, 0, 100, now()
-       )`,
-      [id],
-    );
-    await page.reload();
-    await expect(main).not.toContainText("Get started");
-    await expect(main.getByRole("img", { name: /^Spend by model and day/ })).toBeVisible();
-    await expect(main).toContainText("No budgets yet.");
-  });
 });

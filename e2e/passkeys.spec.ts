@@ -3,7 +3,7 @@ import { Client } from "pg";
 import type { Page } from "playwright/test";
 import { readStack } from "../scripts/test/stack.ts";
 import { addAuthenticator } from "./authenticator.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
+import { enter, expect, expectWellMade, signIn, test } from "./test.ts";
 
 const stack = readStack();
 const { admin } = createClient(stack.supabase.url, stack.supabase.secretKey, {
@@ -51,8 +51,7 @@ test("a passkey can be added and used to sign in with the keyboard only, and the
   await page.getByRole("link", { name: "Add passkey" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { name: "Add a passkey" })).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   const add = page.getByRole("button", { name: "Add passkey" });
   await expect(add).toBeEnabled();
   for (let press = 0; press < 5 && !(await add.evaluate((node) => node === document.activeElement)); press += 1) {
@@ -63,15 +62,11 @@ test("a passkey can be added and used to sign in with the keyboard only, and the
   await expect(page).toHaveURL("/settings/security#passkeys");
   await expect(card(page).getByRole("status")).toContainText("Passkey added");
   await expect(card(page).getByRole("listitem")).toHaveText(/Chrome on Linux\s*Added just now · Never used/);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 
   await signOut(page);
   await withoutAutofill(page);
   await page.goto("/workspaces?sort=name");
   await expect(passkeyButton(page)).toBeEnabled();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Sign in", exact: true }).focus();
   await page.keyboard.press("Tab");
   await expect(page.getByRole("button", { name: "Email me a code" })).toBeFocused();
@@ -138,8 +133,6 @@ test("a dismissed passkey prompt is reported, and the typed values stay", async 
   await expect(page.getByRole("alert")).toContainText("No passkey was used", { timeout: 20_000 });
   await expect(page.getByLabel("Email")).toHaveValue("ada@example.com");
   await expect(passkeyButton(page)).toBeFocused();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 });
 
 test("a passkey that no longer belongs to an account is reported, and the browser removes it", async ({
@@ -206,8 +199,7 @@ test("a user can rename one of two passkeys, and deleting the other also removes
   await page.getByRole("button", { name: "Rename passkey" }).click();
   await expect(page.getByRole("alert")).toBeFocused();
   await expect(page.getByLabel("Name")).toHaveAccessibleDescription("Give the passkey a name");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.getByLabel("Name").fill("Laptop");
   await page.getByRole("button", { name: "Rename passkey" }).click();
   await expect(card(page).getByRole("status")).toContainText("Passkey renamed.");
@@ -225,8 +217,7 @@ test("a user can rename one of two passkeys, and deleting the other also removes
   await expect(card(page).getByRole("listitem").nth(1)).toContainText("Last used just now");
   await card(page).getByRole("link", { name: "Delete Chrome on Linux" }).click();
   await expect(page.getByText("You’ll no longer be able to sign in with the passkey")).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.getByRole("button", { name: "Delete passkey" }).click();
   await expect(card(page).getByRole("status")).toContainText("Passkey deleted");
   await expect(card(page).getByRole("listitem")).toHaveCount(1);
@@ -240,41 +231,6 @@ test("a device that has a passkey for the account cannot create a second one", a
   await page.goto("/settings/security/passkeys/new");
   await page.getByRole("button", { name: "Add passkey" }).click();
   await expect(page.getByRole("alert")).toContainText("This device already has a passkey for your account");
-  await expectAccessible(page);
-});
-
-test.describe("passkeys without JavaScript", () => {
-  test.use({ javaScriptEnabled: false });
-
-  test("the pages say that passkeys need JavaScript", async ({ page, member }) => {
-    await page.goto("/login");
-    const note = page.locator("#passkey-note noscript");
-    await expect(note).toBeVisible();
-    await expect(note).toHaveText("Turn on JavaScript to use passkeys.", { useInnerText: true });
-    await expect(passkeyButton(page)).toBeDisabled();
-    await signIn(page, member);
-    await page.goto("/settings/security/passkeys/new");
-    await expect(note).toHaveText("Turn on JavaScript to add a passkey.", {
-      useInnerText: true,
-    });
-  });
-});
-
-test("a passkey is renamed and deleted without JavaScript", async ({ page, member, browser, baseURL }) => {
-  await addAuthenticator(page);
-  await enter(page, member);
-  await addPasskey(page);
-  const storageState = await page.context().storageState();
-  const plain = await browser.newContext({ javaScriptEnabled: false, storageState, ...(baseURL ? { baseURL } : {}) });
-  const still = await plain.newPage();
-  await still.goto("/settings/security");
-  await card(still).getByRole("link", { name: "Rename" }).click();
-  await still.getByLabel("Name").fill("Ada’s key");
-  await still.getByRole("button", { name: "Rename passkey" }).click();
-  await card(still).getByRole("link", { name: "Delete Ada’s key" }).click();
-  await still.getByRole("button", { name: "Delete passkey" }).click();
-  await expect(card(still)).toContainText("No passkeys yet");
-  await plain.close();
 });
 
 test.describe("unavailable passkeys", () => {
@@ -295,8 +251,6 @@ test.describe("unavailable passkeys", () => {
       await page.goto("/login");
       await expect(page.getByText(words)).toBeVisible();
       await expect(passkeyButton(page)).toBeDisabled();
-      await expectAccessible(page);
-      await expectFitsSmallScreens(page);
       await signIn(page, member);
       await expect(page).toHaveURL("/");
       await page.goto("/settings/security/passkeys/new");

@@ -2,7 +2,7 @@ import type { Page } from "playwright/test";
 import { codeOf, enrollApps } from "../remix-app/testing/authenticator-app.ts";
 import { type CommandLinePhone, openCommandLinePhone } from "../scripts/test/command-line-phone.ts";
 import { readStack } from "../scripts/test/stack.ts";
-import { test as base, enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn } from "./test.ts";
+import { test as base, enter, expect, expectWellMade, type Person, signIn } from "./test.ts";
 
 const { supabase } = readStack();
 
@@ -48,90 +48,58 @@ async function proveOn(phone: CommandLinePhone, member: Person): Promise<void> {
   expect(await signInOn(phone, member, "--code", codeOf(app, 1))).toContain("second step done");
 }
 
-for (const javaScriptEnabled of [true, false]) {
-  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
-    test.use({ javaScriptEnabled });
-    const expectWellMade = async (page: Page) => {
-      if (javaScriptEnabled) await expectAccessible(page);
-      await expectFitsSmallScreens(page);
-    };
-    /** Waits for the page to continue by itself, or clicks its button if JavaScript is off. */
-    const goOn = async (page: Page) => {
-      if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
-    };
+test("approving a browser's QR code on a phone gives the browser a new session", async ({ page, member, phone }) => {
+  await signInOn(phone, member);
+  await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
+  await expect(heading(page, "Confirm it’s you with your phone")).toBeVisible();
+  await page.getByRole("button", { name: "Show QR code" }).click();
+  await expect(page.getByText("Waiting for your phone")).toBeVisible();
+  await expectWellMade(page);
 
-    test("approving a browser's QR code on a phone gives the browser a new session", async ({
-      page,
-      member,
-      phone,
-    }) => {
-      await signInOn(phone, member);
-      await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
-      await expect(heading(page, "Confirm it’s you with your phone")).toBeVisible();
-      await expectWellMade(page);
-      await page.getByRole("button", { name: "Show QR code" }).click();
-      await expect(page.getByText("Waiting for your phone")).toBeVisible();
-      await expectWellMade(page);
+  expect(await tell(phone, ["qr", "reject", await linkOn(page)])).toBe("Rejected.");
+  await expect(page.getByText("The request was rejected")).toBeVisible();
+  await page.getByRole("button", { name: "Show a new code" }).click();
 
-      expect(await tell(phone, ["qr", "reject", await linkOn(page)])).toBe("Rejected.");
-      if (!javaScriptEnabled) await page.reload();
-      await expect(page.getByText("The request was rejected")).toBeVisible();
-      await expectWellMade(page);
-      await page.getByRole("button", { name: "Show a new code" }).click();
+  const link = await linkOn(page);
+  const before = (await sessionOf(page)).sessionId;
+  expect(await tell(phone, ["qr", "show", link])).toMatch(/^Requested by Chrome on \w+ at [\da-f.:]+, .+Z\.$/);
+  expect(await tell(phone, ["qr", "approve", link])).toMatch(/^Requested by Chrome on .+\nApproved/);
+  await expect(page).toHaveURL("/workspaces");
+  expect((await sessionOf(page)).sessionId).not.toBe(before);
+  expect((await phone.run(["qr", "approve", link])).err).toContain("already answered");
+  expect(await tell(phone, ["whoami"])).toContain(member.email);
+});
 
-      const link = await linkOn(page);
-      const before = (await sessionOf(page)).sessionId;
-      if (!javaScriptEnabled) await page.reload();
-      expect(await tell(phone, ["qr", "show", link])).toMatch(/^Requested by Chrome on \w+ at [\da-f.:]+, .+Z\.$/);
-      expect(await tell(phone, ["qr", "approve", link])).toMatch(/^Requested by Chrome on .+\nApproved/);
-      if (!javaScriptEnabled) {
-        await page.reload();
-        await page.reload();
-        expect((await sessionOf(page)).sessionId).toBe(before);
-        await expect(page.getByText("Approved on your phone")).toBeVisible();
-      }
-      await goOn(page);
-      await expect(page).toHaveURL("/workspaces");
-      expect((await sessionOf(page)).sessionId).not.toBe(before);
-      expect((await phone.run(["qr", "approve", link])).err).toContain("already answered");
-      expect(await tell(phone, ["whoami"])).toContain(member.email);
-    });
+test("approval on a phone at AAL2 completes the browser's second step", async ({ page, member, phone }) => {
+  await proveOn(phone, member);
+  await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
+  await page.getByText("Try another way").click();
+  await page.getByRole("link", { name: /^Approve on your phone/ }).click();
+  await expect(heading(page, "Approve on your phone")).toBeVisible();
+  await page.getByRole("button", { name: "Send request to my phone" }).click();
+  await expect(page.getByText("Waiting for your phone")).toBeVisible();
+  await expectWellMade(page);
 
-    test("approval on a phone at AAL2 completes the browser's second step", async ({ page, member, phone }) => {
-      await proveOn(phone, member);
-      await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
-      await page.getByText("Try another way").click();
-      await page.getByRole("link", { name: /^Approve on your phone/ }).click();
-      await expect(heading(page, "Approve on your phone")).toBeVisible();
-      await expectWellMade(page);
-      await page.getByRole("button", { name: "Send request to my phone" }).click();
-      await expect(page.getByText("Waiting for your phone")).toBeVisible();
-      await expectWellMade(page);
+  const [id = ""] = (await tell(phone, ["mfa", "list"])).split("\t");
+  const pairCode = ((await page.getByText(/^\d{3} \d{3}$/).textContent()) ?? "").replace(" ", "");
+  const wrong = String((Number(pairCode) + 1) % 1_000_000).padStart(6, "0");
+  const refused = await phone.run(["mfa", "approve", id, "--pair-code", wrong]);
+  expect(refused.err).toContain("Attempts left: 4");
+  expect(await tell(phone, ["mfa", "reject", id])).toBe("The request is rejected.");
+  await expect(page.getByText("The request was rejected")).toBeVisible();
+  await page.getByRole("button", { name: "Send request to my phone" }).click();
 
-      const [id = ""] = (await tell(phone, ["mfa", "list"])).split("\t");
-      const pairCode = ((await page.getByText(/^\d{3} \d{3}$/).textContent()) ?? "").replace(" ", "");
-      const wrong = String((Number(pairCode) + 1) % 1_000_000).padStart(6, "0");
-      const refused = await phone.run(["mfa", "approve", id, "--pair-code", wrong]);
-      expect(refused.err).toContain("Attempts left: 4");
-      expect(await tell(phone, ["mfa", "reject", id])).toBe("The request is rejected.");
-      if (!javaScriptEnabled) await page.reload();
-      await expect(page.getByText("The request was rejected")).toBeVisible();
-      await page.getByRole("button", { name: "Send request to my phone" }).click();
-
-      const shown = page.getByText(/^\d{3} \d{3}$/);
-      await expect(shown).toBeVisible();
-      const next = ((await shown.textContent()) ?? "").replace(" ", "");
-      const [nextId = ""] = (await tell(phone, ["mfa", "list"])).split("\t");
-      expect(await tell(phone, ["mfa", "approve", nextId, "--pair-code", next])).toBe("The request is approved.");
-      await goOn(page);
-      await expect(page).toHaveURL("/workspaces");
-      expect(await sessionOf(page)).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
-      const cookies = await page.context().cookies();
-      expect(cookies.find(({ name }) => name === "ttr_mfa_mobile_approval")).toMatchObject({ httpOnly: true });
-      expect(await tell(phone, ["mfa", "list"])).toBe("Nothing waits for you.");
-    });
-  });
-}
+  const shown = page.getByText(/^\d{3} \d{3}$/);
+  await expect(shown).toBeVisible();
+  const next = ((await shown.textContent()) ?? "").replace(" ", "");
+  const [nextId = ""] = (await tell(phone, ["mfa", "list"])).split("\t");
+  expect(await tell(phone, ["mfa", "approve", nextId, "--pair-code", next])).toBe("The request is approved.");
+  await expect(page).toHaveURL("/workspaces");
+  expect(await sessionOf(page)).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
+  const cookies = await page.context().cookies();
+  expect(cookies.find(({ name }) => name === "ttr_mfa_mobile_approval")).toMatchObject({ httpOnly: true });
+  expect(await tell(phone, ["mfa", "list"])).toBe("Nothing waits for you.");
+});
 
 test("a browser that opens a QR code's link asks the person to scan the code, and keeps no secret in its URL", async ({
   page,
@@ -139,6 +107,5 @@ test("a browser that opens a QR code's link asks the person to scan the code, an
   await page.goto("/qr/open#00000000-0000-4000-8000-000000000000.secret");
   await expect(heading(page, "Scan the code with the Gatehouse app")).toBeVisible();
   await expect(page).toHaveURL("/qr/open");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 });

@@ -4,7 +4,7 @@ import { freePort, startSatellite, startWeb } from "../remix-app/testing/web-pro
 import { createApp, mint, signInAgain } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 const { base, satellites } = readStack();
 const notes = satellites.find(({ name }) => name === "notes")?.url ?? "";
@@ -57,8 +57,7 @@ test("a visitor of a satellite signs in on the platform and returns to the same 
   await expect(page.getByText("To continue to Notes.")).toBeVisible();
   await signInFor(page, member);
   await expect(page).toHaveURL(there);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 
   const seen = await requests();
   const arrivals = seen.filter(({ url }) => url.startsWith(`${notes}/verify-token?`));
@@ -73,19 +72,15 @@ test("a visitor of a satellite signs in on the platform and returns to the same 
   await page.getByLabel("Name").fill(" ");
   await page.getByRole("button", { name: "Save name" }).click();
   await expect(page.getByRole("alert")).toContainText("1 to 80 characters");
-  await expectAccessible(page);
   await page.getByLabel("Name").fill("Field work");
   await page.getByRole("button", { name: "Save name" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "Field work" })).toBeVisible();
   await page.getByRole("link", { name: "All workspaces" }).click();
   await signedInAs(page, member);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 
   await page.getByRole("button", { name: "Sign out of Notes" }).click();
   await signedOut(page);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
   expect(await ownCookies(context)).toEqual([]);
   await page.goto(`${base}/workspaces`);
   await expect(page.getByRole("link", { name: /Field work/ })).toBeVisible();
@@ -147,8 +142,7 @@ test("before a satellite sign-in completes, the platform and the satellite each 
   await page.goto(link);
   await expect(page.getByRole("heading", { level: 1 })).toHaveText(`Continue as ${member.email}?`);
   expect(page.url()).toBe(`${notes}/verify-token`);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.getByRole("link", { name: "Cancel" }).click();
   await signedInAs(page, colleague);
   await page.goto(link);
@@ -156,8 +150,6 @@ test("before a satellite sign-in completes, the platform and the satellite each 
   await signedInAs(page, member);
   await page.goto(link);
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("This sign-in link doesn’t work");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 });
 
 test("a satellite on an unregistered origin cannot sign visitors in", async ({ page, member }) => {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { dayText } from "../remix-app/http/date-text.ts";
 import { query } from "../scripts/test/people.ts";
-import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 /** Creates one run per day in a person's personal workspace. @returns the workspace's id */
 async function workspaceOf({ email }: Person, days: number): Promise<string> {
@@ -36,16 +36,13 @@ test("the studio shows usage for the date range in the URL, with and without Jav
   await expect(page.getByRole("heading", { level: 1, name: "Usage" })).toBeVisible();
   await expect(page.getByRole("img", { name: /Spend by day/ })).toBeVisible();
   await expect(page.getByRole("table", { name: "Usage by day" }).getByRole("row")).toHaveCount(31);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 
   await page.getByRole("link", { name: "7 days" }).click();
   await page.getByRole("link", { name: "Model", exact: true }).click();
   await page.getByRole("link", { name: "Requests" }).click();
   expect(new URL(page.url()).search).toBe("?range=7d&by=model&show=requests");
   await expect(page.getByRole("figure")).toContainText("a-model-with-a-rather-long-name: 1 requests");
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
 
   const plain = await (
     await browser.newContext({ javaScriptEnabled: false, storageState: await page.context().storageState() })
@@ -66,8 +63,7 @@ test("the studio shows usage for the date range in the URL, with and without Jav
 
   await page.getByRole("navigation", { name: "Workspace" }).getByRole("link", { name: "Runs" }).click();
   await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(51);
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
   await page.getByRole("link", { name: "Older runs" }).click();
   await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(11);
   await page.getByLabel("Status").selectOption("failed");
@@ -80,6 +76,5 @@ test("the studio shows usage for the date range in the URL, with and without Jav
   await expect(rows).toHaveCount(10);
   await page.getByRole("link", { name: "a-model-with-a-rather-long-name" }).first().click();
   await expect(page.getByRole("heading", { level: 1, name: "Run" })).toBeVisible();
-  await expectAccessible(page);
-  await expectFitsSmallScreens(page);
+  await expectWellMade(page);
 });

@@ -116,6 +116,29 @@ describe("the order of the checks of a request", () => {
     expect((await web.fetch("/theme", form(65_536))).status).toBe(400);
   });
 
+  test("a request that changes state must come from our origin, regardless of its content type", async () => {
+    const form = { "content-type": "application/x-www-form-urlencoded" };
+    for (const from of [
+      {},
+      { origin: "https://evil.example" },
+      { origin: "null" },
+      { origin: web.base, "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "none" },
+    ]) {
+      for (const path of ["/logout", "/logout.data", "/theme", "/login"]) {
+        for (const content of [form, { "content-type": "text/plain" }]) {
+          const init = { method: "POST", headers: { ...from, ...content }, body: "theme=dark" };
+          const refused = await web.fetch(path, init as RequestInit);
+          const answer = [path, refused.status, (await refused.json()).code];
+          expect(answer, JSON.stringify(init.headers)).toEqual([path, 403, "CSRF_REJECTED"]);
+        }
+      }
+    }
+    const own = { method: "POST", headers: { ...form, origin: web.base }, body: "theme=dark" };
+    expect((await web.fetch("/theme", own)).status).toBe(303);
+  });
+
   test("a refused request gets an HTML page if it accepts HTML, and problem JSON otherwise", async () => {
     const page = await web.fetch("/logout", { method: "POST", headers: { accept: "text/html" } });
     expect(page.headers.get("content-type")).toContain("text/html");

@@ -118,3 +118,12 @@ test("loads the bot challenge widget from Cloudflare by default", async () => {
   expect(response.headers.get("content-security-policy")).toContain("frame-src https://challenges.cloudflare.com;");
   expect(await response.text()).toContain("https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit");
 });
+
+test("the CSP allows the bot challenge's origin only on pages that show the challenge", async () => {
+  const policyOf = async (path: string) => (await web.fetch(path)).headers.get("content-security-policy") ?? "";
+  const origin = /script-src 'self' 'nonce-[^']+' (https:\/\/challenges\.cloudflare\.com);.*frame-src \1;/;
+  for (const path of ["/login", "/signup", "/forgot-password", "/signup/check-mail"])
+    expect(await policyOf(path), path).toMatch(origin);
+  for (const path of ["/auth/confirm", "/no/such/page", "/healthz"])
+    expect(await policyOf(path), path).not.toMatch(/frame-src|cloudflare/);
+});

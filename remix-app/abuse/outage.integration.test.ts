@@ -1,24 +1,17 @@
 import { request as httpRequest } from "node:http";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
-import type { WebProcess } from "../testing/web-process.ts";
 
-let backend: IdentityBackend;
-let web: WebProcess;
+let { backend, web } = {} as FaultyWeb;
 
 beforeAll(async () => {
-  backend = await startIdentityBackend();
-  web = await backend.startWeb({ env: { TRUSTED_PROXY_HOPS: "1" } });
+  ({ backend, web } = await borrowFaultyWeb());
 });
 beforeEach(() => {
   backend.attempts = "ok";
   backend.rows = "ok";
   backend.calls.length = 0;
-});
-afterAll(async () => {
-  await web.stop();
-  await backend.close();
 });
 
 const email = `${crypto.randomUUID()}@integration.gatehouse.test`;

@@ -1,17 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
-import type { WebProcess } from "../testing/web-process.ts";
+import { beforeAll, expect, test } from "vitest";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 
-let backend: IdentityBackend;
-let web: WebProcess;
+let { backend, web } = {} as FaultyWeb;
 
 beforeAll(async () => {
-  backend = await startIdentityBackend();
-  web = await backend.startWeb();
-});
-afterAll(async () => {
-  await web.stop();
-  await backend.close();
+  ({ backend, web } = await borrowFaultyWeb());
 });
 
 test("answers 404 at Remix's manifest endpoint", async () => {

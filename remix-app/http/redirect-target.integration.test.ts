@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  type Person,
+  type SignedInBrowser,
+  signIn,
+} from "../../scripts/test/people.ts";
 import routes from "../routes.ts";
 
 let person: Person;
@@ -49,4 +56,20 @@ test.each([
   "/x/../logout",
 ])("does not redirect a signed-in person to %s", async (address) => {
   expect(await landing(address)).toBe("/");
+});
+
+test("a sign-in never redirects to another site", async () => {
+  for (const returnUrl of [
+    "https://evil.example/",
+    "//evil.example/",
+    "/\\evil.example",
+    "/.//evil.example",
+    "/\t/evil.example",
+    "javascript:alert(1)",
+    "https:evil.example",
+    "http://localhost@evil.example/",
+  ]) {
+    const { location } = await signIn(person, { returnUrl });
+    expect([returnUrl, location, await landing(returnUrl)]).toEqual([returnUrl, "/", "/"]);
+  }
 });

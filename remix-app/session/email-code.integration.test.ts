@@ -1,7 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { beforeEach, describe, expect, test } from "vitest";
 import { confirmationLink, mailsTo } from "../../e2e/mailbox.ts";
-import { startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import { borrowFaultyWeb } from "../../scripts/test/faulty-web.ts";
 import {
   createPerson,
   deletePerson,
@@ -222,23 +222,17 @@ test("50 concurrent redemptions of one emailed code start only one session", asy
 
 test("an emailed code that another request has just tried is not sent to the identity backend again", async () => {
   // Supabase Auth starts a session for each of 50 concurrent requests with one code.
-  const backend = await startIdentityBackend();
-  const web = await backend.startWeb();
-  try {
-    const browser = openBrowser(web.base);
-    await askForCode(browser);
-    const verifications = () => backend.calls.filter((call) => call === "POST /auth/v1/verify").length;
-    const attempt = { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false };
-    backend.attempts = { ...attempt, repeated: true };
-    expect((await enter(browser, "1234567890")).words).toContain(wrong);
-    expect(verifications()).toBe(0);
-    backend.attempts = { ...attempt, repeated: false };
-    expect((await enter(browser, "1234567890")).status).toBe(302);
-    expect(verifications()).toBe(1);
-  } finally {
-    await web.stop();
-    await backend.close();
-  }
+  const { backend, web } = await borrowFaultyWeb();
+  const browser = openBrowser(web.base);
+  await askForCode(browser);
+  const verifications = () => backend.calls.filter((call) => call === "POST /auth/v1/verify").length;
+  const attempt = { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false };
+  backend.attempts = { ...attempt, repeated: true };
+  expect((await enter(browser, "1234567890")).words).toContain(wrong);
+  expect(verifications()).toBe(0);
+  backend.attempts = { ...attempt, repeated: false };
+  expect((await enter(browser, "1234567890")).status).toBe(302);
+  expect(verifications()).toBe(1);
 });
 
 describe("limits on emailed codes", () => {

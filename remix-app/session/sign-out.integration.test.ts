@@ -1,16 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
-import type { WebProcess } from "../testing/web-process.ts";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 
 const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
 const logoutPath = "/auth/v1/logout";
 const sameOrigin = { "sec-fetch-site": "same-origin" };
-let backend: IdentityBackend;
-let web: WebProcess;
+let { backend, web } = {} as FaultyWeb;
 
 beforeAll(async () => {
-  backend = await startIdentityBackend();
-  web = await backend.startWeb();
+  ({ backend, web } = await borrowFaultyWeb());
 });
 beforeEach(() => {
   backend.headers.clear();
@@ -18,10 +15,6 @@ beforeEach(() => {
 afterEach(() => {
   Object.assign(backend, { refresh: "ok", state: "ok", logout: "ok", verify: "ok" });
   backend.vault = "ok";
-});
-afterAll(async () => {
-  await web.stop();
-  await backend.close();
 });
 
 const authCookies = (response: Response) =>

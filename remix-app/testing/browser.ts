@@ -3,8 +3,8 @@ import { newAddress, visitorHeaders } from "./visitor.ts";
 /** A browser that stores cookies and posts what it is given, but follows no redirects. */
 export interface Browser {
   get(path: string): Promise<Answer>;
-  /** Forms with files are passed as FormData. */
-  post(path: string, fields: Record<string, string> | FormData): Promise<Answer>;
+  /** Forms with files are passed as FormData, and forms with repeated fields as URLSearchParams. */
+  post(path: string, fields: Record<string, string> | URLSearchParams | FormData): Promise<Answer>;
   /** Posts JSON as a page's script does. */
   postJson(path: string, body: unknown): Promise<Answer>;
   /** Sends JSON with any method, as a page's script does. */

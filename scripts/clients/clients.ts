@@ -10,10 +10,8 @@ export type Client = {
   runtime: Runtime;
   program: string;
   args?: readonly string[];
-  /** The file that pins the client to an exact version. */
+  /** The file that pins the language's clients to exact versions. */
   manifest: string;
-  /** The file with the hash of each package that is installed with the client. Maven has no such file. */
-  lock?: string;
   /** The client's name in the manifest. */
   package: string;
   /** The only platform on which the client is installed, as Node names it. */
@@ -30,16 +28,13 @@ const node = (name: string, program: string, packageName: string): Client => ({
   runtime: "node",
   program: `js/${program}.mjs`,
   manifest: "js/package.json",
-  lock: "js/package-lock.json",
   package: packageName,
 });
 const python = (name: string, program: string, packageName: string): Client => ({
   name,
   runtime: "python",
   program: `python/${program}_client.py`,
-  // Each client has its own environment, since the clients' dependencies conflict.
-  manifest: `python/${program}_client.in`,
-  lock: `python/${program}_client.txt`,
+  manifest: "python/pyproject.toml",
   package: packageName,
 });
 
@@ -84,7 +79,6 @@ export const clients: readonly Client[] = [
     runtime: "go",
     program: "go/main.go",
     manifest: "go/go.mod",
-    lock: "go/go.sum",
     package: "github.com/openai/openai-go/v3",
   },
   {
@@ -101,21 +95,33 @@ export const sourceDir = import.meta.dirname;
 export const readSource = (file: string): string => readFileSync(path.join(sourceDir, file), "utf8");
 
 /** @throws Error if the manifest does not pin the client to an exact version */
-export function versionOf({ package: name, runtime, manifest }: Client): string {
+export function versionOf(client: Client): string {
+  const { package: name, runtime, manifest } = client;
   const pin = {
     node: `"${name}": "(?:npm:[^"]+@)?(\\d[\\w.-]*)"`,
     python: `^${name}(?:\\[\\w+\\])?==(\\d[\\w.]*)$`,
     java: `<artifactId>${name}</artifactId>\\s*<version>(\\d[\\w.-]*)</version>`,
     go: `${name} v(\\d[\\w.-]*)`,
   }[runtime];
-  const version = new RegExp(pin, "m").exec(readSource(manifest))?.[1];
+  const version = new RegExp(pin, "m").exec(pinnedManifest(client))?.[1];
   if (!version) throw new Error(`${manifest} does not pin ${name} to an exact version.`);
   return version;
 }
 
-/** Returns the client's manifest with pinned versions replaced by the newest. An alias keeps its major version. */
-export function newestManifest({ package: name, runtime, manifest }: Client): string {
+/** Returns the manifest from which a client is installed: for Python, the requirements of the client's group. */
+export function pinnedManifest({ runtime, program, manifest }: Client): string {
   const text = readSource(manifest);
+  if (runtime !== "python") return text;
+  const group = path.basename(program, "_client.py");
+  const requirements = new RegExp(`^${group} = (\\[.*\\])$`, "m").exec(text)?.[1];
+  if (!requirements) throw new Error(`${manifest} has no group ${group}.`);
+  return (JSON.parse(requirements) as string[]).map((requirement) => `${requirement}\n`).join("");
+}
+
+/** Returns the client's manifest with pinned versions replaced by the newest. An alias keeps its major version. */
+export function newestManifest(client: Client): string {
+  const { package: name, runtime } = client;
+  const text = pinnedManifest(client);
   switch (runtime) {
     case "node":
       return text.replace(/": "\d[\w.-]*"/g, '": "latest"').replace(/(npm:[^"]+@\d+)\.[^"]*/g, "$1");

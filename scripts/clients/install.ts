@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { type Client, newestManifest, type Runtime, readSource, sourceDir, versionOf } from "./clients.ts";
+import { type Client, newestManifest, pinnedManifest, type Runtime, sourceDir, versionOf } from "./clients.ts";
 
 const installTimeoutMs = 15 * 60_000;
 /** The newest versions are installed once per run. */
@@ -30,23 +30,22 @@ export function whySkipped({ runtime, platform }: Client): string | undefined {
 export type Installed = { version: string; command: string; args: string[]; cwd: string };
 
 /**
- * Installs a client below `.local/clients/`, unless the versions in its lock file are already installed.
- * @param options.newest installs the newest versions instead of the locked ones, in a separate directory
+ * Installs a client below `.local/clients/`, unless its pinned versions are already installed. The packages that it
+ * depends on have the newest versions that it allows; Go has their versions and hashes in its manifest and go.sum.
+ * @param options.newest installs the newest versions instead of the pinned ones, in a separate directory
  * @throws Error with the end of the installer's output
  */
 export function install(client: Client, { newest }: { newest: boolean }): Installed {
-  const root = path.resolve(".local/clients", newest ? "newest" : "locked");
+  const root = path.resolve(".local/clients", newest ? "newest" : "pinned");
   const program = path.join(sourceDir, client.program);
   const args = client.args ?? [];
+  const manifestText = newest ? newestManifest(client) : pinnedManifest(client);
   switch (client.runtime) {
     case "node": {
       const cwd = path.join(root, "js");
       once(client, { cwd, newest }, () => {
-        const options = ["--ignore-scripts", "--no-audit", "--no-fund"];
-        writeFileSync(path.join(cwd, "package.json"), newest ? newestManifest(client) : readSource(client.manifest));
-        if (newest) return run("npm", ["install", "--no-package-lock", ...options], cwd);
-        cpSync(path.join(sourceDir, "js/package-lock.json"), path.join(cwd, "package-lock.json"));
-        run("npm", ["ci", ...options], cwd);
+        writeFileSync(path.join(cwd, "package.json"), manifestText);
+        run("npm", ["install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"], cwd);
       });
       // Copies the programs next to the installed packages, because Node resolves packages from a program's directory.
       for (const file of readdirSync(path.dirname(program)))
@@ -59,12 +58,10 @@ export function install(client: Client, { newest }: { newest: boolean }): Instal
       const cwd = path.join(root, client.name);
       const interpreter = path.join(cwd, "venv/bin/python");
       once(client, { cwd, newest }, () => {
-        const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         run("python3", ["-m", "venv", "venv"], cwd);
-        if (!newest)
-          return run(interpreter, [...pip, "--require-hashes", "-r", path.join(sourceDir, `${client.lock}`)], cwd);
-        writeFileSync(path.join(cwd, "newest.in"), newestManifest(client));
-        run(interpreter, [...pip, "-r", "newest.in"], cwd);
+        writeFileSync(path.join(cwd, "requirements.txt"), manifestText);
+        const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        run(interpreter, [...pip, "-r", "requirements.txt"], cwd);
       });
       const print = `import importlib.metadata; print(importlib.metadata.version("${client.package}"))`;
       const version = run(interpreter, ["-c", print], cwd).trim();
@@ -73,7 +70,7 @@ export function install(client: Client, { newest }: { newest: boolean }): Instal
     case "java": {
       const cwd = path.join(root, client.name);
       once(client, { cwd, newest }, () => {
-        writeFileSync(path.join(cwd, "pom.xml"), newest ? newestManifest(client) : readSource(client.manifest));
+        writeFileSync(path.join(cwd, "pom.xml"), manifestText);
         run("mvn", ["-q", "-B", "dependency:copy-dependencies", `-DoutputDirectory=${cwd}/jars`], cwd);
       });
       const jar = new RegExp(`^${client.package}-(\\d.*)\\.jar$`);
@@ -100,7 +97,7 @@ function once(client: Client, { cwd, newest }: { cwd: string; newest: boolean },
   const tools = needed[client.runtime].map(
     ({ command, args }) => spawnSync(command, args, { encoding: "utf8" }).stdout,
   );
-  const wanted = [...tools, newest ? runId : readSource(client.lock ?? client.manifest)].join("\n");
+  const wanted = [...tools, newest ? runId : pinnedManifest(client)].join("\n");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
   console.log(`installing ${newest ? `the newest ${client.name}` : `${client.name} ${versionOf(client)}`} …`);
   rmSync(cwd, { recursive: true, force: true });
@@ -110,7 +107,7 @@ function once(client: Client, { cwd, newest }: { cwd: string; newest: boolean },
 }
 
 /** @returns standard output */
-export function run(command: string, args: string[], cwd: string): string {
+function run(command: string, args: string[], cwd: string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd,
     encoding: "utf8",

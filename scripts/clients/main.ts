@@ -4,20 +4,18 @@ import { startStack } from "../test/start-stack.ts";
 import { type Check, refusals, requiredChecks } from "./checks.ts";
 import { type Client, clients, versionOf } from "./clients.ts";
 import { install, whySkipped } from "./install.ts";
-import { writeLock } from "./lock.ts";
 import { runProgram, runSnippet } from "./program.ts";
 import { createRecorder } from "./recorder.ts";
 import { failedFeatures, type Row, renderTable, whatBroke } from "./table.ts";
 
-const usage = `npm run test:clients -- [--newest | --lock] [client …]
+const usage = `npm run test:clients -- [--newest] [client …]
 
 Runs published clients, unmodified, against the stack that GATEHOUSE_STACK names, or one of its own. Each makes a plain
 call, reads a stream, returns a tool's result and continues the conversation, and asks for structured output, with a
-plain model and with one whose messages have provider-specific members. Clients are installed below .local/clients/ as
-their lock files say. The exit code is 1 if a check failed or none ran.
+plain model and with one whose messages have provider-specific members. Clients are installed below .local/clients/
+in the versions that their manifests pin. The exit code is 1 if a check failed or none ran.
 
-  --newest  runs the newest versions, and a client that fails once more as locked, to tell what broke
-  --lock    writes the lock files from the manifests instead
+  --newest  runs the newest versions, and a client that fails once more as pinned, to tell what broke
 
 Clients: ${clients.map(({ name }) => name).join(", ")}`;
 const usualModels = ["demo-chat", "demo-reasoning"];
@@ -25,7 +23,6 @@ const usualModels = ["demo-chat", "demo-reasoning"];
 const { values, positionals: names } = parseArgs({
   options: {
     newest: { type: "boolean", default: false },
-    lock: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
   allowPositionals: true,
@@ -40,10 +37,6 @@ if (unknown.length > 0) {
   process.exit(1);
 }
 const chosen = clients.filter(({ name }) => names.length === 0 || names.includes(name));
-if (values.lock) {
-  for (const client of new Map(chosen.map((each) => [each.lock, each])).values()) writeLock(client);
-  process.exit(0);
-}
 
 function print({ name, ok, error }: Check): void {
   console.log(`${ok ? styleText("green", "passed") : styleText("red", "failed")}  ${name}`);

@@ -32,7 +32,7 @@ test("a failure that belongs to no single feature fails all features of its clie
   expect(failedFeatures(row("crashes", { checks: failing() }))).toEqual(features);
 });
 
-test("reports a feature as broken only if it passed with the locked version", () => {
+test("reports a feature as broken only if it passed with the pinned version", () => {
   const newest = row("client", { version: "2.0.0", checks: [...failing("tools"), ...failing("stream")] });
   expect(whatBroke(newest, row("client", { checks: failing("stream") }))).toEqual(["client 1.0.0 → 2.0.0: tools"]);
   expect(whatBroke(newest, newest)).toEqual([]);

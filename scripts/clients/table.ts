@@ -37,10 +37,10 @@ export function renderTable(rows: readonly Row[]): string {
   ].join("\n");
 }
 
-/** Lists the features that fail in the newest version but not in the locked version, one per line. */
-export function whatBroke(newest: Row, locked: Row): string[] {
-  const before = failedFeatures(locked);
+/** Lists the features that fail in the newest version but not in the pinned version, one per line. */
+export function whatBroke(newest: Row, pinned: Row): string[] {
+  const before = failedFeatures(pinned);
   return failedFeatures(newest)
     .filter((feature) => !before.includes(feature))
-    .map((feature) => `${newest.name} ${locked.version} → ${newest.version}: ${feature}`);
+    .map((feature) => `${newest.name} ${pinned.version} → ${newest.version}: ${feature}`);
 }

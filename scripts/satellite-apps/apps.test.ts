@@ -28,12 +28,11 @@ test("the React Router app's root has the middleware that docs/satellites.md sho
 });
 
 test.each(satelliteApps.map(({ name }) => [name]))(
-  "%s's lock file has the dependency versions that its package.json names",
+  "%s's package.json pins its dependencies to exact versions",
   (name) => {
     const { dependencies, devDependencies } = readJson(fileOf(name, "package.json"));
-    const { packages } = readJson(fileOf(name, "package-lock.json"));
-    for (const [dependency, version] of Object.entries({ ...dependencies, ...devDependencies }))
-      expect([dependency, packages[`node_modules/${dependency}`]?.version]).toEqual([dependency, version]);
+    for (const version of Object.values({ ...dependencies, ...devDependencies }))
+      expect(version).toMatch(/^\d+\.\d+\.\d+$/);
   },
 );
 

@@ -21,23 +21,23 @@ export function packPackage(): string {
 }
 
 /**
- * Installs an app below `.local/satellite-apps/` as its lock file says. A satellite also gets the package. @returns its
- * folder
+ * Installs an app below `.local/satellite-apps/` with the versions that its package.json pins. A satellite also gets the
+ * package. @returns its folder
  */
 export function installApp({ name, build, isOpenidClient }: SatelliteApp, { tarball }: { tarball: string }): string {
   const source = path.join(import.meta.dirname, name);
   const cwd = path.join(root, ".local/satellite-apps", name);
-  const lock = readFileSync(path.join(source, "package-lock.json"), "utf8");
+  const manifest = readFileSync(path.join(source, "package.json"), "utf8");
   const stamp = path.join(cwd, ".installed");
-  const options = ["--ignore-scripts", "--no-audit", "--no-fund"];
-  const isInstalled = existsSync(stamp) && readFileSync(stamp, "utf8") === lock;
+  const options = ["--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"];
+  const isInstalled = existsSync(stamp) && readFileSync(stamp, "utf8") === manifest;
   if (!isInstalled) rmSync(cwd, { recursive: true, force: true });
   cpSync(source, cwd, { recursive: true });
   if (!isInstalled) {
-    run("npm", ["ci", ...options], { cwd });
-    writeFileSync(stamp, lock);
+    run("npm", ["install", ...options], { cwd });
+    writeFileSync(stamp, manifest);
   }
-  if (!isOpenidClient) run("npm", ["install", "--no-save", "--no-package-lock", ...options, tarball], { cwd });
+  if (!isOpenidClient) run("npm", ["install", "--no-save", ...options, tarball], { cwd });
   if (build) run(process.execPath, [...build], { cwd, env: buildEnvironment });
   return cwd;
 }

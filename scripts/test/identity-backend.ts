@@ -76,11 +76,27 @@ export interface IdentityBackend {
   /** Settings of a server whose Supabase project is this backend. */
   env: Record<"NODE_ENV" | "BASE_URL" | "SUPABASE_URL" | "SUPABASE_PUBLISHABLE_KEY" | "SUPABASE_SECRET_KEY", string>;
   /** Starts a web server with `env`. */
-  startWeb(options?: { env?: Record<string, string> }): Promise<WebProcess>;
+  startWeb(options?: NonNullable<Parameters<typeof startWeb>[1]>): Promise<WebProcess>;
+  /** Ends all faults and forgets the calls so far. */
+  reset(): void;
   close(): Promise<void>;
 }
 
 const refreshDelayMs = 50;
+/** The behaviour without faults. */
+const works = {
+  jwks: "ok",
+  user: "ok",
+  refresh: "ok",
+  verify: "ok",
+  logout: "ok",
+  mails: "ok",
+  state: "ok",
+  attempts: "ok",
+  vault: "ok",
+  vaultMisses: 0,
+  rows: "ok",
+} as const;
 const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails)$/;
 const ofVault =
   /\/rpc\/(open_account_device|store_account_session|discard_account_session|sign_in_account|sign_out_device)$/;
@@ -122,24 +138,19 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
     queries: new Map(),
     headers: new Map(),
     bodies: new Map(),
-    jwks: "ok",
-    user: "ok",
-    refresh: "ok",
-    verify: "ok",
-    logout: "ok",
-    mails: "ok",
-    state: "ok",
-    attempts: "ok",
-    vault: "ok",
-    vaultMisses: 0,
-    rows: "ok",
+    ...works,
     accessToken: async (options = {}) => signToken(options.sessionId ?? (await startSession(options)), options),
     session: async (options = {}) => sessionOf(options.sessionId ?? (await startSession(options)), options),
     endSessions: () => query("delete from auth.sessions where user_id = $1", [backend.person.id]).then(() => {}),
     cookieOf: keepSession,
     count: (call) => backend.calls.filter((seen) => seen === call).length,
     env: { NODE_ENV: "test", BASE_URL: base, SUPABASE_URL: url, ...secrets },
-    startWeb: ({ env = {} } = {}) => startWeb(url, { env: { ...secrets, ...env } }),
+    startWeb: ({ env = {}, ...place } = {}) => startWeb(url, { ...place, env: { ...secrets, ...env } }),
+    reset() {
+      Object.assign(backend, works);
+      backend.calls.length = 0;
+      for (const seen of [backend.queries, backend.headers, backend.bodies]) seen.clear();
+    },
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

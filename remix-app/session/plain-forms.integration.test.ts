@@ -1,0 +1,274 @@
+import { afterAll, expect, test } from "vitest";
+import { confirmationLink, linkOfMail } from "../../e2e/mailbox.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { createHelper } from "../../scripts/test/recovery-help.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openPlainTab, type PlainTab } from "../testing/plain-tab.ts";
+
+/** The journeys of an account in a browser without JavaScript. The browser tests make the same ones with JavaScript. */
+const { base } = readStack();
+const people: Person[] = [];
+const helper = createHelper();
+
+afterAll(async () => {
+  await (await helper).leave();
+  for (const person of people) await deletePerson(person);
+  await query("delete from auth.users where email like $1", ["plain-%@integration.gatehouse.test"]);
+});
+
+const newEmail = () => `plain-${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+
+async function newPerson(): Promise<Person> {
+  const person = await createPerson();
+  people.push(person);
+  // A link used in the same second as the confirmation counts as the confirmation link.
+  await query("update auth.users set email_confirmed_at = now() - interval '1 hour' where id = $1", [person.id]);
+  return person;
+}
+
+async function signIn(tab: PlainTab, { email, password }: Pick<Person, "email" | "password">, at = "/login") {
+  await tab.open(at);
+  tab.fill("Email", email);
+  tab.fill("Password", password);
+  await tab.press("Sign in");
+}
+
+const enterPlain = async (person: Person) => openPlainTab(base, await enter(person));
+
+/** Links a provider account as if by a direct call to the identity backend, which bypasses our pages. */
+async function linkDirectly({ id }: Person): Promise<void> {
+  await query(
+    `insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+     values (gen_random_uuid()::text, $1, jsonb_build_object('sub', $1::uuid, 'email', 'somebody.else@mail.example'), 'google',
+       now(), now(), now())`,
+    [id],
+  );
+}
+
+test("without JavaScript, a new person signs up, confirms by email, signs out and signs in", async () => {
+  const newcomer = { email: newEmail(), password: "correct horse battery" };
+  const tab = openPlainTab(base);
+  await tab.open("/login?returnUrl=%2Fworkspaces");
+  await tab.follow("Create an account");
+  tab.fill("Email", newcomer.email);
+  tab.fill("Password", newcomer.password);
+  await tab.press("Create account");
+  expect(tab.heading()).toBe("Check your email");
+  expect(tab.words()).toContain(newcomer.email);
+  expect(tab.path()).not.toContain("@");
+  await signIn(tab, newcomer, "/login?returnUrl=%2Fworkspaces");
+  expect(tab.words()).toContain("isn’t confirmed yet");
+  const link = await confirmationLink(newcomer.email);
+  await tab.browser.get(link);
+  await tab.open(link);
+  expect(tab.heading()).toBe("Confirm your email");
+  await tab.press("Confirm and sign in");
+  expect(tab.path()).toBe("/workspaces");
+  await tab.press("Sign out");
+  expect(tab.heading()).toBe("Sign in");
+  await signIn(tab, newcomer);
+  expect(tab.heading()).toBe("Home");
+  await tab.open(link);
+  expect(tab.heading()).toBe("This link no longer works");
+});
+
+test("without JavaScript, a forgotten password is replaced through an email, and one button removes what others added", async () => {
+  const member = await newPerson();
+  const theirs = openPlainTab(base);
+  await signIn(theirs, member);
+  await linkDirectly(member);
+  const tab = openPlainTab(base);
+  await tab.open("/login");
+  await tab.follow("Forgot password?");
+  tab.fill("Email", member.email);
+  await tab.press("Send reset link");
+  expect(tab.heading()).toBe("Check your email");
+  await tab.open(await confirmationLink(member.email));
+  await tab.press("Continue");
+  expect(tab.heading()).toBe("Choose a new password");
+  tab.fill("New password", "short");
+  await tab.press("Change password");
+  expect(tab.alert()).toContain("at least 8 characters");
+  tab.fill("New password", "quite another password");
+  await tab.press("Change password");
+  expect(tab.heading()).toBe("Password changed");
+  expect([tab.isChecked("Google: somebody.else@mail.example"), tab.isChecked(/^Password/)]).toEqual([true, false]);
+  await tab.press("Remove selected and keep the rest");
+  expect(tab.heading()).toBe("Home");
+  await tab.open("/settings/security");
+  expect(tab.texts("#linked-accounts").join()).not.toContain("somebody.else");
+  await theirs.open("/workspaces");
+  expect(theirs.heading()).toBe("Sign in");
+});
+
+test("without JavaScript, the owner reviews account access, but cannot remove every way to sign in", async () => {
+  const member = await newPerson();
+  const tab = await enterPlain(member);
+  await linkDirectly(member);
+  await tab.open("/settings/security");
+  await tab.follow("Review account access");
+  tab.check(/^Password/);
+  await tab.press("Remove selected and keep the rest");
+  expect(tab.alert()).toContain("Keep at least one way to sign in");
+  expect(tab.isChecked(/^Password/)).toBe(true);
+  tab.check(/^Password/, false);
+  tab.check("Google: somebody.else@mail.example", false);
+  await tab.press("Remove selected and keep the rest");
+  expect(tab.texts("[role=status]").join(" ")).toContain("You reviewed account access");
+  expect(tab.words()).toContain("somebody.else@mail.example");
+  expect(tab.words()).not.toContain("Unconfirmed");
+});
+
+test("without JavaScript, a banned member regains access through an emailed link", async () => {
+  const member = await newPerson();
+  await query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [member.id]);
+  const { send, override } = await helper;
+  await send(member.email, await override(member.email, { normalLogin: false }));
+  const tab = openPlainTab(base);
+  await signIn(tab, member);
+  expect(tab.alert()).toContain("don’t match an account");
+  await tab.open(await linkOfMail(member.email, "Get back into your Gatehouse account"));
+  await tab.press(/^Continue as /);
+  expect(tab.heading()).toBe("Review account access");
+  await tab.press("Remove selected and keep the rest");
+  expect(tab.heading()).toBe("Home");
+});
+
+test("without JavaScript, an email address changes only after both mailboxes confirm", async () => {
+  const [member, renewed] = [await newPerson(), newEmail()];
+  const tab = await enterPlain(member);
+  await tab.open("/settings/profile");
+  await tab.follow("Change email");
+  tab.fill("New email", "not-an-email");
+  await tab.press("Change email");
+  expect(tab.alert()).toContain("Enter an email address");
+  tab.fill("New email", renewed);
+  await tab.press("Change email");
+  expect(tab.texts("#email")[0]?.match(/Not confirmed yet/g)).toHaveLength(2);
+  await tab.open(await confirmationLink(renewed));
+  expect(tab.words()).toContain(`This link confirms ${renewed}.`);
+  await tab.press("Confirm");
+  expect(tab.heading()).toBe("One more confirmation");
+  // The other mailbox may be open in a browser that is not signed in.
+  const elsewhere = openPlainTab(base);
+  await elsewhere.open(await confirmationLink(member.email));
+  await elsewhere.press("Confirm");
+  expect(elsewhere.heading()).toBe("Email changed");
+  await tab.open("/settings/profile");
+  expect(tab.texts("#email")[0]).toContain(renewed);
+});
+
+test("without JavaScript, canceling an email change invalidates its links", async () => {
+  const [member, renewed] = [await newPerson(), newEmail()];
+  const tab = await enterPlain(member);
+  await tab.open("/settings/profile/email");
+  tab.fill("New email", renewed);
+  await tab.press("Change email");
+  const link = await confirmationLink(renewed);
+  await tab.press("Cancel email change");
+  expect(tab.words()).toContain("Email change canceled.");
+  await tab.open(link);
+  expect(tab.heading()).toBe("This link no longer works");
+});
+
+test("without JavaScript, people edit their profile, and invalid input stays in the form", async () => {
+  const tab = await enterPlain(await newPerson());
+  await tab.open("/settings/profile");
+  tab.fill("Name", "  Ada   Lovelace ");
+  tab.fill(/^Profile picture URL/, "http://pictures.example/ada.png");
+  await tab.press("Save");
+  expect(tab.alert()).toContain("begins with https://");
+  expect(tab.valueOf("Name")).toContain("Ada");
+  tab.fill(/^Profile picture URL/, "https://pictures.example/ada.png");
+  await tab.press("Save");
+  expect(tab.words()).toContain("Profile saved.");
+  expect([tab.valueOf("Name"), tab.valueOf(/^Profile picture URL/)]).toEqual([
+    "Ada Lovelace",
+    "https://pictures.example/ada.png",
+  ]);
+});
+
+test("without JavaScript, changing a password signs other devices out", async () => {
+  const member = await newPerson();
+  const [tab, elsewhere] = [await enterPlain(member), await enterPlain(member)];
+  await tab.open("/.well-known/change-password");
+  tab.fill("New password", "short");
+  await tab.press("Change password");
+  expect(tab.alert()).toContain("at least 8 characters");
+  expect(tab.valueOf("New password")).toBe("");
+  tab.fill("New password", "quite another password");
+  await tab.press("Change password");
+  expect(tab.words()).toContain("Password changed.");
+  await elsewhere.open("/workspaces");
+  expect(elsewhere.heading()).toBe("Sign in");
+});
+
+test("without JavaScript, a device signs out one other device, then all others, and pages through the activity", async () => {
+  const member = await newPerson();
+  const others = [openPlainTab(base), openPlainTab(base), openPlainTab(base)];
+  for (const other of others) await signIn(other, member);
+  const tab = openPlainTab(base);
+  await signIn(tab, member, "/login?returnUrl=%2Fsettings%2Fsecurity");
+  const devices = () => tab.texts("#sessions li").length;
+  expect(devices()).toBe(4);
+  await tab.press(/^Sign out (?!all|of)./);
+  expect(tab.words()).toContain("Device signed out.");
+  expect(devices()).toBe(3);
+  await tab.press("Sign out all others");
+  expect(tab.words()).toContain("All other devices are signed out.");
+  for (const other of others) {
+    await other.open("/workspaces");
+    expect(other.heading()).toBe("Sign in");
+  }
+  await tab.open("/settings/security/activity?limit=3");
+  const older = tab.words();
+  await tab.follow("Older");
+  expect(tab.words()).not.toBe(older);
+  await tab.follow("Newest");
+  expect(tab.heading()).toBe("Activity");
+});
+
+test("without JavaScript, two accounts are added, switched and signed out one by one", async () => {
+  const [member, colleague] = [await newPerson(), await newPerson()];
+  const tab = openPlainTab(base);
+  const active = async () => {
+    const { status, text } = await tab.browser.get("/api/v1/auth/session");
+    return status === 200 ? JSON.parse(text).user.email : null;
+  };
+  await signIn(tab, member);
+  await tab.follow("Add another account");
+  expect(tab.words()).toContain(`You’ll stay signed in as ${member.email}.`);
+  await signIn(tab, colleague, "/add-account");
+  expect(await active()).toBe(colleague.email);
+  await tab.open("/settings/profile");
+  await tab.press(new RegExp(`^Switch to .*${member.email}$`));
+  expect(await active()).toBe(member.email);
+  await tab.press(new RegExp(`^Switch to .*${colleague.email}$`));
+  // A switch to an account reopens the page that the account was last on.
+  expect(tab.path()).toBe("/settings/profile");
+  await tab.press("Sign out of this account");
+  expect(await active()).toBe(member.email);
+  await tab.press("Sign out");
+  expect(tab.heading()).toBe("Sign in");
+  expect(await active()).toBeNull();
+});
+
+test("without JavaScript, the color scheme is chosen on any page and kept", async () => {
+  const tab = openPlainTab(base);
+  const pressed = () => tab.texts("button[aria-pressed=true]");
+  await tab.open("/login?returnUrl=%2Fworkspaces");
+  await tab.press("Dark");
+  expect([tab.path(), pressed()]).toEqual(["/login?returnUrl=%2Fworkspaces", ["Dark"]]);
+  await tab.open("/signup");
+  expect(pressed()).toEqual(["Dark"]);
+  await tab.press("System");
+  expect(pressed()).toEqual(["System"]);
+});
+
+test("the sign-in and security pages say that passkeys need JavaScript", async () => {
+  const tab = await enterPlain(await newPerson());
+  await tab.open("/settings/security/passkeys/new");
+  expect(tab.texts("#passkey-note noscript").join()).toContain("Turn on JavaScript to add a passkey.");
+  await tab.open("/add-account");
+  expect(tab.texts("#passkey-note noscript").join()).toContain("Turn on JavaScript to use passkeys.");
+});

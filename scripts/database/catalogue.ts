@@ -7,7 +7,10 @@ export type Entry = {
   oid: number;
   /** Leaves out the line comments of a function's body, so that changing a comment does not recreate the function. */
   definition: string;
-  /** Maps the SQL names of the object and, for a view, of its columns to their comments. */
+  /**
+   * Maps the SQL names of a view and of its columns to their comments. Functions and triggers are described by line
+   * comments in their files, so their comments in the database do not count.
+   */
   comments: ReadonlyMap<string, string>;
   /**
    * For a trigger on another owner's table: the function that the trigger runs. We can remove such a trigger only by
@@ -32,7 +35,7 @@ const functionsSql = `
       case p.prokind when 'p' then 'procedure' else 'function' end, n.nspname, p.proname, oidvectortypes(p.proargtypes)
     ) as key,
     pg_get_functiondef(p.oid) as definition, p.prosrc as body,
-    obj_description(p.oid, 'pg_proc') as comment, null::json as columns, null as "borrowedBy"
+    null as comment, null::json as columns, null as "borrowedBy"
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
   where n.nspname = any ($1) and p.prokind <> 'a' and ${notOfAnExtension("pg_proc", "p.oid")}`;
 
@@ -53,7 +56,7 @@ const viewsSql = `
 const triggersSql = `
   select t.oid::int, format('trigger %I on %I.%I', t.tgname, n.nspname, c.relname) as key,
     concat_ws(' ', pg_get_triggerdef(t.oid), nullif(t.tgenabled::text, 'O')) as definition, null as body,
-    obj_description(t.oid, 'pg_trigger') as comment, null::json as columns,
+    null as comment, null::json as columns,
     case when not pg_has_role(c.relowner, 'usage')
       then format('function %I.%I()', f.nspname, p.proname) end as "borrowedBy"
   from pg_trigger t

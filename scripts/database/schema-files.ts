@@ -15,13 +15,13 @@ import { handWrittenMigration } from "./hand-written.ts";
 /** The name of an object, written as in the SQL statement. Postgres resolves the name. */
 export type ObjectName =
   | { kind: "function"; schema: string; name: string; signature: string }
-  | { kind: "view"; schema: string; name: string; column?: string }
+  | { kind: "view"; schema: string; name: string }
   | { kind: "trigger"; schema: string; table: string; name: string };
 
 /** A statement of `supabase/schemas/` with the comment lines directly above it, and the line on which they begin. */
 export type Source = { file: string; line: number; text: string };
 export type Definition = Source & { object: ObjectName; body?: string };
-export type Comment = Source & { object: ObjectName };
+export type Comment = Source & { object: { kind: "view"; schema: string; name: string; column?: string } };
 export type Grant = Source & { grant: GrantStmt };
 export type SchemaFiles = { definitions: Definition[]; comments: Comment[]; grants: Grant[] };
 
@@ -30,7 +30,7 @@ const grantsFile = "grants.sql";
 const defaultSchema = "public";
 
 /**
- * Reads `supabase/schemas/`: functions, triggers and views with their comments, and the grants of `grants.sql`.
+ * Reads `supabase/schemas/`: functions, triggers, views with their comments, and the grants of `grants.sql`.
  * @param version the next migration's version. If a statement belongs in a migration, the error suggests a file name
  * with this version.
  * @throws StackError with file and line if the SQL is invalid or a statement belongs in a migration
@@ -86,7 +86,8 @@ function sort(read: SchemaFiles, { node, source, inGrants, version }: Sorted): s
     return undefined;
   }
   if ("CommentStmt" in node) {
-    const object = commentedObject(node.CommentStmt);
+    if (lineCommented.has(node.CommentStmt.objtype)) return 'write this comment as "--" lines above the definition.';
+    const object = commentedView(node.CommentStmt);
     if (object) {
       read.comments.push({ ...source, object });
       return undefined;
@@ -127,32 +128,23 @@ function functionName({ funcname, parameters }: CreateFunctionStmt): ObjectName 
     const { mode, argType } = node.FunctionParameter;
     return mode === "FUNC_PARAM_OUT" || mode === "FUNC_PARAM_TABLE" || !argType ? [] : [typeText(argType)];
   });
-  return named(namesOf(funcname), types);
+  const names = namesOf(funcname);
+  const name = names.pop() ?? "";
+  const schema = names[0] ?? defaultSchema;
+  return { kind: "function", schema, name, signature: `${quote(schema)}.${quote(name)}(${types.join(", ")})` };
 }
 
-function commentedObject({ objtype, object }: CommentStmt): ObjectName | undefined {
-  if (!object) return undefined;
-  if ("ObjectWithArgs" in object) {
-    if (objtype !== "OBJECT_FUNCTION" && objtype !== "OBJECT_PROCEDURE") return undefined;
-    const { objname, objargs, args_unspecified: isOnlyName } = object.ObjectWithArgs;
-    const types = (objargs ?? []).flatMap((node) => ("TypeName" in node ? [typeText(node.TypeName)] : []));
-    return named(namesOf(objname), isOnlyName ? undefined : types);
-  }
-  if (!("List" in object)) return undefined;
+/** Objects whose description is in their file only, so that rewording it needs no migration. */
+const lineCommented = new Set<CommentStmt["objtype"]>(["OBJECT_FUNCTION", "OBJECT_PROCEDURE", "OBJECT_TRIGGER"]);
+
+function commentedView({ objtype, object }: CommentStmt): Comment["object"] | undefined {
+  if (!object || !("List" in object)) return undefined;
   const names = namesOf(object.List.items);
   const last = names.pop() ?? "";
   if (objtype === "OBJECT_VIEW") return { kind: "view", schema: names[0] ?? defaultSchema, name: last };
+  if (objtype !== "OBJECT_COLUMN") return undefined;
   const [schema, table] = names.length > 1 ? names : [defaultSchema, names[0]];
-  if (!schema || !table) return undefined;
-  if (objtype === "OBJECT_TRIGGER") return { kind: "trigger", schema, table, name: last };
-  return objtype === "OBJECT_COLUMN" ? { kind: "view", schema, name: table, column: last } : undefined;
-}
-
-function named(names: string[], types: string[] | undefined): ObjectName {
-  const name = names.pop() ?? "";
-  const schema = names[0] ?? defaultSchema;
-  const full = `${quote(schema)}.${quote(name)}`;
-  return { kind: "function", schema, name, signature: types ? `${full}(${types.join(", ")})` : full };
+  return schema && table ? { kind: "view", schema, name: table, column: last } : undefined;
 }
 
 function typeText({ names, arrayBounds }: TypeName): string {

@@ -132,12 +132,11 @@ async function matchSources(
     const key = byOid.get(await resolve(client, comment.object));
     if (key === undefined || !definitions.has(key)) {
       throw new StackError(
-        `${placeOf(comment)}: this comment is about no function, view or trigger that supabase/schemas/ defines.\n` +
+        `${placeOf(comment)}: this comment is about no view that supabase/schemas/ defines.\n` +
           "Comments on tables and their columns belong in the migration that creates them.",
       );
     }
-    const { object } = comment;
-    const column = object.kind === "view" ? object.column : undefined;
+    const { column } = comment.object;
     const target =
       column === undefined ? key : key.replace(/^view /, "column ").concat(`.${await quoted(client, column)}`);
     comments.set(target, comment);
@@ -153,9 +152,7 @@ function kindOf(key: string): string {
 /** @returns the object's kind and oid */
 async function resolve(client: pg.Client, object: ObjectName): Promise<string> {
   const { rows } = await (object.kind === "function"
-    ? client.query<{ oid: number }>("select coalesce(to_regprocedure($1), to_regproc($1))::oid::int as oid", [
-        object.signature,
-      ])
+    ? client.query<{ oid: number }>("select to_regprocedure($1)::oid::int as oid", [object.signature])
     : object.kind === "view"
       ? client.query<{ oid: number }>("select to_regclass(format('%I.%I', $1::text, $2::text))::oid::int as oid", [
           object.schema,

@@ -77,12 +77,21 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender: offender_user_id_fkey",
   },
   {
-    name: "every table and function has a comment",
-    sql: `select c.oid::regclass::text as offence from ${tables}
-        where c.relkind in ('r', 'p') and not c.relispartition and obj_description(c.oid, 'pg_class') is null
+    name: "every table and view has a comment",
+    sql: `select c.oid::regclass::text as offence from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname in ('public', 'private', 'ai') and c.relkind in ('r', 'p', 'v') and not c.relispartition
+        and obj_description(c.oid, 'pg_class') is null`,
+    offend: "create view private.offender as select 1 as one",
+    expected: "private.offender",
+  },
+  {
+    name: "no comment in the database describes a function or trigger, because rewording it would need a migration",
+    sql: `select ${signature} as offence from ${functions} where obj_description(p.oid, 'pg_proc') is not null
       union all
-      select ${signature} from ${functions} where obj_description(p.oid, 'pg_proc') is null`,
-    offend: "create function private.offender() returns int language sql stable as 'select 1'",
+      select t.tgname from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_namespace n on n.oid = p.pronamespace
+      where n.nspname in ('public', 'private', 'ai') and obj_description(t.oid, 'pg_trigger') is not null`,
+    offend: `create function private.offender() returns int language sql stable as 'select 1';
+      comment on function private.offender() is 'Returns 1.'`,
     expected: "private.offender()",
   },
   {

@@ -1,12 +1,18 @@
 -- Counts attempts, such as sign-ins and guesses of a code. Our routes call begin_attempt before each attempt and
 -- complete_attempt after it.
 
+-- Counts an attempt before it is made. Takes { action, address, email | userId, challenged, overridden, mail, code }.
+-- Returns { allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: false,
+-- reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make the attempt.
+-- challenged is true if the attempt carries a bot challenge's token, which the identity backend checks first.
+-- overridden is true under a recovery override: the limits of override_password replace the email's own limits, but the
+-- address's limits still apply. mail is the kind of email that the attempt sends. If mailWaitSeconds is not null, the
+-- email must not be sent, because another email of its kind is being sent or has a link that is too recent to be
+-- replaced. code is the mailed code that is tried; only its digest is stored. If repeated is true, the code was tried
+-- before and must not be tried again.
 -- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   of_action text := attempt ->> 'action';
@@ -109,23 +115,14 @@ begin
   );
 end
 $$;
-comment on function private.begin_attempt(jsonb) is
-  'Counts an attempt before it is made. Takes { action, address, email | userId, challenged, overridden, mail, code }.'
-  ' Returns { allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: '
-  'false, reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make the attempt. '
-  'challenged is true if the attempt carries a bot challenge''s token, which the identity backend checks first. '
-  'overridden is true under a recovery override: the limits of override_password replace the email''s own limits, but '
-  'the address''s limits still apply. mail is the kind of email that the attempt sends. If mailWaitSeconds is not '
-  'null, the email must not be sent, because another email of its kind is being sent or has a link that is too recent '
-  'to be replaced. code is the mailed code that is tried; only its digest is stored. If repeated is true, the code was'
-  ' tried before and must not be tried again.';
 
+-- Records the outcome of an attempt: succeeded, failed, or void if the attempt was not made. Refunds void attempts and
+-- successful sign-ins. A successful sign-in also deletes the account's failures from this address. Other successful
+-- attempts stay counted. A failed attempt counts against the address. Returns false if the outcome was already recorded
+-- or the attempt is too old.
 -- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.complete_attempt(attempt_id uuid, outcome text) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   settled private.open_attempts;
@@ -154,17 +151,10 @@ begin
   return true;
 end
 $$;
-comment on function private.complete_attempt(uuid, text) is
-  'Records the outcome of an attempt: succeeded, failed, or void if the attempt was not made. Refunds void attempts '
-  'and successful sign-ins. A successful sign-in also deletes the account''s failures from this address. Other '
-  'successful attempts stay counted. A failed attempt counts against the address. Returns false if the outcome was '
-  'already recorded or the attempt is too old.';
 
+-- Returns begin_attempt's answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.
 create or replace function private.attempt_refusal(reason text, wait interval) returns jsonb
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'allowed', false,
@@ -172,14 +162,11 @@ as $$
     'retryAfterSeconds', greatest(1, ceil(extract(epoch from wait)))::integer
   )
 $$;
-comment on function private.attempt_refusal(text, interval) is
-  'Returns begin_attempt''s answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.';
 
+-- Returns how long an account must still wait before another email of a kind may replace the link in its previous one.
+-- Returns null if the account need not wait. Includes emails requested directly from the identity backend.
 create or replace function private.mail_wait(kind text, of_email text, of_user uuid) returns interval
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select sent.at + private.mail_pause() - now()
   from auth.users u
@@ -192,39 +179,27 @@ as $$
   ) sent
   where (u.email = of_email and not u.is_sso_user or u.id = of_user) and sent.at > now() - private.mail_pause()
 $$;
-comment on function private.mail_wait(text, text, uuid) is
-  'Returns how long an account must still wait before another email of a kind may replace the link in its previous '
-  'one. Returns null if the account need not wait. Includes emails requested directly from the identity backend.';
 
+-- Returns how long the link in an email is protected from being replaced by a newer email of the same kind. The time is
+-- long enough to receive the email, open it and use the link. Must equal max_frequency in supabase/config.toml.
 create or replace function private.mail_pause() returns interval
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select interval '3 minutes'
 $$;
-comment on function private.mail_pause() is
-  'Returns how long the link in an email is protected from being replaced by a newer email of the same kind. The time '
-  'is long enough to receive the email, open it and use the link. Must equal max_frequency in supabase/config.toml.';
 
+-- Records that an account signed in from an address. The record is valid for 30 days.
 create or replace function private.record_verified_address(proven bytea) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.verified_addresses as p (pair, verified_until) values (proven, now() + interval '30 days')
   on conflict (pair) do update set verified_until = excluded.verified_until
 $$;
-comment on function private.record_verified_address(bytea) is
-  'Records that an account signed in from an address. The record is valid for 30 days.';
 
+-- Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, and blocks that
+-- ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.
 create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   cleared integer := 0;
@@ -264,6 +239,3 @@ begin
   return cleared + batch;
 end
 $$;
-comment on function private.delete_expired_attempts(integer) is
-  'Deletes up to at_most rows of each kind: full buckets, expired attempts, expired verified addresses, and blocks '
-  'that ended a month ago. Returns how many rows it deleted; 0 while another deletion runs.';

@@ -1,12 +1,11 @@
 -- Applies the limits on attempts to callers that use Supabase Auth's API directly with the publishable key. Supabase
 -- Auth calls these hooks after it has checked the password or code, and before it responds.
 
+-- Hook that the identity backend calls after each password check, with { metadata, user_id, valid }. Admits attempts on
+-- our own routes, which were already counted. Limits direct attempts per account, and per account and address.
 -- Definer: the identity backend's role may call the hook, but may not read our tables.
 create or replace function private.password_verification_attempt(event jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account text := (
@@ -66,16 +65,13 @@ begin
   return '{"decision": "continue"}';
 end
 $$;
-comment on function private.password_verification_attempt(jsonb) is
-  'Hook that the identity backend calls after each password check, with { metadata, user_id, valid }. Admits attempts '
-  'on our own routes, which were already counted. Limits direct attempts per account, and per account and address.';
 
+-- Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id,
+-- factor_type, valid }. A rejection ends all of the user's sessions, so the hook rejects only after ten failures of the
+-- user's account in 15 minutes, counted across all addresses.
 -- Definer: Supabase Auth's role may call the hook, but may not read our tables.
 create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account text := 'user:' || (event ->> 'user_id')::uuid;
@@ -96,31 +92,20 @@ begin
   return '{"decision": "continue"}';
 end
 $$;
-comment on function private.mfa_verification_attempt(jsonb) is
-  'Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id, '
-  'factor_type, valid }. A rejection ends all of the user''s sessions, so the hook rejects only after ten failures of '
-  'the user''s account in 15 minutes, counted across all addresses.';
 
+-- Returns the network of the address in a hook's event; null if the backend passes no valid address.
 create or replace function private.hook_network(event jsonb) returns cidr
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when pg_input_is_valid(event #>> '{metadata,ip_address}', 'inet')
       then private.address_network((event #>> '{metadata,ip_address}')::inet)
   end
 $$;
-comment on function private.hook_network(jsonb) is
-  'Returns the network of the address in a hook''s event; null if the backend passes no valid address.';
 
+-- Returns the answer with which a hook rejects an attempt.
 create or replace function private.hook_rejection() returns jsonb
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select '{"decision": "reject", "message": "Too many attempts. Wait a few minutes, then try again."}'::jsonb
 $$;
-comment on function private.hook_rejection() is 'Returns the answer with which a hook rejects an attempt.';

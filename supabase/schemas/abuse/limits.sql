@@ -2,6 +2,7 @@
 -- limits. Each limit is a bucket that refills evenly over its window. A bucket is stored as one row with the time when
 -- the bucket will be full.
 
+-- Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.
 -- Every number of the abuse controls, with its reason. `address`: all attempts from one address. `pair`: one account
 -- from one address. `account`: one account from any address. What happens when a bucket is empty:
 -- - refuse: 429, with the time until the next attempt
@@ -11,10 +12,7 @@
 -- - repeat: does not try a code a second time, and answers as for a wrong code
 create or replace function private.attempt_limits()
   returns table (action text, scope text, attempts integer, per interval, when_empty text)
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   values
     -- Enough for an office behind one address to sign in within minutes, including typing errors. Successes are
@@ -101,15 +99,12 @@ as $$
     -- Failures of any kind, and attempts made despite a refusal. The address is blocked when this bucket is empty.
     ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
-comment on function private.attempt_limits() is
-  'Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.';
 
+-- Returns the rate limit buckets that count an attempt. Omits buckets that need an account or an address if the attempt
+-- has none.
 create or replace function private.attempt_buckets(of_action text, account text, network cidr)
   returns table (scope text, subject bytea, step interval, per interval, when_empty text)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select
     l.scope,
@@ -129,16 +124,12 @@ as $$
     and (l.scope = 'address' or account is not null)
     and (l.scope not in ('address', 'pair') or network is not null)
 $$;
-comment on function private.attempt_buckets(text, text, cidr) is
-  'Returns the rate limit buckets that count an attempt. Omits buckets that need an account or an address if the '
-  'attempt has none.';
 
+-- Takes one attempt from a bucket and returns null. If the bucket is empty, leaves it unchanged and returns the time
+-- until an attempt is available.
 create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
   returns interval
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   wait interval;
@@ -157,15 +148,10 @@ begin
   return wait;
 end
 $$;
-comment on function private.consume_attempt(bytea, text, text, interval, interval) is
-  'Takes one attempt from a bucket and returns null. If the bucket is empty, leaves it unchanged and returns the time '
-  'until an attempt is available.';
 
+-- Puts one attempt back into each bucket.
 create or replace function private.refund_attempts(buckets bytea[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   perform from private.rate_limits r where r.subject = any (buckets) order by r.subject for update;
@@ -175,49 +161,35 @@ begin
   where r.subject = any (buckets) and l.action = r.action and l.scope = r.scope;
 end
 $$;
-comment on function private.refund_attempts(bytea[]) is 'Puts one attempt back into each bucket.';
 
+-- Returns whether a bucket is empty now.
 create or replace function private.is_bucket_empty(bucket bytea, step interval, per interval) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select from private.rate_limits r where r.subject = bucket and r.full_at + step > now() + per
   )
 $$;
-comment on function private.is_bucket_empty(bytea, interval, interval) is
-  'Returns whether a bucket is empty now.';
 
+-- Returns the keyed digest of a subject, such as an account or an address. Attempts are counted by this digest.
 create or replace function private.attempt_digest(kind text, subject text) returns bytea
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select extensions.hmac(convert_to(kind || ':' || subject, 'UTF8'), s.secret, 'sha256') from private.attempt_secrets s
 $$;
-comment on function private.attempt_digest(text, text) is
-  'Returns the keyed digest of a subject, such as an account or an address. Attempts are counted by this digest.';
 
+-- Returns the digest by which attempts on one account from one address are counted. The account is `email:` followed by
+-- the email in lower case, or `user:` followed by the id.
 create or replace function private.attempt_pair(account text, network cidr) returns bytea
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select private.attempt_digest('pair', network::text || ' ' || account)
 $$;
-comment on function private.attempt_pair(text, cidr) is
-  'Returns the digest by which attempts on one account from one address are counted. The account is `email:` followed '
-  'by the email in lower case, or `user:` followed by the id.';
 
+-- Returns the network that counts as one visitor: a single IPv4 address, or the /64 network of an IPv6 address. A
+-- household or server is usually assigned a /64.
 create or replace function private.address_network(address inet) returns cidr
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case
     when family(address) = 4 then network(set_masklen(address, 32))
@@ -226,15 +198,11 @@ as $$
     else network(set_masklen(address, 64))
   end
 $$;
-comment on function private.address_network(inet) is
-  'Returns the network that counts as one visitor: a single IPv4 address, or the /64 network of an IPv6 address. A '
-  'household or server is usually assigned a /64.';
 
+-- Returns how long an IP address stays blocked at a block level. Blocks make guessing pointless, but last at most 24
+-- hours because another user may get the address.
 create or replace function private.block_duration(level integer) returns interval
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case level
     when 1 then interval '15 minutes'
@@ -243,15 +211,11 @@ as $$
     else interval '24 hours'
   end
 $$;
-comment on function private.block_duration(integer) is
-  'Returns how long an IP address stays blocked at a block level. Blocks make guessing pointless, but last at most 24 '
-  'hours because another user may get the address.';
 
+-- Counts a failure against an address. Blocks the address after too many failures. Each further block within a week
+-- lasts longer.
 create or replace function private.count_failure(of_action text, network cidr) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   bucket record;
@@ -271,6 +235,3 @@ begin
   values (network, of_action, next_level, now() + private.block_duration(next_level));
 end
 $$;
-comment on function private.count_failure(text, cidr) is
-  'Counts a failure against an address. Blocks the address after too many failures. Each further block within a week '
-  'lasts longer.';

@@ -1,14 +1,19 @@
 -- Lists everything that gives access to an account, such as passwords, passkeys and sessions. The owner confirms the
 -- list or removes entries.
 
+-- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
+-- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
+-- } }. Returns null if the account doesn't exist. ways contains at most most_sessions sessions: the calling session,
+-- then the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password,
+-- identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner last confirmed
+-- the list or, without a confirmation, after the account was created. In a session that began with a password reset or
+-- recovery, only confirmations by such sessions count. device and address are null if no event records where the entry
+-- was added.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
   subject_id uuid, actor_session_id uuid, most_sessions integer default null
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   with account as (
     select
@@ -157,22 +162,12 @@ as $$
   )
   from account a
 $$;
-comment on function private.account_access(uuid, uuid, integer) is
-  'Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, '
-  'provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, '
-  'isNew } }. Returns null if the account doesn''t exist. ways contains at most most_sessions sessions: the calling '
-  'session, then the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is '
-  'password, identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner '
-  'last confirmed the list or, without a confirmation, after the account was created. In a session that began with a '
-  'password reset or recovery, only confirmations by such sessions count. device and address are null if no event '
-  'records where the entry was added.';
 
+-- Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list that
+-- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions.
 -- Definer: row-level security hides the account's confirmations and unconfirmed additions.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'confirmedAt', (
@@ -187,15 +182,11 @@ as $$
     )
   )
 $$;
-comment on function private.access_state(uuid, uuid) is
-  'Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list that '
-  'private.account_access returns. unconfirmed contains the ids of the unconfirmed additions.';
 
+-- Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is
+-- none. For definers; not granted to any role.
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select v.id
   from public.security_events v
@@ -203,15 +194,11 @@ as $$
   order by v.created_at desc, v.id
   limit 1
 $$;
-comment on function private.addition_event(uuid, uuid, text) is
-  'Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is '
-  'none. For definers; not granted to any role.';
 
+-- Returns the id of the event that recorded the sign-in of a session; null if there is none. For definers; not granted
+-- to any role.
 create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select v.id
   from public.security_events v
@@ -219,10 +206,15 @@ as $$
   order by v.created_at desc, v.id
   limit 1
 $$;
-comment on function private.sign_in_event(uuid, uuid) is
-  'Returns the id of the event that recorded the sign-in of a session; null if there is none. For definers; not '
-  'granted to any role.';
 
+-- Removes the entries that the owner chose from the list of private.account_access, ends the sessions that depend on
+-- these entries, and confirms the rest of the list, in one transaction. removals is { listedAt, listed: [key], remove:
+-- [key], sessions: [key] }. listed contains the keys that the owner saw at listedAt, and sessions the keys of the
+-- listed sessions. In remove, other_sessions means the sessions that existed at listedAt but were not listed. Returns {
+-- outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }. Every other outcome changes
+-- nothing: last_method (no usable way to sign in would remain), last_of_required (the account must have an
+-- authenticator), insufficient_aal (the session has yet to prove an authenticator) or not_found. Never ends the calling
+-- session.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.confirm_access(
   subject_id uuid,
@@ -230,10 +222,7 @@ create or replace function private.confirm_access(
   removals jsonb,
   usable_providers text[]
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account auth.users;
@@ -341,21 +330,11 @@ begin
   return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
 end
 $$;
-comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
-  'Removes the entries that the owner chose from the list of private.account_access, ends the sessions that depend on '
-  'these entries, and confirms the rest of the list, in one transaction. removals is { listedAt, listed: [key], '
-  'remove: [key], sessions: [key] }. listed contains the keys that the owner saw at listedAt, and sessions the keys of'
-  ' the listed sessions. In remove, other_sessions means the sessions that existed at listedAt but were not listed. '
-  'Returns { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }. Every other outcome '
-  'changes nothing: last_method (no usable way to sign in would remain), last_of_required (the account must have an '
-  'authenticator), insufficient_aal (the session has yet to prove an authenticator) or not_found. Never ends the '
-  'calling session.';
 
+-- Returns whether a session's authentication is strong enough to remove entries from the list of
+-- private.account_access. Not granted to any role, so only security definer functions can call it.
 create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   -- Supabase Auth has the same rule: an account's authenticator must be proved in the session.
   select not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
@@ -364,16 +343,14 @@ as $$
     )
     or private.may_review_authenticators(subject_id, actor_session_id)
 $$;
-comment on function private.may_change_access(uuid, uuid) is
-  'Returns whether a session''s authentication is strong enough to remove entries from the list of '
-  'private.account_access. Not granted to any role, so only security definer functions can call it.';
 
+-- Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account
+-- need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the
+-- session began with a password reset or recovery in the last ten minutes. Without this exception, an attacker who knew
+-- the password could lock the owner out by enrolling an authenticator.
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select exists (
     select
@@ -388,17 +365,11 @@ as $$
     where s.id = actor_session_id and s.user_id = subject_id and s.created_at > now() - interval '10 minutes'
   ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
-comment on function private.may_review_authenticators(uuid, uuid) is
-  'Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account'
-  ' need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the '
-  'session began with a password reset or recovery in the last ten minutes. Without this exception, an attacker who '
-  'knew the password could lock the owner out by enrolling an authenticator.';
 
+-- Returns whether a session began with a password reset or recovery, which proves access to the account's mailbox. For
+-- definers; not granted to any role.
 create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select
@@ -409,16 +380,13 @@ as $$
       and v.method in ('password_reset', 'recovery')
   )
 $$;
-comment on function private.began_by_mail(uuid, uuid) is
-  'Returns whether a session began with a password reset or recovery, which proves access to the account''s mailbox. '
-  'For definers; not granted to any role.';
 
+-- Ends the sessions that the owner removed from the list of private.account_access, and the sessions that signed in
+-- with a removed method. Returns [{ id, device, userAgent }] of the ended sessions. Not granted to any role, so only
+-- security definer functions can call it.
 create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
   returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   ended jsonb;
@@ -453,16 +421,11 @@ begin
   return ended;
 end
 $$;
-comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
-  'Ends the sessions that the owner removed from the list of private.account_access, and the sessions that signed in '
-  'with a removed method. Returns [{ id, device, userAgent }] of the ended sessions. Not granted to any role, so only '
-  'security definer functions can call it.';
 
+-- Returns whether a session signed in with the given method of Supabase Auth. Not granted to any role, so only security
+-- definer functions can call it.
 create or replace function private.session_used_method(target_id uuid, method text) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select
@@ -470,6 +433,3 @@ as $$
     where c.session_id = target_id and c.authentication_method = session_used_method.method
   )
 $$;
-comment on function private.session_used_method(uuid, text) is
-  'Returns whether a session signed in with the given method of Supabase Auth. Not granted to any role, so only '
-  'security definer functions can call it.';

@@ -4,11 +4,10 @@
 -- A trigger must not break the backend, so functions that record events turn their errors into warnings. Only
 -- private.guard_addition and private.guard_email raise an error, to refuse a change.
 
+-- Returns whether the owner is emailed about events of this kind. Excludes sign-ins, which are emailed only if they
+-- come from a new location.
 create or replace function private.is_told_by_mail(kind text) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select kind in (
     'access_confirmed', 'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
@@ -18,15 +17,10 @@ as $$
     'recovery_codes_created', 'session_revoked', 'signed_out_by_admin', 'workspace_handed_over'
   )
 $$;
-comment on function private.is_told_by_mail(text) is
-  'Returns whether the owner is emailed about events of this kind. Excludes sign-ins, which are emailed only if they '
-  'come from a new location.';
 
+-- Queues the email to an account's owner about an event. Does nothing if the owner has no email address.
 create or replace function private.queue_event_mail(event public.security_events, recipient text) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
   -- The 15 seconds let our server add its details to the event before the email is sent
@@ -34,9 +28,9 @@ as $$
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
-comment on function private.queue_event_mail(public.security_events, text) is
-  'Queues the email to an account''s owner about an event. Does nothing if the owner has no email address.';
 
+-- Adds an event to an account's activity, queues the email about the event, and returns the event's id. Returns null if
+-- the account doesn't exist. For definers that change an account in the same transaction.
 create or replace function private.add_account_event(
   subject_id uuid,
   kind text,
@@ -44,10 +38,7 @@ create or replace function private.add_account_event(
   session_id uuid default null,
   details jsonb default '{}'
 ) returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   account record;
@@ -66,15 +57,11 @@ begin
   return added.id;
 end
 $$;
-comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
-  'Adds an event to an account''s activity, queues the email about the event, and returns the event''s id. Returns '
-  'null if the account doesn''t exist. For definers that change an account in the same transaction.';
 
+-- Returns whether a sign-in is the account's first from this network with this program. Returns false for the very
+-- first sign-in of an account.
 create or replace function private.is_new_place(event public.security_events) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select count(*) > 0 and not coalesce(bool_or(
     private.truncate_address(s.ip) is not distinct from private.truncate_address((event).ip)
@@ -85,19 +72,14 @@ as $$
   from public.security_events s
   where s.user_id = (event).user_id and s.kind = 'sign_in' and s.id <> (event).id
 $$;
-comment on function private.is_new_place(public.security_events) is
-  'Returns whether a sign-in is the account''s first from this network with this program. Returns false for the very '
-  'first sign-in of an account.';
 
 -- For each sign-in, the backend adds a session and then the method that was used. A method that is added to a session
 -- later is a second factor.
 
+-- Records a new session as a sign-in. Queues an email to the owner if the sign-in comes from a new location.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_in() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   session record;
@@ -133,14 +115,12 @@ exception when others then
   return null;
 end
 $$;
-comment on function private.record_sign_in() is
-  'Records a new session as a sign-in. Queues an email to the owner if the sign-in comes from a new location.';
 
+-- Returns the scope of a sign-out (local, others or global), derived from the statement with which Supabase Auth ends
+-- sessions. Returns null for every other statement, such as a cleanup or one that ends sessions below an assurance
+-- level.
 create or replace function private.sign_out_scope(statement text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case regexp_replace(
       regexp_replace(lower(statement), '\$[0-9]+|''[^'']*''', '?', 'g'),
@@ -151,17 +131,11 @@ as $$
     when 'deletefromsessionswhereuser_id=?' then 'global'
   end
 $$;
-comment on function private.sign_out_scope(text) is
-  'Returns the scope of a sign-out (local, others or global), derived from the statement with which Supabase Auth ends'
-  ' sessions. Returns null for every other statement, such as a cleanup or one that ends sessions below an assurance '
-  'level.';
 
+-- Records the sign-outs that Supabase Auth performs. Adds one event per account and statement.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_sign_outs() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   scope text := private.sign_out_scope(current_query());
@@ -196,15 +170,12 @@ exception when others then
   return null;
 end
 $$;
-comment on function private.record_sign_outs() is
-  'Records the sign-outs that Supabase Auth performs. Adds one event per account and statement.';
 
+-- Ends a session that our server created but no browser received, such as the session that a password check creates.
+-- Also removes the session's sign-in from the account's activity. Returns true if the session existed.
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   delete from public.security_events e
@@ -213,16 +184,12 @@ begin
   return private.end_account_session(subject_id, discard_session.target_id);
 end
 $$;
-comment on function private.discard_session(uuid, uuid) is
-  'Ends a session that our server created but no browser received, such as the session that a password check creates. '
-  'Also removes the session''s sign-in from the account''s activity. Returns true if the session existed.';
 
+-- Records a new password, a requested or completed change of email, a ban, and the end of a ban. A completed change of
+-- email is announced to both addresses.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_account_change() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   event_id uuid;
@@ -263,19 +230,16 @@ exception when others then
   return null;
 end
 $$;
-comment on function private.record_account_change() is
-  'Records a new password, a requested or completed change of email, a ban, and the end of a ban. A completed change '
-  'of email is announced to both addresses.';
 
 -- The triggers that record additions, such as a new passkey, know the account, but not what the session has proved. So
 -- an account with a verified factor accepts only additions that our server announced after step-up. On other accounts,
 -- unannounced additions are marked unconfirmed until the owner keeps them.
 
+-- Announces that an authenticator or passkey will be added to an account. The announcement is valid for one minute.
+-- target is the authenticator's id, or the passkey's credential id in hexadecimal. Call this after step-up, before the
+-- backend makes the addition.
 create or replace function private.announce_addition(subject_id uuid, target text) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   delete from private.announced_additions a where a.expires_at < now();
   insert into private.announced_additions (target, user_id)
@@ -283,16 +247,11 @@ as $$
   on conflict on constraint announced_additions_pkey do update
   set user_id = excluded.user_id, expires_at = excluded.expires_at
 $$;
-comment on function private.announce_addition(uuid, text) is
-  'Announces that an authenticator or passkey will be added to an account. The announcement is valid for one minute. '
-  'target is the authenticator''s id, or the passkey''s credential id in hexadecimal. Call this after step-up, before '
-  'the backend makes the addition.';
 
+-- Returns whether private.announce_addition announced this authenticator or passkey and the announcement is still
+-- valid. Deletes the announcement.
 create or replace function private.is_announced(subject_id uuid, target text) returns boolean
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with announced as (
     delete from private.announced_additions a
@@ -301,15 +260,11 @@ as $$
   )
   select exists (select from announced)
 $$;
-comment on function private.is_announced(uuid, text) is
-  'Returns whether private.announce_addition announced this authenticator or passkey and the announcement is still '
-  'valid. Deletes the announcement.';
 
+-- Raises an error if the account already has a verified factor other than except_factor. Call this for additions that
+-- were not announced with private.announce_addition.
 create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 begin
   if exists (
@@ -321,10 +276,9 @@ begin
   end if;
 end
 $$;
-comment on function private.guard_addition(uuid, uuid) is
-  'Raises an error if the account already has a verified factor other than except_factor. Call this for additions that'
-  ' were not announced with private.announce_addition.';
 
+-- Records an added identity, passkey or authenticator. Marks the addition as unconfirmed if our server did not announce
+-- it.
 create or replace function private.record_addition(
   subject_id uuid,
   addition text,
@@ -332,10 +286,7 @@ create or replace function private.record_addition(
   announced boolean,
   details jsonb
 ) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if not announced then
@@ -351,16 +302,12 @@ exception when others then
   raise warning 'an addition was not recorded: % %', sqlstate, sqlerrm;
 end
 $$;
-comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
-  'Records an added identity, passkey or authenticator. Marks the addition as unconfirmed if our server did not '
-  'announce it.';
 
+-- Records a newly verified factor. If the account already has another verified factor, rejects a factor that our server
+-- did not announce.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_authenticator_added() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   announced boolean := private.is_announced(new.user_id, new.id::text);
@@ -374,16 +321,12 @@ begin
   return null;
 end
 $$;
-comment on function private.record_authenticator_added() is
-  'Records a newly verified factor. If the account already has another verified factor, rejects a factor that our '
-  'server did not announce.';
 
+-- Records a newly registered passkey. If the account has a verified factor, rejects a passkey that our server did not
+-- announce.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_added() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   announced boolean := private.is_announced(new.user_id, encode(new.credential_id, 'hex'));
@@ -397,16 +340,13 @@ begin
   return null;
 end
 $$;
-comment on function private.record_passkey_added() is
-  'Records a newly registered passkey. If the account has a verified factor, rejects a passkey that our server did not'
-  ' announce.';
 
+-- Records a provider identity that was added to an account that has signed in before. The identity is confirmed if its
+-- verified email is the account's own, because the backend links such an identity at a sign-in. Any other identity that
+-- our pages did not link is rejected if the account has a verified factor.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_unconfirmed_identity() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account record;
@@ -456,30 +396,22 @@ begin
   return null;
 end
 $$;
-comment on function private.record_unconfirmed_identity() is
-  'Records a provider identity that was added to an account that has signed in before. The identity is confirmed if '
-  'its verified email is the account''s own, because the backend links such an identity at a sign-in. Any other '
-  'identity that our pages did not link is rejected if the account has a verified factor.';
 
+-- Returns whether an identity is unconfirmed. An identity linked through our pages is confirmed when the link
+-- completes. An identity linked directly at the backend is confirmed when the owner keeps it.
 create or replace function private.is_unconfirmed_identity(of_id uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (select from private.unconfirmed_identities n where n.identity_id = of_id)
     or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
 $$;
-comment on function private.is_unconfirmed_identity(uuid) is
-  'Returns whether an identity is unconfirmed. An identity linked through our pages is confirmed when the link '
-  'completes. An identity linked directly at the backend is confirmed when the owner keeps it.';
 
+-- Rejects a new email for an account if the only identities with that address are unconfirmed or unverified, because
+-- password-reset emails could then reach another person. Also rejects removing the email if an unconfirmed identity has
+-- no address.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.guard_email() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if new.deleted_at is null and exists (
@@ -507,17 +439,12 @@ begin
   return new;
 end
 $$;
-comment on function private.guard_email() is
-  'Rejects a new email for an account if the only identities with that address are unconfirmed or unverified, because '
-  'password-reset emails could then reach another person. Also rejects removing the email if an unconfirmed identity '
-  'has no address.';
 
+-- Records the removal of an authenticator, a passkey or an identity. Skips accounts that have neither a confirmed email
+-- nor a sign-in.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_removal() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   removed jsonb := to_jsonb(old);
@@ -564,16 +491,11 @@ exception when others then
   return old;
 end
 $$;
-comment on function private.record_removal() is
-  'Records the removal of an authenticator, a passkey or an identity. Skips accounts that have neither a confirmed '
-  'email nor a sign-in.';
 
+-- Records a passkey's new name.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_passkey_renamed() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   perform private.add_account_event(
@@ -586,4 +508,3 @@ exception when others then
   return null;
 end
 $$;
-comment on function private.record_passkey_renamed() is 'Records a passkey''s new name.';

@@ -1,11 +1,9 @@
 -- Maintains the console's searchable copy of emails and names. auth.users can't have the necessary indexes.
 
+-- Maintains an account's row in private.account_search.
 -- Definer: the identity backend's role and signed-in users have no grant on private.account_search.
 create or replace function private.index_account() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   insert into private.account_search (user_id, email, terms)
@@ -17,8 +15,7 @@ begin
   return null;
 end
 $$;
-comment on function private.index_account() is 'Maintains an account''s row in private.account_search.';
 
+-- Lets the console find accounts by part of the name.
 create or replace trigger index_account after insert or update of display_name on public.profiles
   for each row execute function private.index_account();
-comment on trigger index_account on public.profiles is 'Lets the console find accounts by part of the name.';

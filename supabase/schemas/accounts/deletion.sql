@@ -1,12 +1,12 @@
 -- Deletes an account, unless a workspace would be left without an owner.
 
+-- Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted,
+-- blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain. They identify the
+-- account only by its id.
 -- Definer: the service role may not delete from the identity backend's tables. The check and the deletion must share
 -- one transaction, which the backend's own API can't offer.
 create or replace function private.delete_account(subject_id uuid, request_id text) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   blockers jsonb;
@@ -46,17 +46,12 @@ begin
   return jsonb_build_object('deleted', true, 'blockers', '[]'::jsonb);
 end
 $$;
-comment on function private.delete_account(uuid, text) is
-  'Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted, '
-  'blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain. They identify the '
-  'account only by its id.';
 
+-- Returns the workspaces that have other members but no other owner than this account. Each workspace needs another
+-- owner before the account may be deleted.
 create or replace function private.list_account_deletion_blockers(subject_id uuid)
   returns table (workspace_id uuid, name text, members integer)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select w.id, w.name, (select count(*)::integer from public.workspace_members m where m.workspace_id = w.id)
   from public.workspace_members mine
@@ -75,6 +70,3 @@ as $$
     )
   order by w.name, w.id
 $$;
-comment on function private.list_account_deletion_blockers(uuid) is
-  'Returns the workspaces that have other members but no other owner than this account. Each workspace needs another '
-  'owner before the account may be deleted.';

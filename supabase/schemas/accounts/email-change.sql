@@ -1,11 +1,10 @@
 -- Reads pending email changes. Supabase Auth stores them, but its API has no call to read them.
 
+-- Returns an account's pending email change, { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox that
+-- has already confirmed the change: current, new, or null.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.pending_email_change(subject_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'email', u.email,
@@ -28,16 +27,12 @@ as $$
         and t.token_type::text in ('email_change_token_current', 'email_change_token_new')
     )
 $$;
-comment on function private.pending_email_change(uuid) is
-  'Returns an account''s pending email change, { email, newEmail, sentAt, agreed }, or null. agreed is the mailbox '
-  'that has already confirmed the change: current, new, or null.';
 
+-- Returns the email change that a mailed link confirms, with the account's userId and the mailbox (current or new) that
+-- received the link. Returns null if the link is used, replaced or unknown.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_change_of_link(token_hash text) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select private.pending_email_change(t.user_id) || jsonb_build_object(
     'userId', t.user_id,
@@ -47,6 +42,3 @@ as $$
   where t.token_hash = email_change_of_link.token_hash
     and t.token_type::text in ('email_change_token_current', 'email_change_token_new')
 $$;
-comment on function private.email_change_of_link(text) is
-  'Returns the email change that a mailed link confirms, with the account''s userId and the mailbox (current or new) '
-  'that received the link. Returns null if the link is used, replaced or unknown.';

@@ -1,11 +1,10 @@
 -- Exports everything that is stored about a person, without secrets.
 
+-- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
+-- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
 -- Definer: the functions that it calls are not granted to any role.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select private.export_account_proper(subject_id, with_parts) || (
     select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
@@ -15,17 +14,11 @@ as $$
     ]) as p (part)
   )
 $$;
-comment on function private.export_account(uuid, boolean) is
-  'Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if '
-  'the account doesn''t exist. If with_parts is false, the lists that private.export_account_part can return are '
-  'empty.';
 
+-- Returns the fields of private.export_account whose size does not grow with use, and the credits with their ledger.
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'account', jsonb_build_object(
@@ -82,31 +75,26 @@ as $$
   from auth.users u
   where u.id = subject_id
 $$;
-comment on function private.export_account_proper(uuid, boolean) is
-  'Returns the fields of private.export_account whose size does not grow with use, and the credits with their ledger.';
 
+-- Returns all records of one list of an export, or [] if they are not requested. Not granted to any role, so only
+-- security definer functions can call it.
 create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(r.record order by r.place), '[]')
   from private.export_account_part(subject_id, part, page_size => null) with ordinality as r (record, place)
   where wanted
 $$;
-comment on function private.export_whole_part(uuid, text, boolean) is
-  'Returns all records of one list of an export, or [] if they are not requested. Not granted to any role, so only '
-  'security definer functions can call it.';
 
+-- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
+-- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
+-- openidCodes, deviceLogins, openidConsents or ledger (of credits). after is the last record of the previous page. If
+-- page_size is null, returns all records.
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_part(
   subject_id uuid, part text, after jsonb default null, page_size integer default 500
 ) returns setof jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
@@ -282,18 +270,12 @@ begin
   end if;
 end
 $$;
-comment on function private.export_account_part(uuid, text, jsonb, integer) is
-  'Returns a page of one list of private.export_account, oldest record first. part names the list: sessions, '
-  'securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins, '
-  'openidCodes, deviceLogins, openidConsents or ledger (of credits). after is the last record of the previous page. If'
-  ' page_size is null, returns all records.';
 
+-- Returns a page of the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is
+-- null if the workspace's policy hides provider costs. before is the last run of the previous page.
 create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
   returns setof jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', r.id, 'createdAt', r.created_at, 'workspaceId', r.workspace_id, 'appId', r.app_id, 'model', r.model_id,
@@ -314,6 +296,3 @@ as $$
   order by r.created_at desc, r.id desc
   limit page_size
 $$;
-comment on function private.export_account_runs(uuid, jsonb, integer) is
-  'Returns a page of the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is '
-  'null if the workspace''s policy hides provider costs. before is the last run of the previous page.';

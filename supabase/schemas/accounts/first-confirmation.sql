@@ -1,12 +1,10 @@
 -- Anyone can sign up with anyone's email. When the email's owner first confirms it, the account starts over: everything
 -- that was set or added before is removed.
 
+-- When an account's email is first confirmed, removes metadata that the owner of the email did not write.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.clear_unproven_metadata() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if old.email_confirmed_at is null and new.email_confirmed_at is not null and private.may_be_unproven(new) then
@@ -20,14 +18,11 @@ begin
   return new;
 end
 $$;
-comment on function private.clear_unproven_metadata() is
-  'When an account''s email is first confirmed, removes metadata that the owner of the email did not write.';
 
+-- Returns whether an account may have been created by a person other than the email's owner. Used when the email is
+-- confirmed.
 create or replace function private.may_be_unproven(account auth.users) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(account.email, '') <> ''
     -- Excludes accounts created and confirmed in one transaction, by an administrator or by a provider that has
@@ -43,28 +38,20 @@ as $$
       where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
     )
 $$;
-comment on function private.may_be_unproven(auth.users) is
-  'Returns whether an account may have been created by a person other than the email''s owner. Used when the email is '
-  'confirmed.';
 
+-- Returns whether an identity has the account's email and its provider has verified that email.
 create or replace function private.is_proven_identity(identity auth.identities, account auth.users) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select identity.provider <> 'email'
     and identity.identity_data -> 'email_verified' = 'true'::jsonb
     and lower(identity.identity_data ->> 'email') = lower(account.email)
 $$;
-comment on function private.is_proven_identity(auth.identities, auth.users) is
-  'Returns whether an identity has the account''s email and its provider has verified that email.';
 
+-- Returns the metadata for a newly confirmed account: the data of an identity whose provider verified the email, and
+-- the fields that Supabase Auth writes itself.
 create or replace function private.proven_metadata(account auth.users) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     (
@@ -77,45 +64,34 @@ as $$
     '{}'
   ) || private.own_claims(account.raw_user_meta_data)
 $$;
-comment on function private.proven_metadata(auth.users) is
-  'Returns the metadata for a newly confirmed account: the data of an identity whose provider verified the email, and '
-  'the fields that Supabase Auth writes itself.';
 
+-- Returns the fields that Supabase Auth itself writes into metadata and into email identities.
 create or replace function private.own_claims(data jsonb) returns jsonb
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_object_agg(m.key, m.value), '{}')
   from jsonb_each(case when jsonb_typeof(data) = 'object' then data else '{}' end) m
   where m.key in ('sub', 'email', 'email_verified', 'phone_verified')
 $$;
-comment on function private.own_claims(jsonb) is
-  'Returns the fields that Supabase Auth itself writes into metadata and into email identities.';
 
+-- Removes the sign-up's metadata from an email identity, so that the metadata does not survive the first confirmation.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.keep_own_claims() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   new.identity_data := private.own_claims(new.identity_data);
   return new;
 end
 $$;
-comment on function private.keep_own_claims() is
-  'Removes the sign-up''s metadata from an email identity, so that the metadata does not survive the first '
-  'confirmation.';
 
+-- Resets an account to the state of a new account when its email is confirmed for the first time. Removes everything
+-- that was added earlier: sessions, passkeys, authenticators, unproven identities, a pending email change, app sessions
+-- and keys. Resets the profile and replaces used workspaces. Removes the password only if someone had signed in to the
+-- account before the confirmation.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.start_over() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   shown_name text := private.default_display_name(new.raw_user_meta_data, new.email);
@@ -156,17 +132,12 @@ begin
   return null;
 end
 $$;
-comment on function private.start_over() is
-  'Resets an account to the state of a new account when its email is confirmed for the first time. Removes everything '
-  'that was added earlier: sessions, passkeys, authenticators, unproven identities, a pending email change, app '
-  'sessions and keys. Resets the profile and replaces used workspaces. Removes the password only if someone had signed'
-  ' in to the account before the confirmation.';
 
+-- Closes the workspaces that have no other owner, removes the account from all other workspaces, revokes the keys that
+-- it created, and creates a new personal workspace. Does nothing if the account has only its personal workspace and
+-- never used it. For definers; not granted to any role.
 create or replace function private.replace_workspaces(subject_id uuid) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   left_behind uuid[];
@@ -211,7 +182,3 @@ begin
   values (private.personal_workspace_name('New user'), subject_id, subject_id);
 end
 $$;
-comment on function private.replace_workspaces(uuid) is
-  'Closes the workspaces that have no other owner, removes the account from all other workspaces, revokes the keys '
-  'that it created, and creates a new personal workspace. Does nothing if the account has only its personal workspace '
-  'and never used it. For definers; not granted to any role.';

@@ -1,10 +1,9 @@
 -- Finds the account and email of a mailed link before the link is used.
 
+-- Returns the account that a mailed link signs in to, or no row if the link was used. For security definer functions;
+-- not granted to any role.
 create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select u.*
   from auth.one_time_tokens t
@@ -16,29 +15,21 @@ as $$
       when 'recovery' then 'recovery_token'
     end
 $$;
-comment on function private.account_of_link(text, text) is
-  'Returns the account that a mailed link signs in to, or no row if the link was used. For security definer functions;'
-  ' not granted to any role.';
 
+-- Returns the email of the account that a mailed link signs in to, or null. link_type is signup, invite or recovery.
+-- Does not use up the link or check its age.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_of_link(token_hash text, link_type text) returns text
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
 $$;
-comment on function private.email_of_link(text, text) is
-  'Returns the email of the account that a mailed link signs in to, or null. link_type is signup, invite or recovery. '
-  'Does not use up the link or check its age.';
 
+-- Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise, once the email's
+-- owner confirms the account, the person who signed up with the email could sign in with that password.
 -- Definer: see email_of_link.
 create or replace function private.remove_unproven_password(token_hash text, link_type text) returns void
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   select private.remove_password(u.id)
   from private.account_of_link(remove_unproven_password.token_hash, remove_unproven_password.link_type) u
@@ -48,6 +39,3 @@ as $$
     and case remove_unproven_password.link_type when 'recovery' then u.recovery_sent_at else u.confirmation_sent_at end
       > now() - interval '1 hour'
 $$;
-comment on function private.remove_unproven_password(text, text) is
-  'Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise, once the '
-  'email''s owner confirms the account, the person who signed up with the email could sign in with that password.';

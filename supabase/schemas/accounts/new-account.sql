@@ -1,11 +1,10 @@
 -- A new account gets a profile and a personal workspace.
 
+-- Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed
+-- sign-up rolls back all of them.
 -- Definer: the identity backend inserts users, but has no grant on profiles or workspaces.
 create or replace function private.create_profile_and_workspace() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   name text := private.default_display_name(new.raw_user_meta_data, new.email);
@@ -19,27 +18,19 @@ begin
   return null;
 end
 $$;
-comment on function private.create_profile_and_workspace() is
-  'Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed '
-  'sign-up rolls back all of them.';
 
+-- Returns the initial name of a personal workspace. Its owner can change the name. For definers; not granted to any
+-- role.
 create or replace function private.personal_workspace_name(display_name text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select left(display_name, 60) || '''s workspace'
 $$;
-comment on function private.personal_workspace_name(text) is
-  'Returns the initial name of a personal workspace. Its owner can change the name. For definers; not granted to any '
-  'role.';
 
+-- Returns a display name for a person who has not chosen one. Takes it from the metadata or the email, and replaces
+-- control characters with spaces.
 create or replace function private.default_display_name(metadata jsonb, email text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select name
   from (
@@ -57,6 +48,3 @@ as $$
   order by rank
   limit 1
 $$;
-comment on function private.default_display_name(jsonb, text) is
-  'Returns a display name for a person who has not chosen one. Takes it from the metadata or the email, and replaces '
-  'control characters with spaces.';

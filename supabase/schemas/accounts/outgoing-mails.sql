@@ -1,11 +1,10 @@
 -- The queue of outgoing emails. Each attempt to send an email is made by only one caller.
 
+-- Claims the emails that are due for an attempt, so that no other caller sends them. Returns the text of each email, or
+-- the event from which the caller writes the text. After twelve attempts, an email is kept as a record for a week.
 create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with forgotten as (
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
@@ -48,17 +47,13 @@ as $$
   from claimed c
   left join public.security_events e on e.id = c.event_id
 $$;
-comment on function private.claim_due_mails(integer) is
-  'Claims the emails that are due for an attempt, so that no other caller sends them. Returns the text of each email, '
-  'or the event from which the caller writes the text. After twelve attempts, an email is kept as a record for a week.';
 
+-- Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email is
+-- kept as a record for a week.
 -- Unused since 0.2.0. Kept for servers of release 0.1.0, which support only emails that have a text.
 create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with forgotten as (
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
@@ -76,6 +71,3 @@ as $$
   ))
   returning m.id, m.recipient, m.subject, m.body, m.attempts
 $$;
-comment on function private.claim_outgoing_mails(integer) is
-  'Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email '
-  'is kept as a record for a week.';

@@ -1,11 +1,11 @@
 -- Records an account's activity, as reported by our server.
 
+-- Adds an event to an account's activity, or completes an event that a trigger added. Takes { userId, kind, method,
+-- sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn't exist.
+-- Emails about the event can be sent from then on.
 -- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
 create or replace function private.record_security_event(event jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   subject uuid := (event ->> 'userId')::uuid;
@@ -87,18 +87,11 @@ begin
   );
 end
 $$;
-comment on function private.record_security_event(jsonb) is
-  'Adds an event to an account''s activity, or completes an event that a trigger added. Takes { userId, kind, method, '
-  'sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn''t '
-  'exist. Emails about the event can be sent from then on.';
 
+-- Returns the part of an address that identifies a location: all of an IPv4 address, the /64 of an IPv6 address.
 create or replace function private.truncate_address(address inet) returns inet
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   -- A household or a phone can freely change the last 64 bits of its IPv6 address.
   select case when family(address) = 6 then network(set_masklen(address, 64))::inet else address end
 $$;
-comment on function private.truncate_address(inet) is
-  'Returns the part of an address that identifies a location: all of an IPv4 address, the /64 of an IPv6 address.';

@@ -1,14 +1,13 @@
 -- Functions for what an app session may read and change. Each function derives the user, app, scopes and MFA state from
 -- the token's hash, so callers can't choose the actor. Destructive changes require a full session instead.
 
+-- Returns {workspaces: […]} or {refused}. The list is a page of the workspaces of the session's user, in the format of
+-- public.list_workspaces. If page_size is null, the list contains all of them.
 -- Definer: safe because it reads only the memberships of the credential's user.
 create or replace function private.list_workspaces_by_app_session(
   token_hash bytea, after text[] default null, page_size integer default null
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
@@ -31,16 +30,12 @@ begin
   ), '[]'));
 end
 $$;
-comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
-  'Returns {workspaces: […]} or {refused}. The list is a page of the workspaces of the session''s user, in the format '
-  'of public.list_workspaces. If page_size is null, the list contains all of them.';
 
+-- Returns {workspace} or {refused}. refused is not_found if the session's user is not a member of the workspace;
+-- otherwise it comes from private.find_app_caller.
 -- Definer: see list_workspaces_by_app_session.
 create or replace function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
@@ -58,16 +53,12 @@ begin
   );
 end
 $$;
-comment on function private.read_workspace_by_app_session(bytea, uuid) is
-  'Returns {workspace} or {refused}. refused is not_found if the session''s user is not a member of the workspace; '
-  'otherwise it comes from private.find_app_caller.';
 
+-- Checks whether private.rename_workspace_by_app_session would be refused, before the new name is known. Returns {} or
+-- {refused}.
 -- Definer: see list_workspaces_by_app_session.
 create or replace function private.can_rename_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_renaming_caller(token_hash, can_rename_by_app_session.workspace_id);
@@ -78,16 +69,12 @@ begin
   return '{}';
 end
 $$;
-comment on function private.can_rename_by_app_session(bytea, uuid) is
-  'Checks whether private.rename_workspace_by_app_session would be refused, before the new name is known. Returns {} '
-  'or {refused}.';
 
+-- Renames a workspace if the session's user may manage its settings. Returns {workspace} with the new name, or
+-- {refused}. refused is not_found, forbidden, or comes from private.find_app_caller.
 -- Definer: see list_workspaces_by_app_session.
 create or replace function private.rename_workspace_by_app_session(token_hash bytea, workspace_id uuid, name text) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_renaming_caller(token_hash, rename_workspace_by_app_session.workspace_id);
@@ -110,15 +97,11 @@ begin
   );
 end
 $$;
-comment on function private.rename_workspace_by_app_session(bytea, uuid, text) is
-  'Renames a workspace if the session''s user may manage its settings. Returns {workspace} with the new name, or '
-  '{refused}. refused is not_found, forbidden, or comes from private.find_app_caller.';
 
+-- Returns the caller as private.find_app_caller does, and also checks that the caller may rename the workspace. The
+-- field refused may also be not_found or forbidden. For definers; not granted to any role.
 create or replace function private.find_renaming_caller(token_hash bytea, workspace_id uuid) returns private.app_caller
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:write');
@@ -136,15 +119,12 @@ begin
   return caller;
 end
 $$;
-comment on function private.find_renaming_caller(bytea, uuid) is
-  'Returns the caller as private.find_app_caller does, and also checks that the caller may rename the workspace. The '
-  'field refused may also be not_found or forbidden. For definers; not granted to any role.';
 
+-- Returns the caller that a token identifies. The token is the token of a central session or the access token of an
+-- OpenID client. refused is unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not
+-- granted to any role.
 create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   held record;
@@ -176,15 +156,11 @@ begin
   return caller;
 end
 $$;
-comment on function private.find_app_caller(bytea, text) is
-  'Returns the caller that a token identifies. The token is the token of a central session or the access token of an '
-  'OpenID client. refused is unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not'
-  ' granted to any role.';
 
+-- Returns a user's workspaces. Callers must have derived the user from a credential, because this function does not
+-- verify the user id. For the same reason, it is not granted to any role.
 create or replace function private.user_workspaces(user_id uuid) returns table (id uuid, workspace jsonb)
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select w.id, jsonb_build_object(
     'id', w.id,
@@ -202,6 +178,3 @@ as $$
   join public.workspace_roles r on r.id = m.role_id
   where m.user_id = user_workspaces.user_id and w.deleted_at is null
 $$;
-comment on function private.user_workspaces(uuid) is
-  'Returns a user''s workspaces. Callers must have derived the user from a credential, because this function does not '
-  'verify the user id. For the same reason, it is not granted to any role.';

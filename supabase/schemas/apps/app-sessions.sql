@@ -2,6 +2,9 @@
 -- session's row can be revoked. A handoff opens a session for the app. If the app may call the central API, the handoff
 -- opens another session for the API.
 
+-- Redeems a handoff token once and opens sessions for its app. Returns {app, central?}, each {id, handoff, audience,
+-- user, factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. central is absent if the app
+-- has no scope for the central API. facts is the content of the proof, whose signature the web server has checked.
 -- Definer: the functions that check proofs and app secrets, and those that consume tokens, are not granted to any role.
 create or replace function private.redeem_cross_app_token(
   app_name text,
@@ -12,10 +15,7 @@ create or replace function private.redeem_cross_app_token(
   app_hash bytea,
   central_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -59,19 +59,13 @@ begin
   return opened;
 end
 $$;
-comment on function private.redeem_cross_app_token is
-  'Redeems a handoff token once and opens sessions for its app. Returns {app, central?}, each {id, handoff, audience, '
-  'user, factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. central is absent if the '
-  'app has no scope for the central API. facts is the content of the proof, whose signature the web server has '
-  'checked.';
 
+-- Returns the current state of a session to the session's own app: {active: true, session, scopes, endsAt, profile} or
+-- {active: false}, or {refused: unauthenticated | unavailable}.
 -- Definer: the functions that check proofs and app secrets are not granted to any role, and the service role can't read
 -- the identity backend's tables.
 create or replace function private.introspect_app_session(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -109,10 +103,10 @@ begin
   );
 end
 $$;
-comment on function private.introspect_app_session(text, bytea, bytea) is
-  'Returns the current state of a session to the session''s own app: {active: true, session, scopes, endsAt, profile} '
-  'or {active: false}, or {refused: unauthenticated | unavailable}.';
 
+-- Replaces a session's token with its successor. Returns {id, handoff, audience, user, factor, issuedAt, expiresAt} or
+-- {refused: unauthenticated | token | unavailable}. Within 30 s, repeated use returns the same result. The web server
+-- derives the successor from the token with a key, so all callers pass the same successor.
 -- Definer: see introspect_app_session.
 create or replace function private.refresh_app_session(
   app_name text,
@@ -120,10 +114,7 @@ create or replace function private.refresh_app_session(
   token_hash bytea,
   successor_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -175,15 +166,11 @@ begin
   return private.app_session_summary(session);
 end
 $$;
-comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
-  'Replaces a session''s token with its successor. Returns {id, handoff, audience, user, factor, issuedAt, expiresAt} '
-  'or {refused: unauthenticated | token | unavailable}. Within 30 s, repeated use returns the same result. The web '
-  'server derives the successor from the token with a key, so all callers pass the same successor.';
 
+-- Returns the session for a token's hash. Also accepts the previous token within its grace period. Does not check the
+-- session's proof (private.proof_status). Not granted to any role.
 create or replace function private.live_app_session(token_hash bytea) returns setof private.app_sessions
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select s.*
   from private.app_sessions s
@@ -195,14 +182,11 @@ as $$
     and s.revoked_at is null
     and s.ends_at > now()
 $$;
-comment on function private.live_app_session(bytea) is
-  'Returns the session for a token''s hash. Also accepts the previous token within its grace period. Does not check '
-  'the session''s proof (private.proof_status). Not granted to any role.';
 
+-- Returns the scopes that were granted to a session and are still registered for its app. Scopes that are registered
+-- later are not included, and scopes that are removed are lost immediately.
 create or replace function private.effective_scopes(session private.app_sessions) returns text[]
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select array(
     select unnest(session.scopes)
@@ -211,14 +195,10 @@ as $$
     order by 1
   )
 $$;
-comment on function private.effective_scopes(private.app_sessions) is
-  'Returns the scopes that were granted to a session and are still registered for its app. Scopes that are registered '
-  'later are not included, and scopes that are removed are lost immediately.';
 
+-- Returns the facts about a session that the web server signs into the session's token.
 create or replace function private.app_session_summary(session private.app_sessions) returns jsonb
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select jsonb_build_object(
     'id', session.id,
@@ -230,5 +210,3 @@ as $$
     'expiresAt', session.expires_at
   )
 $$;
-comment on function private.app_session_summary(private.app_sessions) is
-  'Returns the facts about a session that the web server signs into the session''s token.';

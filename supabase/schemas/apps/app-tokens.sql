@@ -2,6 +2,8 @@
 -- sign-out. They end when they are revoked, the password or the policy changes, the person is banned, or the app is
 -- removed.
 
+-- Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} or
+-- {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.
 -- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
 create or replace function private.exchange_cross_app_token(
   app_name text,
@@ -15,10 +17,7 @@ create or replace function private.exchange_cross_app_token(
   access_hash bytea,
   refresh_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -64,10 +63,11 @@ begin
   return private.issue_app_token(token);
 end
 $$;
-comment on function private.exchange_cross_app_token is
-  'Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} '
-  'or {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.';
 
+-- Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused:
+-- unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; later
+-- reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key, so all
+-- callers pass the same pair.
 -- Definer: see exchange_cross_app_token.
 create or replace function private.refresh_app_token(
   app_name text,
@@ -79,10 +79,7 @@ create or replace function private.refresh_app_token(
   access_hash bytea,
   successor_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -150,16 +147,10 @@ begin
   return private.issue_app_token(next);
 end
 $$;
-comment on function private.refresh_app_token is
-  'Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused: '
-  'unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; '
-  'later reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key,'
-  ' so all callers pass the same pair.';
 
+-- Stores the next access and refresh token of a family, and sets their expiry. For definers; not granted to any role.
 create or replace function private.issue_app_token(token ai.app_tokens) returns jsonb
-  language sql
-  volatile
-  security invoker
+  language sql volatile security invoker
 as $$
   insert into ai.app_tokens as t (
     family_id, app_id, user_id, workspace_id, scopes, proof, valid_until, lookup, token_hash, expires_at, refresh_hash,
@@ -174,23 +165,17 @@ as $$
     'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
   )
 $$;
-comment on function private.issue_app_token(ai.app_tokens) is
-  'Stores the next access and refresh token of a family, and sets their expiry. For definers; not granted to any role.';
 
+-- Returns the scopes that an app may request in a gateway token.
 create or replace function private.gateway_scopes(app private.apps) returns text[]
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select array(select s from unnest((app).scopes) as s where s in ('workspace:session', 'ai:use', 'tts:use') order by s)
 $$;
-comment on function private.gateway_scopes(private.apps) is
-  'Returns the scopes that an app may request in a gateway token.';
 
+-- Returns whether an app is currently registered as external and linked to the workspace.
 create or replace function private.app_can_act_in_workspace(app private.apps, workspace_id uuid) returns boolean
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   return (app).enabled
@@ -203,13 +188,11 @@ begin
     );
 end
 $$;
-comment on function private.app_can_act_in_workspace(private.apps, uuid) is
-  'Returns whether an app is currently registered as external and linked to the workspace.';
 
+-- Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes are
+-- those of the app's token or bound key. Called only by definer functions; not granted to any role.
 create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   return case
@@ -218,10 +201,10 @@ begin
   end;
 end
 $$;
-comment on function private.gateway_refusal(private.apps, uuid, text[]) is
-  'Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes '
-  'are those of the app''s token or bound key. Called only by definer functions; not granted to any role.';
 
+-- Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the app's
+-- registration currently have, and the gateway's error code if the gateway refuses the token. Returns no row if the
+-- token is unknown, expired or revoked. For definers; not granted to any role.
 create or replace function ai.find_app_token(token_hash bytea)
   returns table (
     token_id uuid,
@@ -231,9 +214,7 @@ create or replace function ai.find_app_token(token_hash bytea)
     scopes text[],
     refused text
   )
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
@@ -254,15 +235,11 @@ as $$
     and t.revoked_at is null
     and t.expires_at > now()
 $$;
-comment on function ai.find_app_token(bytea) is
-  'Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the '
-  'app''s registration currently have, and the gateway''s error code if the gateway refuses the token. Returns no row '
-  'if the token is unknown, expired or revoked. For definers; not granted to any role.';
 
+-- Returns whether a key bound to the app may be used in the workspace now: the app is registered, external, enabled and
+-- linked. For definers; not granted to any role.
 create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   return coalesce(
@@ -271,6 +248,3 @@ begin
   );
 end
 $$;
-comment on function ai.app_can_act_in_workspace(uuid, uuid) is
-  'Returns whether a key bound to the app may be used in the workspace now: the app is registered, external, enabled '
-  'and linked. For definers; not granted to any role.';

@@ -1,11 +1,13 @@
 -- Lists the apps that hold a person's credentials or consent, so that the person can disconnect them.
 
+-- Returns the apps that hold a person's live credentials or consent: [{name, displayName, origins, session, login,
+-- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
+-- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
+-- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
+-- refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.
 -- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   with sessions as (
     select
@@ -102,19 +104,13 @@ as $$
   left join consents c on c.app_id = a.id
   where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
 $$;
-comment on function private.connected_apps(uuid) is
-  'Returns the apps that hold a person''s live credentials or consent: [{name, displayName, origins, session, login, '
-  'consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry '
-  'of tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the '
-  'scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the '
-  'gateway refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.';
 
+-- Ends all of a person's credentials at an app, including outstanding handoffs, and adds the event to the account's log
+-- (private.record_security_event). Returns disconnected, over or not_found. over means that no credential was left to
+-- end. not_found means that the app never held a credential of this person, or is not an app.
 -- Definer: lets callers end gateway tokens without access to the gateway's tables.
 create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -132,29 +128,20 @@ begin
   return 'disconnected';
 end
 $$;
-comment on function private.disconnect_app(uuid, text, jsonb) is
-  'Ends all of a person''s credentials at an app, including outstanding handoffs, and adds the event to the account''s'
-  ' log (private.record_security_event). Returns disconnected, over or not_found. over means that no credential was '
-  'left to end. not_found means that the app never held a credential of this person, or is not an app.';
 
+-- Returns whether an app holds or ever held a person's credentials. If private.connected_apps does not list the app,
+-- all of these credentials have ended.
 -- Definer: see private.connected_apps.
 create or replace function private.app_was_ever_connected(subject_id uuid, app_name text) returns boolean
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select exists (select from private.apps_ever_connected(subject_id) a where a.name = app_was_ever_connected.app_name)
 $$;
-comment on function private.app_was_ever_connected(uuid, text) is
-  'Returns whether an app holds or ever held a person''s credentials. If private.connected_apps does not list the app,'
-  ' all of these credentials have ended.';
 
+-- Returns the apps that hold or held a person's credentials. Ended credentials count until they are deleted. For
+-- definers; not granted to any role.
 create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select a.*
   from private.apps a
@@ -166,16 +153,10 @@ as $$
     or exists (select from private.device_authorizations d where d.app_id = a.id and d.user_id = subject_id)
     or exists (select from private.openid_consents c where c.app_id = a.id and c.user_id = subject_id)
 $$;
-comment on function private.apps_ever_connected(uuid) is
-  'Returns the apps that hold or held a person''s credentials. Ended credentials count until they are deleted. For '
-  'definers; not granted to any role.';
 
+-- Returns an app's display name; null if the app was deleted.
 create or replace function ai.app_label(app uuid) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select a.display_name from private.apps a where a.id = app
 $$;
-comment on function ai.app_label(uuid) is 'Returns an app''s display name; null if the app was deleted.';

@@ -5,12 +5,12 @@
 -- tokens, authorization codes, device authorizations, OpenID logins. A row of an account is locked before the rows that
 -- are derived from it.
 
+-- Revokes an app session, or an access or refresh token for the gateway. Also revokes all other credentials that the
+-- app received through the same handoff. Does nothing if the token does not belong to the app (RFC 7009). Returns false
+-- if the app did not authenticate.
 -- Definer: authenticate_app is not granted to any role.
 create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -46,17 +46,11 @@ begin
   return true;
 end
 $$;
-comment on function private.revoke_app_credential(text, bytea, bytea) is
-  'Revokes an app session, or an access or refresh token for the gateway. Also revokes all other credentials that the '
-  'app received through the same handoff. Does nothing if the token does not belong to the app (RFC 7009). Returns '
-  'false if the app did not authenticate.';
 
+-- Revokes all app credentials of a user permanently. Lifting a ban does not restore them.
 -- Definer: the identity backend changes its users, but has no rights in this schema.
 create or replace function private.revoke_user_app_credentials() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if not private.is_new_password(old.encrypted_password, new.encrypted_password)
@@ -68,14 +62,11 @@ begin
   return null;
 end
 $$;
-comment on function private.revoke_user_app_credentials() is
-  'Revokes all app credentials of a user permanently. Lifting a ban does not restore them.';
 
+-- Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals that
+-- are not redeemed yet. Consents remain. For definers; not granted to any role.
 create or replace function private.end_apps_of_account(subject_id uuid) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   perform private.lock_app_credentials(subject_id);
@@ -87,15 +78,11 @@ begin
   update private.openid_grants g set revoked_at = now() where g.user_id = subject_id and g.revoked_at is null;
 end
 $$;
-comment on function private.end_apps_of_account(uuid) is
-  'Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals '
-  'that are not redeemed yet. Consents remain. For definers; not granted to any role.';
 
+-- Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes
+-- and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.
 create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   part integer;
@@ -150,15 +137,11 @@ begin
   return ended + part;
 end
 $$;
-comment on function private.end_app_of_account(uuid, uuid) is
-  'Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes'
-  ' and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.';
 
+-- Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions ended. For
+-- definers; not granted to any role.
 create or replace function private.end_all_access(subject_id uuid) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   ended integer;
@@ -171,16 +154,12 @@ begin
   return ended;
 end
 $$;
-comment on function private.end_all_access(uuid) is
-  'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions ended. For '
-  'definers; not granted to any role.';
 
+-- Signs an account out of every device and app, records the event, and notifies the owner. Returns how many sessions
+-- ended. Concurrent calls record only one event.
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   ended integer := private.end_all_access(subject_id);
@@ -190,17 +169,13 @@ begin
   return ended;
 end
 $$;
-comment on function private.sign_out_everywhere(uuid, uuid) is
-  'Signs an account out of every device and app, records the event, and notifies the owner. Returns how many sessions '
-  'ended. Concurrent calls record only one event.';
 
+-- Ends every session of an account except the calling one, records the event, and notifies the owner. Returns how many
+-- sessions ended. Concurrent calls record only one event.
 -- Definer: the service role cannot write Supabase Auth's sessions. Auth's own sign-out does not report whether any
 -- session ended.
 create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   ended integer;
@@ -216,16 +191,11 @@ begin
   return ended;
 end
 $$;
-comment on function private.end_other_sessions(uuid, uuid) is
-  'Ends every session of an account except the calling one, records the event, and notifies the owner. Returns how '
-  'many sessions ended. Concurrent calls record only one event.';
 
+-- Revokes all credentials of an app permanently. Enabling the app again does not restore them.
 -- Definer: roles that write the registry need no access to the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   -- Locks all users of the app first, in order of their id. Takes the same lock as private.lock_app_credentials. So a
@@ -258,20 +228,16 @@ begin
   return null;
 end
 $$;
-comment on function private.revoke_app_credentials() is
-  'Revokes all credentials of an app permanently. Enabling the app again does not restore them.';
 
+-- For credentials, disabling an app is the same as deleting it.
 create or replace trigger revoke_app_credentials after update of enabled on private.apps
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
-comment on trigger revoke_app_credentials on private.apps is
-  'For credentials, disabling an app is the same as deleting it.';
 
+-- Deletes app credentials a day after they end, up to at_most of each kind. Returns how many it deleted; 0 while
+-- another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   swept integer := 0;
@@ -329,6 +295,3 @@ begin
   return swept + part;
 end
 $$;
-comment on function private.sweep_app_credentials(integer) is
-  'Deletes app credentials a day after they end, up to at_most of each kind. Returns how many it deleted; 0 while '
-  'another sweep runs.';

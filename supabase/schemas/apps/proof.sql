@@ -1,12 +1,12 @@
 -- The proof that an app's credential inherits from the web session that made the handoff. Every use checks that the
 -- proof is still valid.
 
+-- Returns one row with what a session has proved, given the session's verified claims. refused is unauthenticated,
+-- mfa_required, unavailable or null. If the proof depends on a mobile approval, valid_until is when the approval
+-- expires; otherwise it is null. For definers; not granted to any role.
 create or replace function private.session_proof(claims jsonb)
   returns table (refused text, proof private.mfa_proof, valid_until timestamptz)
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   facts record;
@@ -44,17 +44,15 @@ begin
   return next;
 end
 $$;
-comment on function private.session_proof(jsonb) is
-  'Returns one row with what a session has proved, given the session''s verified claims. refused is unauthenticated, '
-  'mfa_required, unavailable or null. If the proof depends on a mobile approval, valid_until is when the approval '
-  'expires; otherwise it is null. For definers; not granted to any role.';
 
+-- Returns the proofs of the session with the given verified claims. The web server signs the result. Returns {user,
+-- target, targetId, session, factor, secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt} or
+-- {refused: unauthenticated | mfa_required | unavailable | not_found}. secondFactorAt and primaryAt are in seconds
+-- since 1970; validUntil, issuedAt and expiresAt are timestamps. If the proof depends on a mobile approval, validUntil
+-- is when the approval expires; otherwise it is null.
 -- Definer: the service role may not read the identity backend's tables or apply the MFA rule.
 create or replace function private.required_mfa_proof(claims jsonb, target_app text, lifetime_seconds integer) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   proved record;
@@ -85,17 +83,11 @@ begin
   );
 end
 $$;
-comment on function private.required_mfa_proof(jsonb, text, integer) is
-  'Returns the proofs of the session with the given verified claims. The web server signs the result. Returns {user, '
-  'target, targetId, session, factor, secondFactorAt, primaryAt, generation, validUntil, issuedAt, expiresAt} or '
-  '{refused: unauthenticated | mfa_required | unavailable | not_found}. secondFactorAt and primaryAt are in seconds '
-  'since 1970; validUntil, issuedAt and expiresAt are timestamps. If the proof depends on a mobile approval, '
-  'validUntil is when the approval expires; otherwise it is null.';
 
+-- Converts the signed facts of a handoff (private.required_mfa_proof) to the proof that the handoff's sessions and
+-- tokens store.
 create or replace function private.handoff_proof(facts jsonb) returns private.mfa_proof
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select row(
     (facts ->> 'user')::uuid,
@@ -106,15 +98,12 @@ as $$
     (facts ->> 'generation')::bigint
   )::private.mfa_proof
 $$;
-comment on function private.handoff_proof(jsonb) is
-  'Converts the signed facts of a handoff (private.required_mfa_proof) to the proof that the handoff''s sessions and '
-  'tokens store.';
 
+-- Returns good, over, mfa_required or unavailable. over means that the session or account ended, the policy changed, or
+-- the factor was removed. unavailable means that the policy can't be read. For security definer functions; not granted
+-- to any role.
 create or replace function private.proof_status(proof private.mfa_proof) returns text
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   account record;
@@ -164,23 +153,15 @@ begin
   return 'good';
 end
 $$;
-comment on function private.proof_status(private.mfa_proof) is
-  'Returns good, over, mfa_required or unavailable. over means that the session or account ended, the policy changed, '
-  'or the factor was removed. unavailable means that the policy can''t be read. For security definer functions; not '
-  'granted to any role.';
 
+-- Locks a person's account, so that refreshes and revocations of the person's app credentials run one after another.
+-- Call it before reading any of these credentials. Otherwise, a refresh in progress could create a token that survives
+-- the revocation. For definers; not granted to any role.
 create or replace function private.lock_app_credentials(user_id uuid) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   -- Takes the lock that an update of the account takes, so that a caller and a password change wait for each other.
   perform from auth.users u where u.id = lock_app_credentials.user_id for no key update;
 end
 $$;
-comment on function private.lock_app_credentials(uuid) is
-  'Locks a person''s account, so that refreshes and revocations of the person''s app credentials run one after '
-  'another. Call it before reading any of these credentials. Otherwise, a refresh in progress could create a token '
-  'that survives the revocation. For definers; not granted to any role.';

@@ -1,13 +1,13 @@
 -- The registry of apps: our own satellites (internal) and third-party apps (external). Every change writes to the audit
 -- log.
 
+-- Returns a page of the registry, sorted by name. Each app includes its first 50 linked workspaces, but no secret
+-- hashes. term is a part of the name or display name. after is the last name of the previous page. If page_size is
+-- null, returns all apps. Excludes OpenID clients, which private.list_openid_clients lists.
 create or replace function private.list_apps(
   term text default '', after text default null, page_size integer default null
 ) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(
     jsonb_build_object(
@@ -38,17 +38,12 @@ as $$
     limit page_size
   ) as a
 $$;
-comment on function private.list_apps(text, text, integer) is
-  'Returns a page of the registry, sorted by name. Each app includes its first 50 linked workspaces, but no secret '
-  'hashes. term is a part of the name or display name. after is the last name of the previous page. If page_size is '
-  'null, returns all apps. Excludes OpenID clients, which private.list_openid_clients lists.';
 
+-- Returns a page of the workspaces that an app is linked to, sorted by name. after is the name and id of the last
+-- workspace on the previous page.
 create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
   returns table (id uuid, name text)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select w.id, w.name
   from private.app_workspaces l
@@ -57,15 +52,11 @@ as $$
   order by w.name, w.id
   limit page_size
 $$;
-comment on function private.linked_workspaces(uuid, text[], integer) is
-  'Returns a page of the workspaces that an app is linked to, sorted by name. after is the name and id of the last '
-  'workspace on the previous page.';
 
+-- Returns the app that has exactly this origin, with the app's scopes; null if there is none. Includes disabled apps,
+-- so that the page can explain why the sign-in fails.
 create or replace function private.find_app_by_origin(origin text) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'name', a.name, 'displayName', a.display_name, 'enabled', a.enabled, 'scopes', a.scopes
@@ -74,14 +65,12 @@ as $$
   join private.apps a on a.id = o.app_id
   where o.origin = find_app_by_origin.origin and a.kind <> 'openid'
 $$;
-comment on function private.find_app_by_origin(text) is
-  'Returns the app that has exactly this origin, with the app''s scopes; null if there is none. Includes disabled '
-  'apps, so that the page can explain why the sign-in fails.';
 
+-- Returns the enabled app with this name and a secret with this SHA-256. Returns no row if the name is unknown, the
+-- secret is wrong or expired, or the app is disabled; the caller can't distinguish these cases. Excludes OpenID
+-- clients. For definers; not granted to any role.
 create or replace function private.authenticate_app(app_name text, secret_hash bytea) returns setof private.apps
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select a.*
   from private.app_secrets s
@@ -92,21 +81,16 @@ as $$
     and a.kind <> 'openid'
     and a.enabled
 $$;
-comment on function private.authenticate_app(text, bytea) is
-  'Returns the enabled app with this name and a secret with this SHA-256. Returns no row if the name is unknown, the '
-  'secret is wrong or expired, or the app is disabled; the caller can''t distinguish these cases. Excludes OpenID '
-  'clients. For definers; not granted to any role.';
 
+-- Returns whether an origin is a loopback address, which is allowed for development only.
 create or replace function private.is_loopback_origin(origin text) returns boolean
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select origin ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$'
 $$;
-comment on function private.is_loopback_origin(text) is
-  'Returns whether an origin is a loopback address, which is allowed for development only.';
 
+-- Registers an app with its origins and first secret. Does not check permissions, because its callers do: the console
+-- and the command line, which run on our server.
 create or replace function private.register_app(
   app_name text,
   display_name text,
@@ -117,10 +101,7 @@ create or replace function private.register_app(
   reason text,
   actor uuid default null
 ) returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -137,10 +118,9 @@ begin
   return app.id;
 end
 $$;
-comment on function private.register_app is
-  'Registers an app with its origins and first secret. Does not check permissions, because its callers do: the console'
-  ' and the command line, which run on our server.';
 
+-- Gives an app a new secret. The earlier secrets expire after the overlap. Returns the time when they expire, or null
+-- if the app doesn't exist.
 create or replace function private.rotate_app_secret(
   app_name text,
   secret_hash bytea,
@@ -148,10 +128,7 @@ create or replace function private.rotate_app_secret(
   reason text,
   actor uuid default null
 ) returns timestamptz
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -176,16 +153,11 @@ begin
   return ends_at;
 end
 $$;
-comment on function private.rotate_app_secret is
-  'Gives an app a new secret. The earlier secrets expire after the overlap. Returns the time when they expire, or null'
-  ' if the app doesn''t exist.';
 
+-- Enables or disables an app; disabling revokes its credentials. Returns false if the app doesn't exist.
 create or replace function private.set_app_enabled(app_name text, enabled boolean, reason text, actor uuid default null)
   returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -198,9 +170,8 @@ begin
   return true;
 end
 $$;
-comment on function private.set_app_enabled is
-  'Enables or disables an app; disabling revokes its credentials. Returns false if the app doesn''t exist.';
 
+-- Links an app to a workspace or removes the link. Returns false if the app or workspace doesn't exist.
 create or replace function private.set_app_workspace(
   app_name text,
   workspace_id uuid,
@@ -208,10 +179,7 @@ create or replace function private.set_app_workspace(
   reason text,
   actor uuid default null
 ) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -238,16 +206,11 @@ begin
   return true;
 end
 $$;
-comment on function private.set_app_workspace is
-  'Links an app to a workspace or removes the link. Returns false if the app or workspace doesn''t exist.';
 
+-- Adds an entry about an app to the audit log. If actor is null, the change was made from the command line.
 create or replace function private.record_app_change(app private.apps, action text, reason text, actor uuid) returns void
-  language sql
-  volatile
-  security invoker
+  language sql volatile security invoker
 as $$
   insert into private.admin_audit_log (actor_id, action, target, reason, after)
   values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
 $$;
-comment on function private.record_app_change(private.apps, text, text, uuid) is
-  'Adds an entry about an app to the audit log. If actor is null, the change was made from the command line.';

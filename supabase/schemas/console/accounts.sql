@@ -1,11 +1,10 @@
 -- Functions for the console's pages about accounts. Only our server calls them, on behalf of an infrastructure admin.
 
+-- Returns the accounts whose id or full email equals the search term. If there are none, returns the accounts whose
+-- email or name contains the term. Each account is returned as [private.describe_account].
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_accounts(term text, page_size integer default 50) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   found_ids uuid[] := array(select private.find_accounts_exactly(term) limit page_size);
@@ -20,16 +19,12 @@ begin
   );
 end
 $$;
-comment on function private.search_accounts(text, integer) is
-  'Returns the accounts whose id or full email equals the search term. If there are none, returns the accounts whose '
-  'email or name contains the term. Each account is returned as [private.describe_account].';
 
+-- Returns a page of all accounts, newest first, including deleted ones, as [private.describe_account]. before is {
+-- createdAt, id } of the last account on the previous page.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_accounts(before jsonb default null, page_size integer default 50) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- A generic plan would read all accounts.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -50,15 +45,11 @@ begin
   );
 end
 $$;
-comment on function private.list_accounts(jsonb, integer) is
-  'Returns a page of all accounts, newest first, including deleted ones, as [private.describe_account]. before is { '
-  'createdAt, id } of the last account on the previous page.';
 
+-- Returns an account for the console's lists: { id, email, displayName, singleSignOn, admin, policy, banned, confirmed,
+-- deleted, authenticators, lastSignInAt, createdAt }.
 create or replace function private.describe_account(account auth.users) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', account.id,
@@ -79,15 +70,11 @@ as $$
   from (values (account.id)) as a (id)
   left join public.profiles p on p.id = a.id
 $$;
-comment on function private.describe_account(auth.users) is
-  'Returns an account for the console''s lists: { id, email, displayName, singleSignOn, admin, policy, banned, '
-  'confirmed, deleted, authenticators, lastSignInAt, createdAt }.';
 
+-- Returns the accounts with the given id or full email. Every lookup uses an index. Several accounts may have the same
+-- email, because single sign-on creates separate accounts.
 create or replace function private.find_accounts_exactly(term text) returns setof uuid
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select a.id from auth.users a where a.id = private.uuid_or_null(term) and a.deleted_at is null
   union
@@ -100,15 +87,11 @@ as $$
   where a.instance_id = '00000000-0000-0000-0000-000000000000' and lower(a.email) = lower(term) and a.is_sso_user
     and a.deleted_at is null
 $$;
-comment on function private.find_accounts_exactly(text) is
-  'Returns the accounts with the given id or full email. Every lookup uses an index. Several accounts may have the '
-  'same email, because single sign-on creates separate accounts.';
 
+-- Returns the accounts whose email or name contains the term, sorted by email. A search for one or two characters may
+-- read all rows, because such a term has no trigram.
 create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
   -- The best index depends on the term. If many accounts match, it is the index of emails; if few match, the trigram
   -- index.
   set plan_cache_mode = force_custom_plan
@@ -125,28 +108,22 @@ begin
     limit most;
 end
 $$;
-comment on function private.find_accounts_matching(text, integer) is
-  'Returns the accounts whose email or name contains the term, sorted by email. A search for one or two characters may'
-  ' read all rows, because such a term has no trigram.';
 
+-- Returns a pattern for `like` that matches lower-case text containing the term. Escapes special characters in the
+-- term.
 create or replace function private.containing(term text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select '%' || regexp_replace(lower(term), '([%_\\])', '\\\1', 'g') || '%'
 $$;
-comment on function private.containing(text) is
-  'Returns a pattern for `like` that matches lower-case text containing the term. Escapes special characters in the '
-  'term.';
 
+-- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
+-- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount }; null if the account doesn't exist.
+-- methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and
+-- sessionCount counts up to 1,001. Contains no secret.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'id', u.id,
@@ -189,18 +166,12 @@ as $$
   from auth.users u
   where u.id = subject_id and u.deleted_at is null
 $$;
-comment on function private.account_overview(uuid) is
-  'Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
-  'bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount }; null if the account doesn''t exist. '
-  'methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and '
-  'sessionCount counts up to 1,001. Contains no secret.';
 
+-- Signs an account out of every device and app and notifies the account's owner. Takes { actor, subject, reason,
+-- requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself }. Idempotent.
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
@@ -229,17 +200,14 @@ begin
   return '{}';
 end
 $$;
-comment on function private.sign_account_out(jsonb) is
-  'Signs an account out of every device and app and notifies the account''s owner. Takes { actor, subject, reason, '
-  'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself }. Idempotent.';
 
+-- Returns a page of what an account's owner did and what admins did to the account, newest first: [{ id, source: event
+-- | audit, kind, method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the
+-- last entry on the previous page.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
   returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- A generic plan would read the account's entire history.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -283,7 +251,3 @@ begin
   );
 end
 $$;
-comment on function private.account_timeline(uuid, jsonb, integer) is
-  'Returns a page of what an account''s owner did and what admins did to the account, newest first: [{ id, source: '
-  'event | audit, kind, method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } '
-  'of the last entry on the previous page.';

@@ -1,15 +1,15 @@
 -- Lists and lifts address blocks, which affect networks with too many failed attempts.
 
+-- Returns address blocks in the format of private.describe_address_block. For an address, returns all blocks of its
+-- network in the last 30 days. For an account, returns the active blocks of its recent networks. Otherwise returns all
+-- active blocks.
 -- Definer: sessions and admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_address_blocks(
   of_address inet default null,
   subject_id uuid default null,
   page_size integer default 50
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   networks cidr[] := case
@@ -31,16 +31,10 @@ begin
   );
 end
 $$;
-comment on function private.list_address_blocks(inet, uuid, integer) is
-  'Returns address blocks in the format of private.describe_address_block. For an address, returns all blocks of its '
-  'network in the last 30 days. For an account, returns the active blocks of its recent networks. Otherwise returns '
-  'all active blocks.';
 
+-- Returns the networks of an account's last 50 events and last 50 sessions.
 create or replace function private.recent_networks(subject_id uuid) returns cidr[]
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(array_agg(distinct private.address_network(a.ip)), '{}')
   from (
@@ -59,26 +53,19 @@ as $$
     )
   ) a
 $$;
-comment on function private.recent_networks(uuid) is
-  'Returns the networks of an account''s last 50 events and last 50 sessions.';
 
+-- Returns a block in the format of private.describe_address_block; null if the block doesn't exist.
 -- Definer: see private.list_address_blocks.
 create or replace function private.read_address_block(block_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select private.describe_address_block(b) from private.address_blocks b where b.id = block_id
 $$;
-comment on function private.read_address_block(uuid) is
-  'Returns a block in the format of private.describe_address_block; null if the block doesn''t exist.';
 
+-- Returns a block for the console: { id, address, action, level, blockedAt, blockedUntil, active, liftedAt, liftedBy,
+-- liftReason }.
 create or replace function private.describe_address_block(block private.address_blocks) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', block.id,
@@ -94,15 +81,13 @@ as $$
     'liftReason', block.lift_reason
   )
 $$;
-comment on function private.describe_address_block(private.address_blocks) is
-  'Returns a block for the console: { id, address, action, level, blockedAt, blockedUntil, active, liftedAt, liftedBy,'
-  ' liftReason }.';
 
+-- Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found
+-- | conflict | expired }. If the block was already lifted, returns { refused: conflict, last: { actorEmail, at } },
+-- where last describes the latest change that an admin made to the address. Rate limits still apply, and a lifted block
+-- does not lengthen the next one.
 create or replace function private.lift_address_block(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   block private.address_blocks;
@@ -134,8 +119,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.lift_address_block(jsonb) is
-  'Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | '
-  'not_found | conflict | expired }. If the block was already lifted, returns { refused: conflict, last: { actorEmail,'
-  ' at } }, where last describes the latest change that an admin made to the address. Rate limits still apply, and a '
-  'lifted block does not lengthen the next one.';

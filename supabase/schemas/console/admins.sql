@@ -1,11 +1,10 @@
 -- Lists, adds and removes infrastructure admins. Only the operator's command line can do this.
 
+-- Grants or withdraws access to the console. Returns changed, unchanged or no_account. Only the operator's command line
+-- calls this function, so admins cannot create other admins. Writes each change to the audit log without an actor.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.set_infrastructure_admin(account_email text, admin boolean, reason text) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account auth.users;
@@ -33,17 +32,12 @@ begin
   return 'changed';
 end
 $$;
-comment on function private.set_infrastructure_admin(text, boolean, text) is
-  'Grants or withdraws access to the console. Returns changed, unchanged or no_account. Only the operator''s command '
-  'line calls this function, so admins cannot create other admins. Writes each change to the audit log without an '
-  'actor.';
 
+-- Returns all infrastructure admins: [{ email, reason, createdAt, hasAuthenticator }]. An admin without an
+-- authenticator cannot use the console.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_infrastructure_admins() returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'email', u.email,
@@ -54,6 +48,3 @@ as $$
   from private.infrastructure_admins a
   join auth.users u on u.id = a.user_id
 $$;
-comment on function private.list_infrastructure_admins() is
-  'Returns all infrastructure admins: [{ email, reason, createdAt, hasAuthenticator }]. An admin without an '
-  'authenticator cannot use the console.';

@@ -1,11 +1,11 @@
 -- Lists and answers requests for approval to create gateway keys.
 
+-- Declines a workspace's open request. The change is { actor, workspace, requestedAt, reason, email, requestId, ip }.
+-- The workspace's members see the reason. Returns {} or { refused: forbidden | not_found | oneself (the actor's
+-- personal workspace) | request_gone }.
 -- Definer: answering a request writes ai.key_approval_requests and reads email addresses in Supabase Auth's tables.
 create or replace function private.decline_key_approval(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   workspace public.workspaces := private.lock_approvable_workspace(change);
@@ -30,16 +30,10 @@ begin
   return '{}';
 end
 $$;
-comment on function private.decline_key_approval(jsonb) is
-  'Declines a workspace''s open request. The change is { actor, workspace, requestedAt, reason, email, requestId, ip '
-  '}. The workspace''s members see the reason. Returns {} or { refused: forbidden | not_found | oneself (the actor''s '
-  'personal workspace) | request_gone }.';
 
+-- Locks the workspace's open request that was made at requestedAt. Returns false if that request is no longer open.
 create or replace function private.lock_open_request(change jsonb, workspace uuid) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   perform
@@ -49,14 +43,11 @@ begin
   return found;
 end
 $$;
-comment on function private.lock_open_request(jsonb, uuid) is
-  'Locks the workspace''s open request that was made at requestedAt. Returns false if that request is no longer open.';
 
+-- Closes a workspace's open request and queues an email to the workspace's owners and to the requester. Does nothing if
+-- the workspace has no open request.
 create or replace function private.answer_approval_request(change jsonb, workspace uuid) returns ai.key_approval_requests
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   approved boolean := coalesce((change ->> 'approved')::boolean, false);
@@ -80,16 +71,12 @@ begin
   return answered;
 end
 $$;
-comment on function private.answer_approval_request(jsonb, uuid) is
-  'Closes a workspace''s open request and queues an email to the workspace''s owners and to the requester. Does '
-  'nothing if the workspace has no open request.';
 
+-- Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy,
+-- note }]. To read the next page, pass { createdAt, id } of the last request as after.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_approval_requests(after jsonb default null, page_size integer default 50) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- A generic plan would read all open requests for each page.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -124,15 +111,10 @@ begin
   );
 end
 $$;
-comment on function private.list_approval_requests(jsonb, integer) is
-  'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, '
-  'requestedBy, note }]. To read the next page, pass { createdAt, id } of the last request as after.';
 
+-- Counts open requests, but stops at a maximum.
 create or replace function private.count_approval_requests(most integer default 1001) returns integer
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select count(*)::integer
   from (
@@ -143,4 +125,3 @@ as $$
     limit most
   ) o
 $$;
-comment on function private.count_approval_requests(integer) is 'Counts open requests, but stops at a maximum.';

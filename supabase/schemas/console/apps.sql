@@ -1,10 +1,10 @@
 -- Changes registered apps from the console.
 
+-- Registers an app with its first secret. The change is { actor, name, displayName, kind, origins, scopes, logoutUrl,
+-- secretHash (the text of a bytea), reason, requestId, ip }. Returns {} or { refused: forbidden | taken (the name or an
+-- origin) | invalid }.
 create or replace function private.add_app(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -37,16 +37,14 @@ begin
   return '{}';
 end
 $$;
-comment on function private.add_app(jsonb) is
-  'Registers an app with its first secret. The change is { actor, name, displayName, kind, origins, scopes, logoutUrl,'
-  ' secretHash (the text of a bytea), reason, requestId, ip }. Returns {} or { refused: forbidden | taken (the name or'
-  ' an origin) | invalid }.';
 
+-- Changes an app. The change is { actor, name, version (from private.read_app), step, reason, requestId, ip }. The step
+-- edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has secretHash (the
+-- text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client allows only enable,
+-- disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (the version is outdated; last is
+-- private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace }.
 create or replace function private.change_app(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -131,20 +129,12 @@ begin
   return '{}';
 end
 $$;
-comment on function private.change_app(jsonb) is
-  'Changes an app. The change is { actor, name, version (from private.read_app), step, reason, requestId, ip }. The '
-  'step edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has '
-  'secretHash (the text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client '
-  'allows only enable, disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (the version is '
-  'outdated; last is private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace '
-  '}.';
 
+-- Returns an app as private.describe_app does, with a page of its workspaces (private.linked_workspaces) and its
+-- version. The version is the id of the app's latest entry in the audit log.
 create or replace function private.read_app(app_name text, after text[] default null, page_size integer default 50)
   returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select private.describe_app(a.id)
     || jsonb_build_object(
@@ -156,15 +146,11 @@ as $$
   from private.apps a
   where a.name = app_name and a.kind <> 'openid'
 $$;
-comment on function private.read_app(text, text[], integer) is
-  'Returns an app as private.describe_app does, with a page of its workspaces (private.linked_workspaces) and its '
-  'version. The version is the id of the app''s latest entry in the audit log.';
 
+-- Returns an app for display, without secret hashes. secrets has only the secrets that still work, and workspaces has
+-- the first 50.
 create or replace function private.describe_app(app_id uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', a.id,
@@ -192,6 +178,3 @@ as $$
   from private.apps a
   where a.id = describe_app.app_id
 $$;
-comment on function private.describe_app(uuid) is
-  'Returns an app for display, without secret hashes. secrets has only the secrets that still work, and workspaces has'
-  ' the first 50.';

@@ -1,5 +1,9 @@
 -- Writes and reads the console's audit log.
 
+-- Returns a page of the audit log, newest first. The reader is a token's verified claims; returns null if the reader
+-- may no longer read the log. The filters are action (a prefix of the action), actor (part of an email address), target
+-- (part of an email address or name, or a user's id), from and to (exclusive). The argument before is { createdAt, id }
+-- of the last line on the previous page.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_audit_log(
   reader jsonb,
@@ -7,10 +11,7 @@ create or replace function private.search_audit_log(
   before jsonb default null,
   page_size integer default 50
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- A generic plan would read the whole log for each page.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -56,17 +57,12 @@ begin
   );
 end
 $$;
-comment on function private.search_audit_log(jsonb, jsonb, jsonb, integer) is
-  'Returns a page of the audit log, newest first. The reader is a token''s verified claims; returns null if the reader'
-  ' may no longer read the log. The filters are action (a prefix of the action), actor (part of an email address), '
-  'target (part of an email address or name, or a user''s id), from and to (exclusive). The argument before is { '
-  'createdAt, id } of the last line on the previous page.';
 
+-- Returns whether a session still belongs to an infrastructure admin and has passed a second factor. Takes the
+-- session's verified claims. Does not check how long ago the second factor was passed, because each change checks that
+-- before it begins. Not granted to any role, because it trusts the claims.
 create or replace function private.can_read_console(claims jsonb) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select private.session_satisfies_mfa(claims) and exists (
     select
@@ -75,17 +71,12 @@ as $$
     where f.session_factor_verified
   )
 $$;
-comment on function private.can_read_console(jsonb) is
-  'Returns whether a session still belongs to an infrastructure admin and has passed a second factor. Takes the '
-  'session''s verified claims. Does not check how long ago the second factor was passed, because each change checks '
-  'that before it begins. Not granted to any role, because it trusts the claims.';
 
+-- Returns the last admin who changed a target, and the time of the change: { actorEmail, at }. If a change is refused
+-- as a conflict, the result names the admin who made the earlier change.
 -- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.last_admin_action(of_target text) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'actorEmail', (select u.email from auth.users u where u.id = l.actor_id),
@@ -96,15 +87,11 @@ as $$
   order by l.created_at desc, l.id desc
   limit 1
 $$;
-comment on function private.last_admin_action(text) is
-  'Returns the last admin who changed a target, and the time of the change: { actorEmail, at }. If a change is refused'
-  ' as a conflict, the result names the admin who made the earlier change.';
 
+-- Adds one line to the audit log in the transaction of the change. Arguments: change { actor, reason, requestId, ip }
+-- and act { action, targetUserId, target, before, after }.
 create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
   values (
@@ -112,6 +99,3 @@ as $$
     nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
   )
 $$;
-comment on function private.record_admin_action(jsonb, jsonb) is
-  'Adds one line to the audit log in the transaction of the change. Arguments: change { actor, reason, requestId, ip }'
-  ' and act { action, targetUserId, target, before, after }.';

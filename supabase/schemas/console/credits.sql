@@ -1,13 +1,13 @@
 -- Shows the credit accounts of workspaces and members in the console, and lets admins grant or withdraw credits.
 
+-- Returns the credit account of a workspace or member with a page of its ledger, newest first: { payer, id, name,
+-- personalUserId, plan, account, entries }. Returns null for an unknown owner. plan is null if no plan currently
+-- charges the account, and account is null if it is not open yet.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_credit_account(
   payer text, owner_id uuid, before_id bigint default null, page_size integer default 50
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
   -- A generic plan would read the whole ledger for each page.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -66,17 +66,15 @@ as $$
     where payer = 'member' and u.id = owner_id and u.deleted_at is null
   ) o
 $$;
-comment on function private.read_credit_account(text, uuid, bigint, integer) is
-  'Returns the credit account of a workspace or member with a page of its ledger, newest first: { payer, id, name, '
-  'personalUserId, plan, account, entries }. Returns null for an unknown owner. plan is null if no plan currently '
-  'charges the account, and account is null if it is not open yet.';
 
+-- Grants credits to a workspace or member, or withdraws credits. A grant first opens a missing account with the plan's
+-- initial credits. The change is { actor, payer, ownerId, step: grant | withdraw, amount, reference, description (shown
+-- to members in the ledger), reason, requestId, ip }. Returns {}, { repeated: true } if the reference was already used
+-- for this amount, or { refused: forbidden | invalid | not_found | oneself | reference_used (for another amount) |
+-- insufficient (less is available) }.
 -- Definer: the service role cannot change balances.
 create or replace function private.change_credits(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
@@ -133,9 +131,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.change_credits(jsonb) is
-  'Grants credits to a workspace or member, or withdraws credits. A grant first opens a missing account with the '
-  'plan''s initial credits. The change is { actor, payer, ownerId, step: grant | withdraw, amount, reference, '
-  'description (shown to members in the ledger), reason, requestId, ip }. Returns {}, { repeated: true } if the '
-  'reference was already used for this amount, or { refused: forbidden | invalid | not_found | oneself | '
-  'reference_used (for another amount) | insufficient (less is available) }.';

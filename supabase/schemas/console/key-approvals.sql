@@ -1,11 +1,12 @@
 -- Decides which workspaces may create gateway keys.
 
+-- Finds workspaces by id, or by a member's full email address or id. If nothing matches, finds them by part of the
+-- name. An empty term finds the workspaces that may create keys. Returns [{ id, name, plan, personalUserId, owners,
+-- members, liveKeys, approvedAt, approvedBy, request }]. request is the open request, { requestedAt, requestedBy, note
+-- }, or null.
 -- Definer: the email addresses of owners and admins are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.search_workspaces(term text, page_size integer default 50) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- The best index depends on the term. A term with many matches needs the index of names, and a term with few matches
   -- needs the trigram index.
   set plan_cache_mode = force_custom_plan
@@ -76,18 +77,15 @@ begin
   );
 end
 $$;
-comment on function private.search_workspaces(text, integer) is
-  'Finds workspaces by id, or by a member''s full email address or id. If nothing matches, finds them by part of the '
-  'name. An empty term finds the workspaces that may create keys. Returns [{ id, name, plan, personalUserId, owners, '
-  'members, liveKeys, approvedAt, approvedBy, request }]. request is the open request, { requestedAt, requestedBy, '
-  'note }, or null.';
 
+-- Allows a workspace to create keys, or withdraws the approval. The change is { actor, workspace, approved, reason,
+-- requestedAt, email: { subject, text }, requestId, ip }. An approval also closes an open request and sends the email.
+-- Existing keys keep working after a withdrawal. Returns {} or { refused: forbidden | not_found | oneself (the actor's
+-- personal workspace) | conflict (nothing to change, with last) | request_gone (no open request has this requestedAt)
+-- }.
 -- Definer: answering a request writes ai.key_approval_requests and reads email addresses in Supabase Auth's tables.
 create or replace function private.set_key_approval(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
@@ -128,30 +126,18 @@ begin
   return '{}';
 end
 $$;
-comment on function private.set_key_approval(jsonb) is
-  'Allows a workspace to create keys, or withdraws the approval. The change is { actor, workspace, approved, reason, '
-  'requestedAt, email: { subject, text }, requestId, ip }. An approval also closes an open request and sends the '
-  'email. Existing keys keep working after a withdrawal. Returns {} or { refused: forbidden | not_found | oneself (the'
-  ' actor''s personal workspace) | conflict (nothing to change, with last) | request_gone (no open request has this '
-  'requestedAt) }.';
 
+-- Locks the workspace that a change names, and returns it. Returns null if there is none.
 create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   -- Locks the row until commit, so that the second of two concurrent decisions sees the first.
   select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
 $$;
-comment on function private.lock_approvable_workspace(jsonb) is
-  'Locks the workspace that a change names, and returns it. Returns null if there is none.';
 
+-- Returns why an admin must not approve or decline a workspace's keys. Returns null if the admin may.
 create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
@@ -160,5 +146,3 @@ as $$
     when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')
   end
 $$;
-comment on function private.approval_refusal(jsonb, public.workspaces) is
-  'Returns why an admin must not approve or decline a workspace''s keys. Returns null if the admin may.';

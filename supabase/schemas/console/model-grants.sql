@@ -1,11 +1,10 @@
 -- Grants models to plans and to single workspaces from the console.
 
+-- Returns the workspaces that were granted a model separately from their plan, sorted by name. The parameter "most"
+-- limits the number of workspaces.
 create or replace function private.granted_workspaces(model text, most integer default 100)
   returns table (id uuid, name text)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select w.id, w.name
   from ai.model_grants g
@@ -14,15 +13,12 @@ as $$
   order by w.name, w.id
   limit most
 $$;
-comment on function private.granted_workspaces(text, integer) is
-  'Returns the workspaces that were granted a model separately from their plan, sorted by name. The parameter "most" '
-  'limits the number of workspaces.';
 
+-- Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or
+-- workspace, granted, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | no_grantee | oneself
+-- (the actor's personal workspace) | conflict (nothing to change, with last) }.
 create or replace function private.set_model_grant(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -65,7 +61,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.set_model_grant(jsonb) is
-  'Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or '
-  'workspace, granted, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | no_grantee | oneself '
-  '(the actor''s personal workspace) | conflict (nothing to change, with last) }.';

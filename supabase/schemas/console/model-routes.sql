@@ -1,10 +1,13 @@
 -- Changes the routes of models from the console.
 
+-- Adds, edits, moves or removes a route. The other routes keep their order. Positions count from 1. The change is {
+-- actor, model, version (private.model_version), place (the route's current position, or null to add a route), route,
+-- reason, requestId, ip }. route is null to remove the route, otherwise { position, providerId, providerModel, enabled,
+-- trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds }. Does not
+-- change the provider's prices. Returns {} or { refused: forbidden | not_found | route_taken | invalid }, or { refused:
+-- conflict, last (private.last_admin_action) }.
 create or replace function private.change_model_route(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -85,10 +88,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.change_model_route(jsonb) is
-  'Adds, edits, moves or removes a route. The other routes keep their order. Positions count from 1. The change is { '
-  'actor, model, version (private.model_version), place (the route''s current position, or null to add a route), '
-  'route, reason, requestId, ip }. route is null to remove the route, otherwise { position, providerId, providerModel,'
-  ' enabled, trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds '
-  '}. Does not change the provider''s prices. Returns {} or { refused: forbidden | not_found | route_taken | invalid '
-  '}, or { refused: conflict, last (private.last_admin_action) }.';

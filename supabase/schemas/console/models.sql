@@ -1,13 +1,14 @@
 -- Lists and changes the model catalogue in the console. A model's id and kind never change, and only a model that was
 -- never enabled can be deleted.
 
+-- Returns a page of the models whose id or name contains the term, or only the model only_id. Each model has its
+-- prices, and its providers in the order in which calls try them. Amounts are text, so no digit is lost. With
+-- page_size, each model has only its current prices. Without page_size, returns all models with all their prices. To
+-- read the next page, pass the sortsAs of the last model as after.
 create or replace function private.list_catalogue_models(
   term text default '', only_id text default null, after text[] default null, page_size integer default null
 ) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id,
@@ -53,17 +54,13 @@ as $$
     limit page_size
   ) m
 $$;
-comment on function private.list_catalogue_models(text, text, text[], integer) is
-  'Returns a page of the models whose id or name contains the term, or only the model only_id. Each model has its '
-  'prices, and its providers in the order in which calls try them. Amounts are text, so no digit is lost. With '
-  'page_size, each model has only its current prices. Without page_size, returns all models with all their prices. To '
-  'read the next page, pass the sortsAs of the last model as after.';
 
+-- Returns one model: its fields from private.list_catalogue_models, and its version (private.model_version), settings,
+-- routes in order, plans and workspaces. plans has all plans, whether each is granted the model, and the number of its
+-- workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model separately from
+-- their plan.
 create or replace function private.read_model(model text) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select (private.list_catalogue_models(only_id => m.id) -> 0) || jsonb_build_object(
     'version', private.model_version(m.id),
@@ -110,17 +107,11 @@ as $$
   from ai.models m
   where m.id = model
 $$;
-comment on function private.read_model(text) is
-  'Returns one model: its fields from private.list_catalogue_models, and its version (private.model_version), '
-  'settings, routes in order, plans and workspaces. plans has all plans, whether each is granted the model, and the '
-  'number of its workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model '
-  'separately from their plan.';
 
+-- Returns a digest of a model's settings and routes. A change to the settings or routes includes the digest that the
+-- admin saw, so that a concurrent change is detected.
 create or replace function private.model_version(model text) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select md5(to_jsonb(m)::text || coalesce((
     select jsonb_agg(to_jsonb(r) order by r.position)::text from ai.model_routes r where r.model_id = m.id
@@ -128,15 +119,10 @@ as $$
   from ai.models m
   where m.id = model
 $$;
-comment on function private.model_version(text) is
-  'Returns a digest of a model''s settings and routes. A change to the settings or routes includes the digest that the'
-  ' admin saw, so that a concurrent change is detected.';
 
+-- Returns whether a model was added in the console and never enabled. Such a model was never used by a run.
 create or replace function private.was_never_enabled(model ai.models) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select not model.enabled and coalesce(
     bool_or(l.action = 'model.add') and not bool_or(l.action in ('model.enable', 'model.disable')), false
@@ -144,14 +130,14 @@ as $$
   from private.admin_audit_log l
   where l.target = 'model ' || model.id
 $$;
-comment on function private.was_never_enabled(ai.models) is
-  'Returns whether a model was added in the console and never enabled. Such a model was never used by a run.';
 
+-- Edits a model, or adds a disabled model if version is null. The change is { actor, model, version
+-- (private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId,
+-- ip }. A new model also has kind. An edit also has isDefault and defaultOfKind. defaultOfKind is the id of the default
+-- model that the admin saw, or null. Returns {} or { refused: forbidden | not_found | id_taken | invalid |
+-- default_changed | conflict (with last) }.
 create or replace function private.save_model(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -229,18 +215,12 @@ begin
   return '{}';
 end
 $$;
-comment on function private.save_model(jsonb) is
-  'Edits a model, or adds a disabled model if version is null. The change is { actor, model, version '
-  '(private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, '
-  'requestId, ip }. A new model also has kind. An edit also has isDefault and defaultOfKind. defaultOfKind is the id '
-  'of the default model that the admin saw, or null. Returns {} or { refused: forbidden | not_found | id_taken | '
-  'invalid | default_changed | conflict (with last) }.';
 
+-- Enables a model for callers with a plan that grants it, or disables it for all callers. The change is { actor, model,
+-- enabled, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict }. conflict means that
+-- there is nothing to change. It comes with last, the last admin action on the model.
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -266,16 +246,12 @@ begin
   return '{}';
 end
 $$;
-comment on function private.set_model_enabled(jsonb) is
-  'Enables a model for callers with a plan that grants it, or disables it for all callers. The change is { actor, '
-  'model, enabled, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict }. conflict '
-  'means that there is nothing to change. It comes with last, the last admin action on the model.';
 
+-- Deletes a model that was never enabled, with its routes, prices and grants. The change is { actor, model, version,
+-- reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | used | conflict }. conflict comes with
+-- last, the last admin action on the model.
 create or replace function private.delete_model(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -301,7 +277,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.delete_model(jsonb) is
-  'Deletes a model that was never enabled, with its routes, prices and grants. The change is { actor, model, version, '
-  'reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | used | conflict }. conflict comes with '
-  'last, the last admin action on the model.';

@@ -1,10 +1,9 @@
 -- Lists and changes plans in the console, and moves workspaces to other plans.
 
+-- Returns plans, each with the number of its workspaces and of its granted models. Amounts are text. Every change of a
+-- plan changes its version.
 create or replace function private.list_plans(only_id text default null) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', p.id,
@@ -24,15 +23,13 @@ as $$
   from ai.plans p
   where only_id is null or p.id = only_id
 $$;
-comment on function private.list_plans(text) is
-  'Returns plans, each with the number of its workspaces and of its granted models. Amounts are text. Every change of '
-  'a plan changes its version.';
 
+-- Adds or edits a plan. The change is { actor, plan, seen (the version that the admin saw, or null to add a plan),
+-- name, payer, markup, initialCredits, lowCredits, requestsPerMinute, tokensPerMinute, reason, requestId, ip }. Runs in
+-- progress keep the markup with which they began. Returns {} or { refused: forbidden | not_found | taken | payer_fixed
+-- (a credit account already pays for the plan) | conflict (with last) }.
 create or replace function private.save_plan(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   plan_id text := change ->> 'plan';
@@ -78,17 +75,10 @@ begin
   return '{}';
 end
 $$;
-comment on function private.save_plan(jsonb) is
-  'Adds or edits a plan. The change is { actor, plan, seen (the version that the admin saw, or null to add a plan), '
-  'name, payer, markup, initialCredits, lowCredits, requestsPerMinute, tokensPerMinute, reason, requestId, ip }. Runs '
-  'in progress keep the markup with which they began. Returns {} or { refused: forbidden | not_found | taken | '
-  'payer_fixed (a credit account already pays for the plan) | conflict (with last) }.';
 
+-- Returns whether a credit account pays for a plan. If so, the plan's payer cannot change.
 create or replace function ai.plan_has_payers(plan ai.plans) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case (plan).payer
     when 'workspace' then exists (
@@ -106,15 +96,12 @@ as $$
     )
   end
 $$;
-comment on function ai.plan_has_payers(ai.plans) is
-  'Returns whether a credit account pays for a plan. If so, the plan''s payer cannot change.';
 
+-- Returns a workspace for the console, with its name, plan, owners, members, balance, keys and key approval. Returns
+-- null for an unknown workspace.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_console_workspace(workspace uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'id', w.id,
@@ -151,15 +138,14 @@ as $$
   left join ai.key_approvals k on k.workspace_id = w.id
   where w.id = workspace and w.deleted_at is null
 $$;
-comment on function private.read_console_workspace(uuid) is
-  'Returns a workspace for the console, with its name, plan, owners, members, balance, keys and key approval. Returns '
-  'null for an unknown workspace.';
 
+-- Moves a workspace to another plan. Each credit account keeps its balance, and calls in progress are charged to the
+-- account with which they began. The change is { actor, workspace, seen (the plan that the admin saw), plan, reason,
+-- requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself (the actor's personal workspace) | no_plan
+-- (the plan is unknown, or is already the workspace's plan) | conflict (another admin changed the plan; last is
+-- private.last_admin_action) }.
 create or replace function private.move_workspace(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
@@ -198,9 +184,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.move_workspace(jsonb) is
-  'Moves a workspace to another plan. Each credit account keeps its balance, and calls in progress are charged to the '
-  'account with which they began. The change is { actor, workspace, seen (the plan that the admin saw), plan, reason, '
-  'requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | '
-  'no_plan (the plan is unknown, or is already the workspace''s plan) | conflict (another admin changed the plan; last'
-  ' is private.last_admin_action) }.';

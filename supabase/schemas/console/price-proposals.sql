@@ -1,10 +1,11 @@
 -- Adds the prices that an admin chose from price files, in one transaction.
 
+-- Adds all of the given prices with private.add_model_price, or none of them. The change is { actor, from, prices: [{
+-- model, providerId, serviceTier, minInputTokens, latest, inputUsd, … }], reason, requestId, ip }. Returns {} or {
+-- refused, model }. refused is too_many (there must be 1 to 500 prices), scheduled (a later price already exists for
+-- the same model, provider, service tier and input size) or a refusal of private.add_model_price.
 create or replace function private.add_proposed_prices(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   proposed jsonb;
@@ -58,8 +59,3 @@ exception
     return scope::jsonb;
 end
 $$;
-comment on function private.add_proposed_prices(jsonb) is
-  'Adds all of the given prices with private.add_model_price, or none of them. The change is { actor, from, prices: [{'
-  ' model, providerId, serviceTier, minInputTokens, latest, inputUsd, … }], reason, requestId, ip }. Returns {} or { '
-  'refused, model }. refused is too_many (there must be 1 to 500 prices), scheduled (a later price already exists for '
-  'the same model, provider, service tier and input size) or a refusal of private.add_model_price.';

@@ -1,11 +1,9 @@
 -- Shows and changes the price book in the console. A price is never edited. A price that has not begun can be
 -- cancelled.
 
+-- Returns a price for the console. Amounts are text, so no digit is lost.
 create or replace function private.describe_price(price ai.model_prices) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', price.id,
@@ -26,29 +24,23 @@ as $$
     'requestFeeUsd', price.request_fee_usd::text
   )
 $$;
-comment on function private.describe_price(ai.model_prices) is
-  'Returns a price for the console. Amounts are text, so no digit is lost.';
 
+-- Returns the id of a model's newest price at a provider for a minimum number of input tokens, in any service tier.
+-- Returns null if there is none. A request to add a price names the newest price that the admin saw, so a concurrent
+-- change is detected.
 create or replace function private.latest_price(model text, provider text, tier integer) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select max(p.id)::text
   from ai.model_prices p
   where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
 $$;
-comment on function private.latest_price(text, text, integer) is
-  'Returns the id of a model''s newest price at a provider for a minimum number of input tokens, in any service tier. '
-  'Returns null if there is none. A request to add a price names the newest price that the admin saw, so a concurrent '
-  'change is detected.';
 
+-- Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. For
+-- each service tier and input size, prices has the current price, or else the next price, or else the last price. Each
+-- price has the fields of private.describe_price and a field latest, the result of private.latest_price.
 create or replace function private.list_route_prices() returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'model', m.id,
@@ -74,16 +66,15 @@ as $$
   from (select distinct l.model_id, l.provider_id, l.provider_model from ai.model_routes l) as r
   join ai.models m on m.id = r.model_id
 $$;
-comment on function private.list_route_prices() is
-  'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. '
-  'For each service tier and input size, prices has the current price, or else the next price, or else the last price.'
-  ' Each price has the fields of private.describe_price and a field latest, the result of private.latest_price.';
 
+-- Adds a price, which begins immediately unless from has a later time. The new price ends the previous price, and ends
+-- when the next price begins. The change is { actor, model, providerId, serviceTier, minInputTokens, latest (id of the
+-- newest price that the admin saw, or null), seen (number of prices that the admin saw), from, inputUsd,
+-- cachedInputUsd, cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd,
+-- requestFeeUsd, reason, requestId, ip }. Returns { from, until } or { refused: forbidden | not_found | no_route | past
+-- | taken | conflict (with last) }.
 create or replace function private.add_model_price(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -156,19 +147,13 @@ begin
   return jsonb_build_object('from', lower(made.valid), 'until', upper(made.valid));
 end
 $$;
-comment on function private.add_model_price(jsonb) is
-  'Adds a price, which begins immediately unless from has a later time. The new price ends the previous price, and '
-  'ends when the next price begins. The change is { actor, model, providerId, serviceTier, minInputTokens, latest (id '
-  'of the newest price that the admin saw, or null), seen (number of prices that the admin saw), from, inputUsd, '
-  'cachedInputUsd, cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, '
-  'requestFeeUsd, reason, requestId, ip }. Returns { from, until } or { refused: forbidden | not_found | no_route | '
-  'past | taken | conflict (with last) }.';
 
+-- Cancels a price that begins in more than a minute. The previous price then stays in force until the next price
+-- begins. The change is { actor, model, price, previous (id of the previous price that the admin saw, or null), until
+-- (the end of the price that the admin saw), reason, requestId, ip }. Returns {} or { refused: forbidden | not_found |
+-- started | conflict (with last) }.
 create or replace function private.cancel_model_price(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   model ai.models;
@@ -208,8 +193,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.cancel_model_price(jsonb) is
-  'Cancels a price that begins in more than a minute. The previous price then stays in force until the next price '
-  'begins. The change is { actor, model, price, previous (id of the previous price that the admin saw, or null), until'
-  ' (the end of the price that the admin saw), reason, requestId, ip }. Returns {} or { refused: forbidden | not_found'
-  ' | started | conflict (with last) }.';

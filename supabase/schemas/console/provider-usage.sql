@@ -1,11 +1,11 @@
 -- Lists each provider's calls, failures and costs across all workspaces.
 
+-- Returns the providers that have enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs),
+-- lastAnswerAt, failedLastHour (attempts), failures }]. failures has one row for each class of failure in the last 24
+-- hours, latest first: [{ failure, failed, lastAt }].
 -- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   with failures as (
     select
@@ -47,16 +47,12 @@ as $$
   left join answers a on a.provider_id = p.id
   where p.id is not null
 $$;
-comment on function private.list_provider_health() is
-  'Returns the providers that have enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), '
-  'lastAnswerAt, failedLastHour (attempts), failures }]. failures has one row for each class of failure in the last 24'
-  ' hours, latest first: [{ failure, failed, lastAt }].';
 
+-- Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,
+-- provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the
+-- gateway's functions holds the cooldowns.
 create or replace function private.list_skipped_routes(most integer default 50) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'model', s.model_id,
@@ -79,17 +75,12 @@ as $$
     limit most
   ) s
 $$;
-comment on function private.list_skipped_routes(integer) is
-  'Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,'
-  ' provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the '
-  'gateway''s functions holds the cooldowns.';
 
+-- Returns the usage of each provider and billing account in all workspaces between two UTC days, inclusive, highest
+-- cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].
 -- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'provider', t.provider_id,
@@ -103,6 +94,3 @@ as $$
   ) order by t.cost_usd desc, t.provider_id, t.billing_name, t.billing_account), '[]')
   from ai.platform_usage(first_day, last_day) t
 $$;
-comment on function private.list_provider_usage(date, date) is
-  'Returns the usage of each provider and billing account in all workspaces between two UTC days, inclusive, highest '
-  'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';

@@ -1,11 +1,11 @@
 -- Lists model routes and their failed attempts for the console.
 
+-- Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that
+-- calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
+-- For the next page, pass the sortsAs of the last model as after. Without page_size, returns all models.
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'model', m.id,
@@ -54,16 +54,10 @@ as $$
     limit page_size
   ) m
 $$;
-comment on function private.list_provider_routes(text[], integer) is
-  'Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that'
-  ' calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven '
-  'days. For the next page, pass the sortsAs of the last model as after. Without page_size, returns all models.';
 
+-- Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed }].
 create or replace function private.list_failing_models(most integer default 20) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object('displayName', f.display_name, 'failed', f.failed)
     order by f.failed desc, f.display_name), '[]')
@@ -78,6 +72,3 @@ as $$
     limit most
   ) f
 $$;
-comment on function private.list_failing_models(integer) is
-  'Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed '
-  '}].';

@@ -1,10 +1,8 @@
 -- Finds runs of any workspace for the console. Runs contain no prompts or answers.
 
+-- Returns the run with the given id, and the newest 20 runs of the last 31 days with the given request id.
 create or replace function private.find_runs(term text) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', r.id,
@@ -27,15 +25,12 @@ as $$
   ) as r
   left join public.workspaces w on w.id = r.workspace_id
 $$;
-comment on function private.find_runs(text) is
-  'Returns the run with the given id, and the newest 20 runs of the last 31 days with the given request id.';
 
+-- Returns ai.run_detail of a run in any workspace, with the workspace, the member's email address and the billing
+-- account. Includes what the workspace hides from its members. Returns null if the run does not exist.
 -- Definer: reads accounts and apps, which the service role cannot read.
 create or replace function private.read_run(run_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.run_detail(r, true) || jsonb_build_object(
     'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
@@ -46,6 +41,3 @@ as $$
   left join public.workspaces w on w.id = r.workspace_id
   where r.id is not null
 $$;
-comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of a run in any workspace, with the workspace, the member''s email address and the billing '
-  'account. Includes what the workspace hides from its members. Returns null if the run does not exist.';

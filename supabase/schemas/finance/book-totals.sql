@@ -1,22 +1,21 @@
 -- Sums the metered, imported and invoiced cost of a book by month, provider and account.
 
+-- Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the run's
+-- billing name, or the provider's id if the run has no billing name.
 create or replace function ai.billing_provider(billing_name text, provider_id text) returns text
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
 $$;
-comment on function ai.billing_provider(text, text) is
-  'Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the '
-  'run''s billing name, or the provider''s id if the run has no billing name.';
 
+-- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
+-- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
+-- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,
+-- the billing account.
 -- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (month date, provider text, account_id text, metered numeric, runs numeric)
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select date_trunc('month', u.day::timestamp)::date, ai.billing_provider(u.billing_name, u.provider_id), u.billing_account,
     u.cost_usd, u.requests
@@ -29,18 +28,14 @@ as $$
   ) p
   where book = ai.platform_book()
 $$;
-comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
-  'Returns the metered cost of a book''s runs, in rows that the caller must sum. A workspace''s book covers the '
-  'workspace''s runs, and the platform''s book covers all runs. The platform''s book is read by whole UTC days, and '
-  'all of its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs '
-  'name one, the billing account.';
 
+-- Returns the imported and invoiced costs that count in a book. An imported cost is one row with its UTC day. An
+-- invoice has one row for each month that it covers, with the first day of the month and the amount for the month's
+-- days (ai.invoice_days). Replaced invoices do not count.
 -- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (day date, provider text, account_id text, imported numeric, invoiced numeric)
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select ((c.cost).occurred_at at time zone 'UTC')::date, (c.cost).provider, (c.cost).account_id, (c.cost).amount_usd,
     null::numeric
@@ -63,20 +58,15 @@ as $$
   ) as m (first_day)
   where i.book_id = book and not isempty(d.days) and ai.invoice_replacement(i) is null
 $$;
-comment on function ai.booked_costs(uuid, timestamptz, timestamptz) is
-  'Returns the imported and invoiced costs that count in a book. An imported cost is one row with its UTC day. An '
-  'invoice has one row for each month that it covers, with the first day of the month and the amount for the month''s '
-  'days (ai.invoice_days). Replaced invoices do not count.';
 
+-- Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of
+-- ai.metered_costs and ai.booked_costs.
 create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (
     month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
     records bigint, invoices bigint
   )
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
     coalesce(sum(s.runs), 0), count(s.imported), count(s.invoiced)
@@ -89,15 +79,12 @@ as $$
   ) as s
   group by s.month, s.provider, s.account_id
 $$;
-comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
-  'Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of '
-  'ai.metered_costs and ai.booked_costs.';
 
+-- Returns at most 100 records of a window that are stored in several copies, each with a different spelling of the
+-- provider's name: [{ kind: cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Only one
+-- copy counts: the last observed copy of a cost, or the first recorded copy of an invoice.
 create or replace function ai.book_clashes(book uuid, window_from timestamptz, window_to timestamptz) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   with asked as (
     select daterange(
@@ -134,7 +121,3 @@ as $$
   ), '[]')
   from (select * from clashes limit 100) c
 $$;
-comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
-  'Returns at most 100 records of a window that are stored in several copies, each with a different spelling of the '
-  'provider''s name: [{ kind: cost or invoice, provider, spellings, accountId, externalRunId or reference }]. Only one'
-  ' copy counts: the last observed copy of a cost, or the first recorded copy of an invoice.';

@@ -2,17 +2,13 @@
 -- its book_id and app_id. All functions that choose the records to count use these views, so they treat all books
 -- alike.
 
+-- Returns a provider's name in lower case, as names are stored and compared. Older rows still contain the name exactly
+-- as it was sent. Sets no search_path, so Postgres can inline the function and use the indexes on lower(provider).
 create or replace function ai.provider_name(name text) returns text
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select lower(name)
 $$;
-comment on function ai.provider_name(text) is
-  'Returns a provider''s name in lower case, as names are stored and compared. Older rows still contain the name '
-  'exactly as it was sent. Sets no search_path, so Postgres can inline the function and use the indexes on '
-  'lower(provider).';
 
 create or replace view ai.cost_book_entries with (security_invoker = true) as
   select
@@ -44,22 +40,19 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
 comment on view ai.invoice_book_entries is
   'Reviewed invoices of all books. provider is the normalized name, and spelling is the stored name.';
 
+-- Returns the nil UUID, which is the book_id and app_id of the platform's records. Sets no search_path, so Postgres can
+-- inline the function.
 create or replace function ai.platform_book() returns uuid
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select '00000000-0000-0000-0000-000000000000'::uuid
 $$;
-comment on function ai.platform_book() is
-  'Returns the nil UUID, which is the book_id and app_id of the platform''s records. Sets no search_path, so Postgres '
-  'can inline the function.';
 
+-- Returns the cost with the given normalized provider name, account and external run id. If several rows differ only in
+-- the case of the provider's name, returns the last observed. Sets no search_path, so Postgres can inline the function.
 create or replace function ai.find_cost(book uuid, app uuid, name text, account text, run_id text)
   returns setof ai.cost_book_entries
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select *
   from ai.cost_book_entries e
@@ -71,18 +64,13 @@ as $$
   order by e.observed_at desc, e.id desc
   limit 1
 $$;
-comment on function ai.find_cost(uuid, uuid, text, text, text) is
-  'Returns the cost with the given normalized provider name, account and external run id. If several rows differ only '
-  'in the case of the provider''s name, returns the last observed. Sets no search_path, so Postgres can inline the '
-  'function.';
 
+-- Returns a book's costs that are stored more than once, under different spellings of the provider's name. Only the
+-- most recently observed row of each cost counts. Not granted to any role.
 create or replace function ai.cost_clashes(book uuid) returns table (
   provider text, spellings text[], account_id text, external_run_id text, from_day date, to_day date
 )
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select c.provider, array_agg(c.spelling order by c.spelling collate "C"), c.account_id, c.external_run_id,
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
@@ -102,18 +90,11 @@ as $$
   group by c.app_id, c.provider, c.account_id, c.external_run_id
   having count(*) > 1
 $$;
-comment on function ai.cost_clashes(uuid) is
-  'Returns a book''s costs that are stored more than once, under different spellings of the provider''s name. Only the'
-  ' most recently observed row of each cost counts. Not granted to any role.';
 
+-- Returns whether a text is a valid external id of an account, service, run or reference: 1 to 256 characters, without
+-- control characters and without white space at either end.
 create or replace function ai.is_external_id(id text) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
 $$;
-comment on function ai.is_external_id(text) is
-  'Returns whether a text is a valid external id of an account, service, run or reference: 1 to 256 characters, '
-  'without control characters and without white space at either end.';

@@ -1,10 +1,9 @@
 -- Validates the document of a cost file and returns its amounts.
 
+-- Returns the first error in a document as { outcome: invalid, param, message }, or null if the document is valid. Not
+-- granted to any role.
 create or replace function ai.cost_document_fault(document jsonb) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   zone text := document ->> 'timeZone';
@@ -101,27 +100,19 @@ begin
   return null;
 end
 $$;
-comment on function ai.cost_document_fault(jsonb) is
-  'Returns the first error in a document as { outcome: invalid, param, message }, or null if the document is valid. '
-  'Not granted to any role.';
 
+-- Returns { outcome: invalid, param, message }. Not granted to any role.
 create or replace function ai.cost_fault(param text, message text) returns jsonb
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select jsonb_build_object('outcome', 'invalid', 'param', param, 'message', message)
 $$;
-comment on function ai.cost_fault(text, text) is
-  'Returns { outcome: invalid, param, message }. Not granted to any role.';
 
+-- Returns the amounts of a valid document, each with the exchange rate from its currency to USD. Not granted to any
+-- role.
 create or replace function ai.cost_document_amounts(document jsonb)
   returns table (account_id text, day date, currency text, amount numeric, rate numeric)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select
     d.value ->> 'accountId', (d.value ->> 'day')::date, a.value ->> 'currency', (a.value ->> 'amount')::numeric,
@@ -129,6 +120,3 @@ as $$
   from jsonb_array_elements(document -> 'days') d
   cross join jsonb_array_elements(d.value -> 'amounts') a
 $$;
-comment on function ai.cost_document_amounts(jsonb) is
-  'Returns the amounts of a valid document, each with the exchange rate from its currency to USD. Not granted to any '
-  'role.';

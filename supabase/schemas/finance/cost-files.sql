@@ -1,10 +1,11 @@
 -- Compares a cost file with a book. A person sees the result as a preview before the file is stored.
 
+-- Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay,
+-- days, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param,
+-- message }. days is the number of daily totals in the file. corrected.list has the first 100 corrected totals.
+-- remaining and cleared count imported days that are missing from the file. Not granted to any role.
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   fault jsonb := ai.cost_document_fault(document);
@@ -86,21 +87,15 @@ begin
   );
 end
 $$;
-comment on function ai.describe_cost_file(uuid, uuid, jsonb) is
-  'Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, '
-  'days, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param, '
-  'message }. days is the number of daily totals in the file. corrected.list has the first 100 corrected totals. '
-  'remaining and cleared count imported days that are missing from the file. Not granted to any role.';
 
+-- Compares the daily totals of a valid document, by account and day, with the stored records that they correct. Also
+-- returns the days in the document's range that earlier files had and the document lacks. The change of such a day is
+-- "cleared" if the document's clear is true, and "remaining" otherwise. Not granted to any role.
 create or replace function ai.compare_cost_file(book uuid, app uuid, document jsonb) returns ai.cost_file_day[]
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
   -- Without recent statistics the planner expects one record, and would use a nested loop that compares every day with
   -- every record.
-  set enable_nestloop = off
-  set jit = off
+  set enable_nestloop = off set jit = off
 as $$
 declare
   name text := ai.provider_name(document ->> 'provider');
@@ -176,16 +171,11 @@ begin
   );
 end
 $$;
-comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
-  'Compares the daily totals of a valid document, by account and day, with the stored records that they correct. Also '
-  'returns the days in the document''s range that earlier files had and the document lacks. The change of such a day '
-  'is "cleared" if the document''s clear is true, and "remaining" otherwise. Not granted to any role.';
 
+-- Returns a hash of the result of ai.compare_cost_file. The hash changes if the file changes, or if the records that
+-- the file corrects or replaces change. Not granted to any role.
 create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select encode(sha256(convert_to(concat_ws(
     e'\n', book, app, ai.provider_name(document ->> 'provider'), document -> 'rates',
@@ -193,18 +183,13 @@ as $$
     to_jsonb(array(select d from unnest(days) d where d.change <> 'remaining'))
   ), 'UTF8')), 'hex')
 $$;
-comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns a hash of the result of ai.compare_cost_file. The hash changes if the file changes, or if the records that '
-  'the file corrects or replaces change. Not granted to any role.';
 
+-- Returns the number and the sum of the records that stop counting when a file is imported, because the file's daily
+-- totals replace them: { records, amountUsd }. Not granted to any role.
 create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
   -- Prevents a slow nested loop, as in ai.compare_cost_file.
-  set enable_nestloop = off
-  set jit = off
+  set enable_nestloop = off set jit = off
 as $$
 declare
   first_day date := (select min(d.day) from unnest(days) d);
@@ -225,21 +210,14 @@ begin
   );
 end
 $$;
-comment on function ai.costs_replaced_by_file(uuid, uuid, jsonb, ai.cost_file_day[]) is
-  'Returns the number and the sum of the records that stop counting when a file is imported, because the file''s daily'
-  ' totals replace them: { records, amountUsd }. Not granted to any role.';
 
+-- Returns the external run id of an account's daily total. The commands that import from providers' APIs use the same
+-- format. A long account id is hashed, because an external id has at most 256 characters.
 create or replace function ai.account_day_run_id(provider text, account_id text, day date) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case
     when char_length(account_id) + char_length(provider) <= 238 then format('%s-costs:%s:%s', provider, account_id, day)
     else format('%s-costs:sha256-%s:%s', provider, encode(sha256(convert_to(account_id, 'UTF8')), 'hex'), day)
   end
 $$;
-comment on function ai.account_day_run_id(text, text, date) is
-  'Returns the external run id of an account''s daily total. The commands that import from providers'' APIs use the '
-  'same format. A long account id is hashed, because an external id has at most 256 characters.';

@@ -1,11 +1,9 @@
 -- Reads the receipt of an imported cost file.
 
+-- Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -13,26 +11,19 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.read_cost_import(uuid, uuid, uuid) is
-  'Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
+-- Returns ai.cost_import_receipt for the platform's book. Used by the console.
 -- Definer: the service role may not call the functions that read and write books.
 create or replace function private.read_platform_cost_import(import_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.cost_import_receipt(ai.platform_book(), import_id)
 $$;
-comment on function private.read_platform_cost_import(uuid) is
-  'Returns ai.cost_import_receipt for the platform''s book. Used by the console.';
 
+-- Returns an import of a book: { outcome: read, provider, sha256, appName, import, current } or { outcome: not_found }.
+-- current summarizes the daily totals that the import wrote and that were not corrected later. Not granted to any role.
 create or replace function ai.cost_import_receipt(book uuid, of_import_id uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce((
     select jsonb_build_object(
@@ -61,7 +52,3 @@ as $$
     where i.id = of_import_id and coalesce(i.workspace_id, ai.platform_book()) = book
   ), '{"outcome": "not_found"}')
 $$;
-comment on function ai.cost_import_receipt(uuid, uuid) is
-  'Returns an import of a book: { outcome: read, provider, sha256, appName, import, current } or { outcome: not_found '
-  '}. current summarizes the daily totals that the import wrote and that were not corrected later. Not granted to any '
-  'role.';

@@ -1,11 +1,12 @@
 -- Decides which imported costs count in totals.
 
+-- Returns a book's imported costs of a half-open range, and whether each cost counts in totals. The cost of a run does
+-- not count if its account has a daily record for the day of the run, even if the record begins before the range. The
+-- totals of adjacent ranges therefore add up. A daily record of a service does not count if the account has a total for
+-- that day. Of rows that differ only in the case of the provider's name, the last observed counts.
 create or replace function ai.provider_costs_in_totals(book uuid, window_from timestamptz, window_to timestamptz)
   returns table (cost ai.cost_book_entries, counted boolean)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   with superseded as materialized (
     select e.id
@@ -51,17 +52,10 @@ as $$
   from ai.cost_book_entries c
   where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
-comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
-  'Returns a book''s imported costs of a half-open range, and whether each cost counts in totals. The cost of a run '
-  'does not count if its account has a daily record for the day of the run, even if the record begins before the '
-  'range. The totals of adjacent ranges therefore add up. A daily record of a service does not count if the account '
-  'has a total for that day. Of rows that differ only in the case of the provider''s name, the last observed counts.';
 
+-- Returns whether the same cost was observed later under another spelling of the provider's name.
 create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   -- Two rows can be for the same cost only if the provider name of at least one of them is not normalized. Looks for
   -- such names first, because the partial index contains only rows with such names.
@@ -78,5 +72,3 @@ as $$
     where f.id <> (entry).id
   )
 $$;
-comment on function ai.is_superseded_cost(ai.cost_book_entries) is
-  'Returns whether the same cost was observed later under another spelling of the provider''s name.';

@@ -1,12 +1,11 @@
 -- Lets a person enter an invoice by hand. These functions list the apps for which an invoice can be entered, compare
 -- the invoice with the book before it is stored, and return its receipt.
 
+-- Returns the result of ai.invoice_review, { outcome: not_allowed } if the member lacks the permission use_ai_studio,
+-- or { outcome: app_not_linked } if the app is not linked to the workspace.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
@@ -18,15 +17,14 @@ begin
   return ai.invoice_review(workspace, app, record);
 end
 $$;
-comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Returns the result of ai.invoice_review, { outcome: not_allowed } if the member lacks the permission use_ai_studio,'
-  ' or { outcome: app_not_linked } if the app is not linked to the workspace.';
 
+-- Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { outcome:
+-- reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: cannot_replace,
+-- param, message }. kept is the stored invoice with the same key, if any. differs lists the fields in which kept is
+-- different, except for the time of the review. comparison is ai.invoice_comparison. Writes nothing. Not granted to any
+-- role.
 create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   kept ai.invoice_book_entries;
@@ -55,19 +53,11 @@ begin
   );
 end
 $$;
-comment on function ai.invoice_review(uuid, uuid, jsonb) is
-  'Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { '
-  'outcome: reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: '
-  'cannot_replace, param, message }. kept is the stored invoice with the same key, if any. differs lists the fields in'
-  ' which kept is different, except for the time of the review. comparison is ai.invoice_comparison. Writes nothing. '
-  'Not granted to any role.';
 
+-- Returns ai.read_invoice if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -75,14 +65,11 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
-  'Returns ai.read_invoice if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
+-- Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): {
+-- outcome: read, invoice, recorded, comparison }, or { outcome: not_found }. Not granted to any role.
 create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   kept ai.invoice_book_entries;
@@ -99,15 +86,14 @@ begin
   );
 end
 $$;
-comment on function ai.read_invoice(uuid, uuid) is
-  'Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): '
-  '{ outcome: read, invoice, recorded, comparison }, or { outcome: not_found }. Not granted to any role.';
 
+-- Compares an invoice with its provider's metered and imported cost for the days that the invoice covers
+-- (ai.invoice_days). Imported cost is only that of the invoice's account. Metered cost leaves out runs that name
+-- another account. Also returns the total of the account's other invoices for these days, and the difference between
+-- all of the account's invoices and the imported cost. Ignores replaced invoices. Returns null if the invoice covers
+-- more than 366 days. Not granted to any role.
 create or replace function ai.invoice_comparison(book uuid, record jsonb, own_id uuid default null) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   days daterange := ai.invoice_days(
@@ -163,18 +149,12 @@ begin
   );
 end
 $$;
-comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'Compares an invoice with its provider''s metered and imported cost for the days that the invoice covers '
-  '(ai.invoice_days). Imported cost is only that of the invoice''s account. Metered cost leaves out runs that name '
-  'another account. Also returns the total of the account''s other invoices for these days, and the difference between'
-  ' all of the account''s invoices and the imported cost. Ignores replaced invoices. Returns null if the invoice '
-  'covers more than 366 days. Not granted to any role.';
 
+-- Returns who recorded an invoice, according to the workspace's activity log or the console's audit log: { by: person |
+-- app, name }. If the invoice was sent with a key, the app recorded it. An admin is named by email address. name is
+-- null once the person or app is deleted.
 create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when (invoice).book_id = ai.platform_book()
@@ -194,17 +174,12 @@ as $$
     )
   end
 $$;
-comment on function ai.invoice_recorder(ai.invoice_book_entries) is
-  'Returns who recorded an invoice, according to the workspace''s activity log or the console''s audit log: { by: '
-  'person | app, name }. If the invoice was sent with a key, the app recorded it. An admin is named by email address. '
-  'name is null once the person or app is deleted.';
 
+-- Returns { outcome: listed, apps } with ai.linked_apps if the member has the permission use_ai_studio, otherwise {
+-- outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -212,21 +187,14 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.list_linked_apps(uuid, uuid) is
-  'Returns { outcome: listed, apps } with ai.linked_apps if the member has the permission use_ai_studio, otherwise { '
-  'outcome: not_allowed }.';
 
+-- Returns the enabled external apps that are linked to a workspace. The workspace may have costs and invoices for these
+-- apps. Not granted to any role.
 create or replace function ai.linked_apps(workspace uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
   from private.app_workspaces l
   join private.apps a on a.id = l.app_id
   where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
 $$;
-comment on function ai.linked_apps(uuid) is
-  'Returns the enabled external apps that are linked to a workspace. The workspace may have costs and invoices for '
-  'these apps. Not granted to any role.';

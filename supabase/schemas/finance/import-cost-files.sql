@@ -5,29 +5,24 @@
 -- If clear is true, sets a day to 0 if an earlier file contained the day and this document does not. Affects only days
 -- between the document's first and last day.
 
+-- Returns the result of ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission
+-- use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the workspace.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select coalesce(
     ai.cost_import_refusal(member_id, workspace, app),
     ai.describe_cost_file(workspace, app, document)
   )
 $$;
-comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
-  'Returns the result of ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission '
-  'use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the workspace.';
 
+-- Stores a cost file for a member and returns the result of ai.store_cost_file. Returns { outcome: not_allowed } if the
+-- member lacks the permission use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the workspace.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
   returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   refusal jsonb := ai.cost_import_refusal(member_id, workspace, app);
@@ -39,16 +34,11 @@ begin
   return ai.store_cost_file(workspace, app, document, state, member_id);
 end
 $$;
-comment on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) is
-  'Stores a cost file for a member and returns the result of ai.store_cost_file. Returns { outcome: not_allowed } if '
-  'the member lacks the permission use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the '
-  'workspace.';
 
+-- Returns why a member may not import costs for an app in a workspace: { outcome: not_allowed } or { outcome:
+-- app_not_linked }. Returns null if the member may. Not granted to any role.
 create or replace function ai.cost_import_refusal(member_id uuid, workspace uuid, app uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -56,28 +46,21 @@ as $$
     when not ai.app_can_act_in_workspace(app, workspace) then '{"outcome": "app_not_linked"}'
   end
 $$;
-comment on function ai.cost_import_refusal(uuid, uuid, uuid) is
-  'Returns why a member may not import costs for an app in a workspace: { outcome: not_allowed } or { outcome: '
-  'app_not_linked }. Returns null if the member may. Not granted to any role.';
 
+-- Returns what importing a cost file into the platform's book would change (ai.describe_cost_file).
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.preview_platform_costs(document jsonb) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
 $$;
-comment on function private.preview_platform_costs(jsonb) is
-  'Returns what importing a cost file into the platform''s book would change (ai.describe_cost_file).';
 
+-- Stores a cost file in the platform's book for an infrastructure admin, and adds a line to the audit log. The change
+-- is { actor, reason, requestId, ip, document, state }. Returns the result of ai.store_cost_file. If the import is
+-- refused, the result also has refused: forbidden | conflict (with last) | invalid.
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.import_platform_costs(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   admin uuid := (change ->> 'actor')::uuid;
@@ -101,34 +84,26 @@ begin
   return answer;
 end
 $$;
-comment on function private.import_platform_costs(jsonb) is
-  'Stores a cost file in the platform''s book for an infrastructure admin, and adds a line to the audit log. The '
-  'change is { actor, reason, requestId, ip, document, state }. Returns the result of ai.store_cost_file. If the '
-  'import is refused, the result also has refused: forbidden | conflict (with last) | invalid.';
 
+-- Returns the result of ai.describe_cost_file to the operator's command line, or { outcome: app_not_linked }. Uses the
+-- platform's book if workspace and app are null.
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select coalesce(
     ai.operator_import_refusal(workspace, app),
     ai.describe_cost_file(coalesce(workspace, ai.platform_book()), coalesce(app, ai.platform_book()), document)
   )
 $$;
-comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
-  'Returns the result of ai.describe_cost_file to the operator''s command line, or { outcome: app_not_linked }. Uses '
-  'the platform''s book if workspace and app are null.';
 
+-- Stores a cost file for the operator's command line. Returns the result of ai.store_cost_file or { outcome:
+-- app_not_linked }. If workspace and app are null, uses the platform's book and adds a line without an actor to the
+-- audit log.
 -- Definer: the functions that read and store costs are not granted to the service role.
 create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
   returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   answer jsonb := ai.operator_import_refusal(workspace, app);
@@ -149,20 +124,12 @@ begin
   return answer;
 end
 $$;
-comment on function private.import_costs_as_operator(uuid, uuid, jsonb, text) is
-  'Stores a cost file for the operator''s command line. Returns the result of ai.store_cost_file or { outcome: '
-  'app_not_linked }. If workspace and app are null, uses the platform''s book and adds a line without an actor to the '
-  'audit log.';
 
+-- Returns null if the app may act in the workspace, or if workspace and app are both null. Otherwise returns { outcome:
+-- app_not_linked }. Not granted to any role.
 create or replace function ai.operator_import_refusal(workspace uuid, app uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select '{"outcome": "app_not_linked"}'::jsonb
   where num_nulls(workspace, app) <> 2 and not coalesce(ai.app_can_act_in_workspace(app, workspace), false)
 $$;
-comment on function ai.operator_import_refusal(uuid, uuid) is
-  'Returns null if the app may act in the workspace, or if workspace and app are both null. Otherwise returns { '
-  'outcome: app_not_linked }. Not granted to any role.';

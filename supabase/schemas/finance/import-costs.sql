@@ -1,11 +1,11 @@
 -- Imports the costs that registered external apps report from providers. An import never changes a run or the ledger.
 
+-- Stores the records of a call, each independently of the others. Returns { results }, which has a result of
+-- ai.store_provider_cost for each record in the order of the call, or { refused } if the credential does not allow
+-- imports.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.import_provider_costs(call jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller ai.caller := ai.app_caller(call);
@@ -29,16 +29,13 @@ begin
   return jsonb_build_object('results', to_jsonb(results));
 end
 $$;
-comment on function ai.import_provider_costs(jsonb) is
-  'Stores the records of a call, each independently of the others. Returns { results }, which has a result of '
-  'ai.store_provider_cost for each record in the order of the call, or { refused } if the credential does not allow '
-  'imports.';
 
+-- Stores one reported cost. Returns { outcome: stored | corrected | unchanged | stale } or { refused }. A record with a
+-- newer observation time corrects the stored record. A record with the same observation time and different content is
+-- refused as a conflict. Finds the stored record regardless of the case of the provider's name. The caller derives
+-- workspace and app from the credential and has validated the record. Not granted to any role.
 create or replace function ai.store_provider_cost(workspace uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   name text := ai.provider_name(record ->> 'provider');
@@ -107,8 +104,3 @@ begin
   return jsonb_build_object('refused', 'cost_conflict');
 end
 $$;
-comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
-  'Stores one reported cost. Returns { outcome: stored | corrected | unchanged | stale } or { refused }. A record with'
-  ' a newer observation time corrects the stored record. A record with the same observation time and different content'
-  ' is refused as a conflict. Finds the stored record regardless of the case of the provider''s name. The caller '
-  'derives workspace and app from the credential and has validated the record. Not granted to any role.';

@@ -1,11 +1,10 @@
 -- Stores reviewed provider invoices that an app sends or a member enters. A stored invoice is never changed.
 
+-- Stores an invoice that an app sends. Returns the result of ai.store_provider_invoice, or { refused } if the
+-- credential does not allow imports.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.import_provider_invoice(call jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller ai.caller := ai.app_caller(call);
@@ -23,16 +22,12 @@ begin
   return answer;
 end
 $$;
-comment on function ai.import_provider_invoice(jsonb) is
-  'Stores an invoice that an app sends. Returns the result of ai.store_provider_invoice, or { refused } if the '
-  'credential does not allow imports.';
 
+-- Stores an invoice that a member enters for an app. Returns the result of ai.store_provider_invoice or { refused:
+-- not_allowed (the member lacks the permission use_ai_studio) | app_not_linked (to the workspace) }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.record_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   answer jsonb;
@@ -51,15 +46,13 @@ begin
   return answer;
 end
 $$;
-comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'Stores an invoice that a member enters for an app. Returns the result of ai.store_provider_invoice or { refused: '
-  'not_allowed (the member lacks the permission use_ai_studio) | app_not_linked (to the workspace) }.';
 
+-- Stores a reviewed invoice in a book. Returns { outcome: stored | unchanged, id } or { refused }. If the stored
+-- invoice with the same key has different content, returns { refused: invoice_conflict, id, differs }: the id of the
+-- stored invoice and the fields that differ. The caller has derived the book and the app and validated the record. Not
+-- granted to any role.
 create or replace function ai.store_provider_invoice(book uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   issued date := (record ->> 'issuedOn')::date;
@@ -113,17 +106,11 @@ begin
   return jsonb_build_object('refused', 'invoice_conflict', 'id', stored.id, 'differs', to_jsonb(differing));
 end
 $$;
-comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
-  'Stores a reviewed invoice in a book. Returns { outcome: stored | unchanged, id } or { refused }. If the stored '
-  'invoice with the same key has different content, returns { refused: invoice_conflict, id, differs }: the id of the '
-  'stored invoice and the fields that differ. The caller has derived the book and the app and validated the record. '
-  'Not granted to any role.';
 
+-- If a record cannot replace the invoice that it names in replaces, returns the error { param, message }. Returns null
+-- otherwise. Not granted to any role.
 create or replace function ai.refused_replacement(book uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   replaced ai.invoice_book_entries := ai.find_invoice(book, app, record, record ->> 'replaces');
@@ -141,29 +128,20 @@ begin
   return null;
 end
 $$;
-comment on function ai.refused_replacement(uuid, uuid, jsonb) is
-  'If a record cannot replace the invoice that it names in replaces, returns the error { param, message }. Returns '
-  'null otherwise. Not granted to any role.';
 
+-- Returns the error { param, message } of a record that would replace an invoice that already has a replacement. Not
+-- granted to any role.
 create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object('param', 'replaces', 'message', format(
     '%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', (replacement).reference
   ))
 $$;
-comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
-  'Returns the error { param, message } of a record that would replace an invoice that already has a replacement. Not '
-  'granted to any role.';
 
+-- Adds an invoice to a book. Returns the invoice's id, or null if another invoice already has one of its unique keys.
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   added uuid;
@@ -192,15 +170,10 @@ begin
   return added;
 end
 $$;
-comment on function ai.add_invoice(uuid, uuid, jsonb) is
-  'Adds an invoice to a book. Returns the invoice''s id, or null if another invoice already has one of its unique '
-  'keys.';
 
+-- Returns a record in the form in which it is stored, with defaults and a normalized provider name.
 create or replace function ai.invoice_of(record jsonb) returns ai.invoice_book_entries
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select r
   from jsonb_populate_record(null::ai.invoice_book_entries, jsonb_build_object(
@@ -216,15 +189,12 @@ as $$
     'reviewed_at', record ->> 'reviewedAt'
   )) r
 $$;
-comment on function ai.invoice_of(jsonb) is
-  'Returns a record in the form in which it is stored, with defaults and a normalized provider name.';
 
+-- Returns the invoice with the given reference and the record's provider and account, or nulls. If there are several,
+-- returns the first recorded.
 create or replace function ai.find_invoice(book uuid, app uuid, record jsonb, of_reference text)
   returns ai.invoice_book_entries
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select i
   from ai.invoice_book_entries i
@@ -236,15 +206,11 @@ as $$
   order by i.recorded_at, i.id
   limit 1
 $$;
-comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
-  'Returns the invoice with the given reference and the record''s provider and account, or nulls. If there are '
-  'several, returns the first recorded.';
 
+-- Returns the first recorded invoice whose provider, account and replaces equal the record's. Returns nulls if there is
+-- none.
 create or replace function ai.find_replacement(book uuid, app uuid, record jsonb) returns ai.invoice_book_entries
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select i
   from ai.invoice_book_entries i
@@ -256,15 +222,11 @@ as $$
   order by i.recorded_at, i.id
   limit 1
 $$;
-comment on function ai.find_replacement(uuid, uuid, jsonb) is
-  'Returns the first recorded invoice whose provider, account and replaces equal the record''s. Returns nulls if there'
-  ' is none.';
 
+-- Returns the fields in which a record differs from the stored invoice with the same key. Returns none for an identical
+-- retry.
 create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select array_remove(
     array[
@@ -280,15 +242,10 @@ as $$
   )
   from ai.invoice_of(record) r
 $$;
-comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
-  'Returns the fields in which a record differs from the stored invoice with the same key. Returns none for an '
-  'identical retry.';
 
+-- Adds a recorded invoice to the workspace's audit log.
 create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   select private.log_workspace_change(
     workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', ai.provider_name(record ->> 'provider'), record ->> 'reference'),
@@ -298,35 +255,25 @@ as $$
     ))
   )
 $$;
-comment on function ai.record_invoice_activity(uuid, uuid, uuid, jsonb) is
-  'Adds a recorded invoice to the workspace''s audit log.';
 
+-- Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.
 create or replace function ai.reject_invoice_change() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   raise exception 'an invoice snapshot is immutable' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_invoice_change() is
-  'Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.';
 
+-- Applies to every role, including the table's owner.
 create or replace trigger reject_invoice_change before update or delete on ai.external_provider_invoices
   for each row execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_change on ai.external_provider_invoices is
-  'Applies to every role, including the table''s owner.';
+-- Prevents every role, including the table's owner, from truncating the table.
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.external_provider_invoices is
-  'Prevents every role, including the table''s owner, from truncating the table.';
+-- Applies to every role, including the table's owner.
 create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
   for each row execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_change on ai.platform_provider_invoices is
-  'Applies to every role, including the table''s owner.';
+-- Prevents every role, including the table's owner, from truncating the table.
 create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();
-comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is
-  'Prevents every role, including the table''s owner, from truncating the table.';

@@ -1,12 +1,11 @@
 -- Reads and writes the platform's own book for the console. Compares the metered cost of all workspaces with what
 -- providers billed to the platform.
 
+-- Returns the result of ai.reconciliation_page for the platform's book and the month that contains the given date: {
+-- outcome: listed, month, totals, clashes, records }.
 -- Definer: functions that read runs and books are not granted to the service role.
 create or replace function private.reconcile_platform(month date) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select (page - 'from' - 'to') || jsonb_build_object('month', to_char(m.first_day, 'YYYY-MM'))
   from (select date_trunc('month', month::timestamp)::date as first_day) m
@@ -15,18 +14,14 @@ as $$
     (m.first_day::timestamp + interval '1 month') at time zone 'UTC', null, null
   ) as page
 $$;
-comment on function private.reconcile_platform(date) is
-  'Returns the result of ai.reconciliation_page for the platform''s book and the month that contains the given date: {'
-  ' outcome: listed, month, totals, clashes, records }.';
 
+-- Returns a page of the platform's provider costs for the month that contains the given date, in the format of
+-- ai.provider_costs_page.
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.list_platform_costs(
   month date, filter jsonb default '{}', before jsonb default null, page_size integer default 50
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.provider_costs_page(
     ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
@@ -34,53 +29,38 @@ as $$
   )
   from (select date_trunc('month', month::timestamp)::date as first_day) m
 $$;
-comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
-  'Returns a page of the platform''s provider costs for the month that contains the given date, in the format of '
-  'ai.provider_costs_page.';
 
+-- Returns ai.provider_invoices_page for the platform's book.
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.list_platform_invoices(
   before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
 $$;
-comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
-  'Returns ai.provider_invoices_page for the platform''s book.';
 
+-- Returns an invoice of the platform's book in the format of ai.read_invoice.
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.read_invoice(ai.platform_book(), invoice_id)
 $$;
-comment on function private.read_platform_invoice(uuid) is
-  'Returns an invoice of the platform''s book in the format of ai.read_invoice.';
 
+-- Returns ai.invoice_review for the platform's book.
 -- Definer: the service role may not call the functions that read and write books.
 create or replace function private.review_platform_invoice(record jsonb) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select ai.invoice_review(ai.platform_book(), ai.platform_book(), record)
 $$;
-comment on function private.review_platform_invoice(jsonb) is 'Returns ai.invoice_review for the platform''s book.';
 
+-- Stores an invoice that a provider issued to the platform. The change is { actor, record, reason, requestId, ip }.
+-- Returns the result of ai.store_provider_invoice or { refused: forbidden }.
 -- Definer: the service role cannot write invoices.
 create or replace function private.record_platform_invoice(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   record jsonb := change -> 'record';
@@ -100,6 +80,3 @@ begin
   return answer;
 end
 $$;
-comment on function private.record_platform_invoice(jsonb) is
-  'Stores an invoice that a provider issued to the platform. The change is { actor, record, reason, requestId, ip }. '
-  'Returns the result of ai.store_provider_invoice or { refused: forbidden }.';

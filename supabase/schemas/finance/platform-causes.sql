@@ -1,10 +1,14 @@
 -- Finds likely causes if a provider's bill for a month differs from the metered cost in the platform's book.
 
+-- Returns likely causes of a difference between a provider's bill and the metered cost, the likeliest first: [{ kind,
+-- amountUsd, … }]. Returns the 20 largest causes of each kind. amountUsd is the cause's share of the difference (billed
+-- minus metered), or null if unknown. The kinds are workspace_costs_above_metered { workspaceId, name, days: [{ day,
+-- amountUsd }] }, account_not_metered { accountId }, days_not_metered and days_not_imported { accountId, days },
+-- account_not_imported and account_differs { accountId, workspaces (ai.account_workspaces) }, workspace_runs_closed and
+-- workspace_runs_estimated { workspaceId, name, runs }, and invoice_share (the invoiced cost that other causes do not
+-- explain). If a run or record names no account, all accounts are compared as one and accountId is null.
 create or replace function ai.platform_causes(parts ai.platform_part[]) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   with totals as (
     select
@@ -113,21 +117,13 @@ as $$
   cross join differing d
   left join public.workspaces w on w.id = l.workspace_id
 $$;
-comment on function ai.platform_causes(ai.platform_part[]) is
-  'Returns likely causes of a difference between a provider''s bill and the metered cost, the likeliest first: [{ '
-  'kind, amountUsd, … }]. Returns the 20 largest causes of each kind. amountUsd is the cause''s share of the '
-  'difference (billed minus metered), or null if unknown. The kinds are workspace_costs_above_metered { workspaceId, '
-  'name, days: [{ day, amountUsd }] }, account_not_metered { accountId }, days_not_metered and days_not_imported { '
-  'accountId, days }, account_not_imported and account_differs { accountId, workspaces (ai.account_workspaces) }, '
-  'workspace_runs_closed and workspace_runs_estimated { workspaceId, name, runs }, and invoice_share (the invoiced '
-  'cost that other causes do not explain). If a run or record names no account, all accounts are compared as one and '
-  'accountId is null.';
 
+-- Returns the workspaces that have runs with the given account, at most 100. For a null account, returns workspaces
+-- with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns lists the days on which the
+-- account's bill exceeds its metered cost, but the workspace has no matching runs. The workspaces with the most of
+-- these days come first.
 create or replace function ai.account_workspaces(parts ai.platform_part[], of_account text) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   with days as materialized (
     select p.day, coalesce(sum(p.imported), 0) - coalesce(sum(p.metered), 0) as amount
@@ -156,8 +152,3 @@ as $$
   ) g
   left join public.workspaces w on w.id = s.workspace_id
 $$;
-comment on function ai.account_workspaces(ai.platform_part[], text) is
-  'Returns the workspaces that have runs with the given account, at most 100. For a null account, returns workspaces '
-  'with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns lists the days on which the '
-  'account''s bill exceeds its metered cost, but the workspace has no matching runs. The workspaces with the most of '
-  'these days come first.';

@@ -1,15 +1,13 @@
 -- Breaks down a provider's metered and imported costs for a month by workspace and by day. Lists the likely causes if
 -- the provider's bill differs from the metered cost.
 
+-- Explains a provider's costs in the platform's book for one month: { outcome: explained, month, provider, workspaces
+-- (ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes (ai.platform_causes) }.
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.explain_platform_month(month date, provider text) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- Days are in UTC.
-  set timezone = 'UTC'
-  set plan_cache_mode = force_custom_plan
+  set timezone = 'UTC' set plan_cache_mode = force_custom_plan
 as $$
 declare
   first_day date := date_trunc('month', month::timestamp);
@@ -43,18 +41,12 @@ begin
   );
 end
 $$;
-comment on function private.explain_platform_month(date, text) is
-  'Explains a provider''s costs in the platform''s book for one month: { outcome: explained, month, provider, '
-  'workspaces (ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes '
-  '(ai.platform_causes) }.';
 
+-- Returns the parts that add up to a provider's figures for a month, from all workspaces and from the platform's book.
+-- Not granted to any role.
 create or replace function ai.platform_month_parts(first_day date, end_day date, of_provider text)
   returns setof ai.platform_part
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-  set timezone = 'UTC'
+  language sql stable security invoker set search_path = '' set timezone = 'UTC'
 as $$
   with usage as materialized (
     select u.*, ai.billing_provider(u.billing_name, u.provider_id) as billed_by
@@ -81,15 +73,10 @@ as $$
   cross join lateral ai.booked_costs(w.id, first_day::timestamptz, end_day::timestamptz) b
   where b.provider = of_provider
 $$;
-comment on function ai.platform_month_parts(date, date, text) is
-  'Returns the parts that add up to a provider''s figures for a month, from all workspaces and from the platform''s '
-  'book. Not granted to any role.';
 
+-- Returns the workspaces whose own books contain imported costs or invoices.
 create or replace function ai.workspaces_with_books() returns setof uuid
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   -- Finds each workspace with one index lookup, because reading all records would become slower as the tables grow.
   with recursive with_costs (id) as (
@@ -113,14 +100,14 @@ as $$
   union
   select id from with_invoices where id is not null
 $$;
-comment on function ai.workspaces_with_books() is
-  'Returns the workspaces whose own books contain imported costs or invoices.';
 
+-- Returns a provider's figures for a month by workspace and provider account, the largest difference first: [{
+-- workspaceId, name (null once deleted), accountId (null for runs that name no account), meteredUsd, runs,
+-- estimatedRuns, closedRuns, importedUsd, invoicedUsd, differenceUsd }]. importedUsd and invoicedUsd are from the
+-- workspace's own book. differenceUsd is the imported cost minus the metered cost, or null if the workspace has no
+-- imports.
 create or replace function ai.platform_workspaces(parts ai.platform_part[]) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   -- Uses window functions instead of joins, because Postgres can't estimate the number of elements in `parts`.
   with sums as (
@@ -160,9 +147,3 @@ as $$
   from figures f
   left join public.workspaces w on w.id = f.workspace_id
 $$;
-comment on function ai.platform_workspaces(ai.platform_part[]) is
-  'Returns a provider''s figures for a month by workspace and provider account, the largest difference first: [{ '
-  'workspaceId, name (null once deleted), accountId (null for runs that name no account), meteredUsd, runs, '
-  'estimatedRuns, closedRuns, importedUsd, invoicedUsd, differenceUsd }]. importedUsd and invoicedUsd are from the '
-  'workspace''s own book. differenceUsd is the imported cost minus the metered cost, or null if the workspace has no '
-  'imports.';

@@ -1,14 +1,13 @@
 -- Reads imported costs for members and satellites. Amounts are text, so no digit is lost.
 
+-- Returns ai.provider_costs_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }. An
+-- export reads all pages and does not request totals.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.list_provider_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50, filter jsonb default '{}', with_totals boolean default true
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -16,19 +15,14 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'Returns ai.provider_costs_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }. '
-  'An export reads all pages and does not request totals.';
 
+-- Returns ai.provider_costs_page for the session's user, or {refused}.
 -- Definer: reads only what the user of the session may read.
 create or replace function private.list_provider_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   before jsonb default null, page_size integer default 50
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   refused text := private.studio_refusal(token_hash, workspace_id);
@@ -39,14 +33,11 @@ begin
   return ai.provider_costs_page(workspace_id, given_from, given_to, before, page_size);
 end
 $$;
-comment on function private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer) is
-  'Returns ai.provider_costs_page for the session''s user, or {refused}.';
 
+-- Returns why a satellite's session may not read a workspace's AI Studio. Returns null if it may. Called only by
+-- definer functions; not granted to any role.
 create or replace function private.studio_refusal(token_hash bytea, workspace_id uuid) returns text
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_app_caller(token_hash, 'studio:read');
@@ -58,18 +49,15 @@ begin
   end;
 end
 $$;
-comment on function private.studio_refusal(bytea, uuid) is
-  'Returns why a satellite''s session may not read a workspace''s AI Studio. Returns null if it may. Called only by '
-  'definer functions; not granted to any role.';
 
+-- Returns a page of ai.provider_cost_records with the totals of the whole range, unless the caller requests no totals.
+-- The default range is the last 30 days. Returns { outcome: listed, … } or { outcome: bad_window, fault }. Not granted
+-- to any role.
 create or replace function ai.provider_costs_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer,
   filter jsonb default '{}', with_totals boolean default true
 ) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   asked record := ai.usage_window(given_from, given_to, 30);
@@ -92,18 +80,15 @@ begin
   );
 end
 $$;
-comment on function ai.provider_costs_page(uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean) is
-  'Returns a page of ai.provider_cost_records with the totals of the whole range, unless the caller requests no '
-  'totals. The default range is the last 30 days. Returns { outcome: listed, … } or { outcome: bad_window, fault }. '
-  'Not granted to any role.';
 
+-- Returns a page of imported costs of a half-open range, newest first. Each cost has its file and its amount before
+-- currency conversion. replacedBy is the externalRunId of the record that counts instead, or null. replaces is the
+-- number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null
+-- accountId selects costs without an account.
 create or replace function ai.provider_cost_records(
   workspace uuid, window_from timestamptz, window_to timestamptz, before jsonb, page_size integer, filter jsonb
 ) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
   -- A generic plan would read the whole range for each page.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -192,18 +177,12 @@ begin
   );
 end
 $$;
-comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'Returns a page of imported costs of a half-open range, newest first. Each cost has its file and its amount before '
-  'currency conversion. replacedBy is the externalRunId of the record that counts instead, or null. replaces is the '
-  'number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null '
-  'accountId selects costs without an account.';
 
+-- Returns the total of the imported costs in a half-open range. Records that a daily total replaces are not part of the
+-- total, and are summed separately.
 create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
   returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where t.counted), 0))::text,
@@ -215,15 +194,11 @@ as $$
   where (filter ->> 'provider' is null or (t.cost).provider = ai.provider_name(filter ->> 'provider'))
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
-comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
-  'Returns the total of the imported costs in a half-open range. Records that a daily total replaces are not part of '
-  'the total, and are summed separately.';
 
+-- Returns the file that a record was imported with, the file's exchange rates, and who imported the file. by is person
+-- or operator. name is null for the operator and for a deleted account. Not granted to any role.
 create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', i.id,
@@ -238,6 +213,3 @@ as $$
   from ai.cost_imports i
   where i.id = of_import_id
 $$;
-comment on function ai.cost_import_summary(uuid) is
-  'Returns the file that a record was imported with, the file''s exchange rates, and who imported the file. by is '
-  'person or operator. name is null for the operator and for a deleted account. Not granted to any role.';

@@ -1,13 +1,12 @@
 -- Reads invoices for members and satellites. Amounts are text, so no digit is lost.
 
+-- Returns ai.provider_invoices_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
+-- The filter is described at ai.invoice_matches.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.list_provider_invoices(
   member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}'
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -15,18 +14,13 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb) is
-  'Returns ai.provider_invoices_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed '
-  '}. The filter is described at ai.invoice_matches.';
 
+-- Returns ai.provider_invoices_page for the session's user, or {refused}.
 -- Definer: reads invoices only after private.studio_refusal has checked that the session may read the workspace.
 create or replace function private.list_provider_invoices_by_app_session(
   token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   refused text := private.studio_refusal(token_hash, workspace_id);
@@ -37,16 +31,14 @@ begin
   return ai.provider_invoices_page(workspace_id, before, page_size);
 end
 $$;
-comment on function private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer) is
-  'Returns ai.provider_invoices_page for the session''s user, or {refused}.';
 
+-- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter has
+-- a month, each invoice also has its share of that month (ai.invoice_share), and the total is the sum of these shares.
+-- Not granted to any role.
 create or replace function ai.provider_invoices_page(
   book uuid, before jsonb, page_size integer, filter jsonb default '{}'
 ) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'outcome', 'listed',
@@ -81,16 +73,10 @@ as $$
     )
   )
 $$;
-comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
-  'Returns a page of a book''s invoices, latest issued first, and the total of the invoices that count. If the filter '
-  'has a month, each invoice also has its share of that month (ai.invoice_share), and the total is the sum of these '
-  'shares. Not granted to any role.';
 
+-- Returns an invoice as JSON. In the platform's book, appId is ai.platform_book() and appName is null.
 create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', (invoice).id,
@@ -110,14 +96,11 @@ as $$
     'recordedAt', ai.utc_text_microseconds((invoice).recorded_at)
   )
 $$;
-comment on function ai.invoice_summary(ai.invoice_book_entries) is
-  'Returns an invoice as JSON. In the platform''s book, appId is ai.platform_book() and appName is null.';
 
+-- Returns the days that an invoice covers. A missing start becomes the first day of the end's month. A missing end
+-- becomes the last day of the start's month. Without a period, returns the month in which the invoice was issued.
 create or replace function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select daterange(
     coalesce(period_start, month.first_day),
@@ -128,14 +111,12 @@ as $$
     select date_trunc('month', coalesce(period_start, period_end, issued_on)::timestamp)::date as first_day
   ) as month
 $$;
-comment on function ai.invoice_days(date, date, date) is
-  'Returns the days that an invoice covers. A missing start becomes the first day of the end''s month. A missing end '
-  'becomes the last day of the start''s month. Without a period, returns the month in which the invoice was issued.';
 
+-- Returns null if an invoice counts in totals. Otherwise returns the reference of the invoice that counts in its place.
+-- This is the invoice that replaces it, or the same invoice recorded earlier under another spelling of the provider's
+-- name.
 create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select r.reference
   from ai.invoice_book_entries r
@@ -151,16 +132,11 @@ as $$
   order by r.replaces is not distinct from (invoice).reference desc, r.recorded_at, r.id
   limit 1
 $$;
-comment on function ai.invoice_replacement(ai.invoice_book_entries) is
-  'Returns null if an invoice counts in totals. Otherwise returns the reference of the invoice that counts in its '
-  'place. This is the invoice that replaces it, or the same invoice recorded earlier under another spelling of the '
-  'provider''s name.';
 
+-- Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The
+-- amount of a credit note is negative.
 create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   -- Computes a range's share as the difference of two rounded running totals, so that the shares of adjacent ranges add
   -- up to the amount.
@@ -174,27 +150,20 @@ as $$
     end
   from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
-comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
-  'Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The'
-  ' amount of a credit note is negative.';
 
+-- Returns the days of a month (YYYY-MM), or null if the month is null.
 create or replace function ai.month_days(month text) returns daterange
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select daterange(first_day, (first_day::timestamp + interval '1 month')::date)
   from (select (month || '-01')::date as first_day) m
   where month is not null
 $$;
-comment on function ai.month_days(text) is 'Returns the days of a month (YYYY-MM), or null if the month is null.';
 
+-- Returns whether an invoice matches a filter. The filter may have provider, accountId and month (YYYY-MM). A null
+-- accountId selects invoices without an account. A month selects invoices with days in that month (ai.invoice_days).
 create or replace function ai.invoice_matches(invoice ai.invoice_book_entries, filter jsonb) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select (filter ->> 'provider' is null or ai.provider_name(filter ->> 'provider') = (invoice).provider)
     and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from (invoice).account_id)
@@ -203,6 +172,3 @@ as $$
       or ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) && ai.month_days(filter ->> 'month')
     )
 $$;
-comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
-  'Returns whether an invoice matches a filter. The filter may have provider, accountId and month (YYYY-MM). A null '
-  'accountId selects invoices without an account. A month selects invoices with days in that month (ai.invoice_days).';

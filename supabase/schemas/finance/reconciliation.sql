@@ -1,14 +1,12 @@
 -- Lets members and satellites compare metered, imported and invoiced cost.
 
+-- Returns ai.reconciliation_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.reconcile_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -16,18 +14,14 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns ai.reconciliation_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
+-- Returns ai.reconciliation_page for the session's user, or {refused}.
 -- Definer: the service role cannot check the permissions of the session's user.
 create or replace function private.reconcile_costs_by_app_session(
   token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
   after text[] default null, page_size integer default 50
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   refused text := private.studio_refusal(token_hash, workspace_id);
@@ -38,16 +32,16 @@ begin
   return ai.reconciliation_page(workspace_id, given_from, given_to, after, page_size);
 end
 $$;
-comment on function private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns ai.reconciliation_page for the session''s user, or {refused}.';
 
+-- Returns a page of months and providers in the window of ai.reconciled_window, the latest month first. Each row has
+-- the provider's accounts and two differences: imported less metered, and invoiced less imported. If the workspace
+-- hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An account's
+-- meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes is the
+-- result of ai.book_clashes.
 create or replace function ai.reconciliation_page(
   book uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
 ) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   asked record := ai.reconciled_window(given_from, given_to);
@@ -137,22 +131,14 @@ begin
   );
 end
 $$;
-comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
-  'Returns a page of months and providers in the window of ai.reconciled_window, the latest month first. Each row has '
-  'the provider''s accounts and two differences: imported less metered, and invoiced less imported. If the workspace '
-  'hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An '
-  'account''s meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes'
-  ' is the result of ai.book_clashes.';
 
+-- Returns ai.cost_comparison_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.compare_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   of_provider text default null, after text default null, page_size integer default 50
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -160,16 +146,14 @@ as $$
     else '{"outcome": "not_allowed"}'
   end
 $$;
-comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns ai.cost_comparison_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.';
 
+-- Returns a page of providers by name, or only one provider, each with its metered and imported cost in a range, and
+-- the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if the
+-- workspace hides provider cost.
 create or replace function ai.cost_comparison_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
 ) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   asked record := ai.reconciled_window(given_from, given_to);
@@ -217,18 +201,13 @@ begin
   );
 end
 $$;
-comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
-  'Returns a page of providers by name, or only one provider, each with its metered and imported cost in a range, and '
-  'the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if the '
-  'workspace hides provider cost.';
 
+-- Returns ai.usage_window for a comparison of costs. By default, the window starts with the first day of a month,
+-- eleven months before the month in which the window ends.
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text
 )
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   -- The default range starts at the beginning of a month, so that the first month is compared with its whole invoice.
   -- The maximum of 366 days allows for twelve months with a leap day.
@@ -246,6 +225,3 @@ as $$
     given_to, 365, 366
   ) w
 $$;
-comment on function ai.reconciled_window(timestamptz, timestamptz) is
-  'Returns ai.usage_window for a comparison of costs. By default, the window starts with the first day of a month, '
-  'eleven months before the month in which the window ends.';

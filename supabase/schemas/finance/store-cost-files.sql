@@ -1,10 +1,11 @@
 -- Stores a cost file in one transaction.
 
+-- Stores all days of a cost file or none. Returns { outcome: imported, importId, added, corrected, cleared, unchanged
+-- }, { outcome: changed } or { outcome: invalid, param, message }. importId is null if no day changes. The outcome is
+-- changed if the given state (ai.cost_file_state) is no longer current, or if a concurrent import wrote one of the same
+-- days. Not granted to any role.
 create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, person_id uuid) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   fault jsonb := ai.cost_document_fault(document);
@@ -67,17 +68,11 @@ exception
     return '{"outcome": "changed"}';
 end
 $$;
-comment on function ai.store_cost_file(uuid, uuid, jsonb, text, uuid) is
-  'Stores all days of a cost file or none. Returns { outcome: imported, importId, added, corrected, cleared, unchanged'
-  ' }, { outcome: changed } or { outcome: invalid, param, message }. importId is null if no day changes. The outcome '
-  'is changed if the given state (ai.cost_file_state) is no longer current, or if a concurrent import wrote one of the'
-  ' same days. Not granted to any role.';
 
+-- Writes one day of a cost file. Raises serialization_failure if a concurrent import has changed or added the day's
+-- stored record. Not granted to any role.
 create or replace function ai.write_cost_file_day(book uuid, app uuid, new_import_id uuid, item ai.cost_file_day) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   name text := (select i.provider from ai.cost_imports i where i.id = new_import_id);
@@ -126,15 +121,10 @@ begin
   end if;
 end
 $$;
-comment on function ai.write_cost_file_day(uuid, uuid, uuid, ai.cost_file_day) is
-  'Writes one day of a cost file. Raises serialization_failure if a concurrent import has changed or added the day''s '
-  'stored record. Not granted to any role.';
 
+-- Returns details of an import for the activity log and the audit log. Not granted to any role.
 create or replace function ai.cost_import_details(of_import_id uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'provider', i.provider, 'format', i.format, 'file', i.file_name, 'sha256', encode(i.file_sha256, 'hex'),
@@ -143,26 +133,19 @@ as $$
   from ai.cost_imports i
   where i.id = of_import_id
 $$;
-comment on function ai.cost_import_details(uuid) is
-  'Returns details of an import for the activity log and the audit log. Not granted to any role.';
 
+-- Rejects changes, because ai.cost_imports is append-only.
 create or replace function ai.reject_cost_import_change() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   raise exception 'a cost import is immutable' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_cost_import_change() is 'Rejects changes, because ai.cost_imports is append-only.';
 
+-- Applies to every role, including the table's owner.
 create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
   for each row execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_change on ai.cost_imports is
-  'Applies to every role, including the table''s owner.';
+-- Rejects TRUNCATE for every role, including the table's owner.
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
-comment on trigger reject_cost_import_truncate on ai.cost_imports is
-  'Rejects TRUNCATE for every role, including the table''s owner.';

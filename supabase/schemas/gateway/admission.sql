@@ -1,20 +1,15 @@
 -- Admits or refuses calls, reserves their maximum cost and opens their runs. Refusals are returned and never raised.
 
+-- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
+-- routes and prices, or {refused: code, …}, as JSON text.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
   -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
   -- can't lead to a slow plan.
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_material = off
-  set jit = off
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set jit = off
   -- Limits the wait for each lock. ai.exceeds_caller_timeout limits the wait for all locks together.
   set lock_timeout = '1s'
 as $$
@@ -22,22 +17,13 @@ begin
   return (ai.begin_calls(jsonb_build_array(call)))[1];
 end
 $$;
-comment on function ai.begin_run(jsonb) is
-  'Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its'
-  ' routes and prices, or {refused: code, …}, as JSON text.';
 
+-- Admits or refuses several calls independently. Returns a JSON array with the result of begin_run for each call, in
+-- the order of the calls. Atomic: if the function raises an error, it reserves nothing and opens no run.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_material = off
-  set jit = off
+  language plpgsql volatile security definer set search_path = '' set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off set jit = off
   -- If a batch waits longer for a lock, it fails and each of its calls is retried separately. The lock then delays only
   -- the calls that need it.
   set lock_timeout = '100ms'
@@ -49,14 +35,11 @@ begin
   return '[' || array_to_string(ai.begin_calls(calls), ',') || ']';
 end
 $$;
-comment on function ai.begin_runs(jsonb) is
-  'Admits or refuses several calls independently. Returns a JSON array with the result of begin_run for each call, in '
-  'the order of the calls. Atomic: if the function raises an error, it reserves nothing and opens no run.';
 
+-- Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the
+-- result.
 create or replace function ai.begin_calls(calls jsonb) returns text[]
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   answers text[];
@@ -73,14 +56,11 @@ begin
   return answers;
 end
 $$;
-comment on function ai.begin_calls(jsonb) is
-  'Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for '
-  'the result.';
 
+-- Finds the caller and the maximum cost of each call, locks the rows that all the calls need, and then admits the calls
+-- one after another.
 create or replace function ai.admit_calls(calls jsonb) returns text[]
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   previous ai.priced_call;
@@ -99,14 +79,11 @@ begin
   return answers;
 end
 $$;
-comment on function ai.admit_calls(jsonb) is
-  'Finds the caller and the maximum cost of each call, locks the rows that all the calls need, and then admits the '
-  'calls one after another.';
 
+-- Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is refused.
+-- Locks nothing.
 create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   caller ai.caller := ai.find_caller(request);
@@ -133,14 +110,10 @@ begin
   return row(refusal, request, caller, offer, account)::ai.priced_call;
 end
 $$;
-comment on function ai.price_call(ai.run_request, ai.priced_call) is
-  'Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is '
-  'refused. Locks nothing.';
 
+-- Opens a credit account, with the plan's initial credits, for each payer without an account.
 create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   call ai.priced_call;
@@ -167,13 +140,12 @@ begin
   return calls;
 end
 $$;
-comment on function ai.open_missing_accounts(ai.priced_call[]) is
-  'Opens a credit account, with the plan''s initial credits, for each payer without an account.';
 
+-- Admits or refuses one call. The caller of this function has locked the rows that the call needs. Reserves the call's
+-- maximum cost, opens its run and returns the result of ai.begin_run. Not granted to any role, because it trusts its
+-- caller.
 create or replace function ai.admit_call(priced ai.priced_call) returns text
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   request ai.run_request := priced.request;
@@ -273,15 +245,11 @@ begin
   );
 end
 $$;
-comment on function ai.admit_call(ai.priced_call) is
-  'Admits or refuses one call. The caller of this function has locked the rows that the call needs. Reserves the '
-  'call''s maximum cost, opens its run and returns the result of ai.begin_run. Not granted to any role, because it '
-  'trusts its caller.';
 
+-- Returns the refusal of a call whose idempotency key was already used. The refused call never reaches a provider and
+-- costs nothing. The refusal includes the first call's answer if it was stored.
 create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select case
     when earlier.fingerprint <> fingerprint then ai.refusal('idempotency_key_reused')
@@ -298,17 +266,11 @@ as $$
     ))
   end
 $$;
-comment on function ai.idempotent_refusal(ai.idempotency_keys, bytea) is
-  'Returns the refusal of a call whose idempotency key was already used. The refused call never reaches a provider and'
-  ' costs nothing. The refusal includes the first call''s answer if it was stored.';
 
+-- Returns whether a statement has waited so long in total that the gateway is about to time out. The gateway waits for
+-- 1.5 s.
 create or replace function ai.exceeds_caller_timeout() returns boolean
-  language sql
-  volatile
-  security invoker
+  language sql volatile security invoker
 as $$
   select clock_timestamp() - statement_timestamp() > interval '1.2 seconds'
 $$;
-comment on function ai.exceeds_caller_timeout() is
-  'Returns whether a statement has waited so long in total that the gateway is about to time out. The gateway waits '
-  'for 1.5 s.';

@@ -1,10 +1,11 @@
 -- Finds the caller that belongs to a credential of any kind. No role is granted these functions, because they only
 -- serve the functions that check a call.
 
+-- Returns the caller of a request. If the caller may not make calls, refused has the reason. Returns nulls if the
+-- credential is unknown, revoked, expired or belongs to a deleted workspace. A key or token is given as the SHA-256 of
+-- its text, and a session as claims that the gateway has verified.
 create or replace function ai.find_caller(request ai.run_request) returns ai.caller
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   credential ai.credential := request.credential;
@@ -35,15 +36,11 @@ begin
   return caller;
 end
 $$;
-comment on function ai.find_caller(ai.run_request) is
-  'Returns the caller of a request. If the caller may not make calls, refused has the reason. Returns nulls if the '
-  'credential is unknown, revoked, expired or belongs to a deleted workspace. A key or token is given as the SHA-256 '
-  'of its text, and a session as claims that the gateway has verified.';
 
+-- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the
+-- caller may make calls of that kind.
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
-  language plpgsql
-  immutable
-  security invoker
+  language plpgsql immutable security invoker
 as $$
 begin
   if caller.source is null then
@@ -59,26 +56,18 @@ begin
   return null;
 end
 $$;
-comment on function ai.call_refusal(ai.caller, text) is
-  'Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the '
-  'caller may make calls of that kind.';
 
+-- Returns the id of the owner of a call's idempotency keys: the API key's lineage, the app or the person.
 create or replace function ai.principal_id(caller ai.caller) returns uuid
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select coalesce((caller).lineage_id, (caller).app_id, (caller).actor_id)
 $$;
-comment on function ai.principal_id(ai.caller) is
-  'Returns the id of the owner of a call''s idempotency keys: the API key''s lineage, the app or the person.';
 
+-- Returns the id of the workspace or member whose credits pay for a caller's calls. Returns null for a registered app,
+-- whose calls cost no credits. An app calls with its own tokens or with keys that are bound to it.
 create or replace function ai.payer_id(caller ai.caller) returns uuid
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select case
     when (caller).app_id is not null then null
@@ -86,14 +75,13 @@ as $$
     else (caller).workspace_id
   end
 $$;
-comment on function ai.payer_id(ai.caller) is
-  'Returns the id of the workspace or member whose credits pay for a caller''s calls. Returns null for a registered '
-  'app, whose calls cost no credits. An app calls with its own tokens or with keys that are bound to it.';
 
+-- Returns the owner and limits of a key, given the SHA-256 of its text. Returns nulls if the key is unknown, revoked or
+-- expired, if its workspace is deleted, or if it belongs to a coding agent and the agent's connection or login has
+-- ended. A key that is bound to an app has the gateway scopes of the app's registration. Must be fast, because nearly
+-- every call runs it.
 create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   key ai.keys;
@@ -152,16 +140,11 @@ begin
   )::ai.caller;
 end
 $$;
-comment on function ai.key_caller(bytea, inet) is
-  'Returns the owner and limits of a key, given the SHA-256 of its text. Returns nulls if the key is unknown, revoked '
-  'or expired, if its workspace is deleted, or if it belongs to a coding agent and the agent''s connection or login '
-  'has ended. A key that is bound to an app has the gateway scopes of the app''s registration. Must be fast, because '
-  'nearly every call runs it.';
 
+-- Returns the person and limits that belong to an app's token or to the claims of a session. Returns nulls if the token
+-- or claims are not valid.
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   caller ai.caller;
@@ -200,14 +183,12 @@ begin
   return caller;
 end
 $$;
-comment on function ai.user_caller(ai.credential, text) is
-  'Returns the person and limits that belong to an app''s token or to the claims of a session. Returns nulls if the '
-  'token or claims are not valid.';
 
+-- Returns the person of a session and, if the gateway refuses the person's calls, the reason. Takes the session's
+-- verified claims. Returns nulls once the session has ended or the account is suspended or deleted. Not granted to any
+-- role, because it trusts the claims.
 create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   select
@@ -223,15 +204,11 @@ begin
   where not f.banned and not f.deleted;
 end
 $$;
-comment on function ai.session_caller(jsonb, uuid) is
-  'Returns the person of a session and, if the gateway refuses the person''s calls, the reason. Takes the session''s '
-  'verified claims. Returns nulls once the session has ended or the account is suspended or deleted. Not granted to '
-  'any role, because it trusts the claims.';
 
+-- Returns the scopes of the budgets that apply to a call with the given label, or null if no budget applies. Looks up
+-- each budget by its key, because a workspace may have budgets for many members and labels.
 create or replace function ai.budget_scopes(caller ai.caller, label text) returns text[]
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   return nullif(array(
@@ -246,17 +223,13 @@ begin
   ), '{}');
 end
 $$;
-comment on function ai.budget_scopes(ai.caller, text) is
-  'Returns the scopes of the budgets that apply to a call with the given label, or null if no budget applies. Looks up'
-  ' each budget by its key, because a workspace may have budgets for many members and labels.';
 
+-- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the
+-- member, the label or the workspace.
 create or replace function ai.budget_subject(
   scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text
 ) returns uuid
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select case scope
     when 'key' then lineage
@@ -266,54 +239,36 @@ as $$
     else workspace
   end
 $$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is
-  'Returns the id of a budget''s subject for a run. The scope states whether the subject is the key lineage, the app, '
-  'the member, the label or the workspace.';
 
+-- Returns the id that represents a label in budgets: a UUID version 8 (RFC 9562, 5.8) made from the label's SHA-256.
+-- Callers choose labels, so they must not be able to find a collision. A label cannot contain a backslash, which the
+-- cast to bytea would read as an escape.
 create or replace function ai.label_id(label text) returns uuid
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select left(
     overlay(overlay(encode(sha256(label::bytea), 'hex') placing '8' from 13) placing '8' from 17), 32
   )::uuid
 $$;
-comment on function ai.label_id(text) is
-  'Returns the id that represents a label in budgets: a UUID version 8 (RFC 9562, 5.8) made from the label''s SHA-256.'
-  ' Callers choose labels, so they must not be able to find a collision. A label cannot contain a backslash, which the'
-  ' cast to bytea would read as an escape.';
 
+-- Returns whether a key's last_used_at is due for an update. It is updated at most once a minute.
 create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select (caller).key_id is not null and coalesce((caller).last_used_at < now() - interval '1 minute', true)
 $$;
-comment on function ai.is_key_use_due(ai.caller) is
-  'Returns whether a key''s last_used_at is due for an update. It is updated at most once a minute.';
 
+-- Updates a key's last_used_at, at most once a minute, for requests that do not open a run.
 create or replace function ai.record_key_use(caller ai.caller) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update ai.keys k set last_used_at = now()
   where k.id = (caller).key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute')
 $$;
-comment on function ai.record_key_use(ai.caller) is
-  'Updates a key''s last_used_at, at most once a minute, for requests that do not open a run.';
 
+-- Returns a refusal with a code from the gateway's closed list of errors.
 create or replace function ai.refusal(code text, details jsonb default '{}') returns jsonb
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select jsonb_build_object('refused', code) || coalesce(details, '{}')
 $$;
-comment on function ai.refusal(text, jsonb) is
-  'Returns a refusal with a code from the gateway''s closed list of errors.';

@@ -1,11 +1,11 @@
 -- Reads what a credential may do and use, without opening a run.
 
+-- Checks the credential of a call with an invalid or large body. A caller without a valid credential, or without
+-- permission for this kind of call, is refused before any error in the body is reported. Returns the credential's owner
+-- or {refused: code}.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.check_credential(call jsonb) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
@@ -17,17 +17,14 @@ begin
   return jsonb_build_object('workspace_id', caller.workspace_id);
 end
 $$;
-comment on function ai.check_credential(jsonb) is
-  'Checks the credential of a call with an invalid or large body. A caller without a valid credential, or without '
-  'permission for this kind of call, is refused before any error in the body is reported. Returns the credential''s '
-  'owner or {refused: code}.';
 
+-- Returns the models that a credential may use now, in OpenAI's format and in the order of ai.model_order, or {refused:
+-- code}. A model is left out if no provider can serve it or its calls have no price. If the call has model, returns
+-- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
+-- endpoints has, for each model, the paths of the model's kind that at least one of its providers serves.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.list_models(call jsonb) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
@@ -109,20 +106,12 @@ begin
   return case when call ? 'paths' then jsonb_build_object('listing', listed, 'endpoints', endpoints) else listed::jsonb end;
 end
 $$;
-comment on function ai.list_models(jsonb) is
-  'Returns the models that a credential may use now, in OpenAI''s format and in the order of ai.model_order, or '
-  '{refused: code}. A model is left out if no provider can serve it or its calls have no price. If the call has model,'
-  ' returns only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds '
-  'endpoints. endpoints has, for each model, the paths of the model''s kind that at least one of its providers serves.';
 
+-- Returns the sort key for every list of models. Models are sorted by kind and then by name, with the default model of
+-- each kind first.
 create or replace function ai.model_order(model ai.models) returns text[]
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   -- The names of the kinds happen to sort well: chat, embedding, speech.
   select array[model.kind, case when model.is_default then '' else lower(model.display_name) end, model.id]
 $$;
-comment on function ai.model_order(ai.models) is
-  'Returns the sort key for every list of models. Models are sorted by kind and then by name, with the default model '
-  'of each kind first.';

@@ -1,10 +1,9 @@
 -- Opens credit accounts, changes their balances and keeps their append-only ledger.
 
+-- Returns a payer's credit account. Opens the account with the plan's initial credits if there is none. Concurrent
+-- callers get the same account.
 create or replace function ai.open_credit_account(payer text, owner_id uuid, initial_credits numeric) returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   account_id uuid;
@@ -29,17 +28,15 @@ begin
   return account_id;
 end
 $$;
-comment on function ai.open_credit_account(text, uuid, numeric) is
-  'Returns a payer''s credit account. Opens the account with the plan''s initial credits if there is none. Concurrent '
-  'callers get the same account.';
 
+-- Adds credits to the balance of a workspace or member (payer as in ai.plans) and returns the balance. A negative
+-- amount withdraws credits, and raises an error if less is available. If a reference is given, a repeated call changes
+-- nothing, and a call with a different amount raises an error. Without a reference, every call changes the balance.
+-- Only operators can run it, because no API role is granted it.
 create or replace function ai.grant_credits(
   payer text, owner_id uuid, amount numeric, description text, reference text default null
 ) returns numeric
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   changed jsonb := ai.change_credits(ai.open_credit_account(payer, owner_id, 0), amount, description, reference);
@@ -52,17 +49,14 @@ begin
   return (changed ->> 'balance')::numeric;
 end
 $$;
-comment on function ai.grant_credits(text, uuid, numeric, text, text) is
-  'Adds credits to the balance of a workspace or member (payer as in ai.plans) and returns the balance. A negative '
-  'amount withdraws credits, and raises an error if less is available. If a reference is given, a repeated call '
-  'changes nothing, and a call with a different amount raises an error. Without a reference, every call changes the '
-  'balance. Only operators can run it, because no API role is granted it.';
 
+-- Adds credits to an account, or withdraws credits if the amount is negative. Returns { outcome, balance, amount,
+-- available }. The outcome is changed, repeated (the reference was already used for this amount), reference_used (the
+-- reference was used for another amount) or insufficient (the amount exceeds the balance less reservations). Two
+-- references are the same if they differ only in spaces or Unicode composition. Case matters. Concurrent changes of an
+-- account wait for each other.
 create or replace function ai.change_credits(account uuid, amount numeric, description text, reference text) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   held ai.credit_accounts;
@@ -108,18 +102,10 @@ begin
   return jsonb_build_object('outcome', 'changed', 'balance', held.balance::text);
 end
 $$;
-comment on function ai.change_credits(uuid, numeric, text, text) is
-  'Adds credits to an account, or withdraws credits if the amount is negative. Returns { outcome, balance, amount, '
-  'available }. The outcome is changed, repeated (the reference was already used for this amount), reference_used (the'
-  ' reference was used for another amount) or insufficient (the amount exceeds the balance less reservations). Two '
-  'references are the same if they differ only in spaces or Unicode composition. Case matters. Concurrent changes of '
-  'an account wait for each other.';
 
+-- Rejects an account that does not have exactly one owner, and the deletion of an account with ledger entries.
 create or replace function ai.reject_credit_account_change() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if tg_op <> 'DELETE' then
@@ -131,23 +117,18 @@ begin
   return old;
 end
 $$;
-comment on function ai.reject_credit_account_change() is
-  'Rejects an account that does not have exactly one owner, and the deletion of an account with ledger entries.';
 
+-- Runs when an account is inserted or its owner changes, but not when its balance or reservation changes.
 create or replace trigger has_one_owner after insert or update of workspace_id, user_id on ai.credit_accounts
   for each row when (num_nonnulls(new.workspace_id, new.user_id) <> 1) execute function ai.reject_credit_account_change();
-comment on trigger has_one_owner on ai.credit_accounts is
-  'Runs when an account is inserted or its owner changes, but not when its balance or reservation changes.';
+-- Replaces the ledger's foreign key, which would cost every settlement a lookup.
 create or replace trigger reject_credit_account_change before delete on ai.credit_accounts
   for each row execute function ai.reject_credit_account_change();
-comment on trigger reject_credit_account_change on ai.credit_accounts is
-  'Replaces the ledger''s foreign key, which would cost every settlement a lookup.';
 
+-- Rejects a usage or adjustment entry without a run, and any ledger entry that has only one of run_id and
+-- run_created_at.
 create or replace function ai.reject_incomplete_ledger_entry() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if num_nulls(new.run_id, new.run_created_at) = 1 or new.kind in ('usage', 'adjustment') then
@@ -156,34 +137,25 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_ledger_entry() is
-  'Rejects a usage or adjustment entry without a run, and any ledger entry that has only one of run_id and '
-  'run_created_at.';
 
+-- Replaces a check constraint. Does not run for entries with both run_id and run_created_at, because those entries are
+-- always complete.
 create or replace trigger reject_incomplete_ledger_entry after insert on ai.credit_ledger
   for each row when (new.run_id is null or new.run_created_at is null) execute function ai.reject_incomplete_ledger_entry();
-comment on trigger reject_incomplete_ledger_entry on ai.credit_ledger is
-  'Replaces a check constraint. Does not run for entries with both run_id and run_created_at, because those entries '
-  'are always complete.';
 
+-- Rejects changes of ledger entries. To correct a wrong entry, add another entry.
 create or replace function ai.reject_ledger_change() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   raise exception 'the ledger is append-only' using errcode = 'restrict_violation';
 end
 $$;
-comment on function ai.reject_ledger_change() is
-  'Rejects changes of ledger entries. To correct a wrong entry, add another entry.';
 
+-- The ledger is append-only, even for its owner.
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, even for its owner.';
 
+-- Credit references are append-only, like the ledger. A used reference can't be used again.
 create or replace trigger reject_reference_change before update or delete on ai.credit_references
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_reference_change on ai.credit_references is
-  'Credit references are append-only, like the ledger. A used reference can''t be used again.';

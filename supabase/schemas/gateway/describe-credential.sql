@@ -1,11 +1,9 @@
 -- Answers GET /v1/key with the limits and budgets of a credential, and what remains of each.
 
+-- Returns a credential's kind, limits, budgets, cost in this month and remaining amounts, or {refused: code}.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.describe_credential(call jsonb) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
@@ -83,14 +81,11 @@ begin
   );
 end
 $$;
-comment on function ai.describe_credential(jsonb) is
-  'Returns a credential''s kind, limits, budgets, cost in this month and remaining amounts, or {refused: code}.';
 
+-- Returns what ai.consume_rate_limit would still admit in the current rate window, or null if neither requests nor
+-- tokens are limited.
 create or replace function ai.remaining_rate(scope text, subject uuid, request_limit integer, token_limit bigint) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'scope', remaining_rate.scope,
@@ -106,15 +101,11 @@ as $$
     on w.scope = remaining_rate.scope and w.subject_id = subject and w.window_start >= m.minute
   where request_limit is not null or token_limit is not null
 $$;
-comment on function ai.remaining_rate(text, uuid, integer, bigint) is
-  'Returns what ai.consume_rate_limit would still admit in the current rate window, or null if neither requests nor '
-  'tokens are limited.';
 
+-- Returns the monthly budgets that can refuse a caller's calls, narrowest first. Leaves out the amounts if the
+-- workspace hides provider cost.
 create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     jsonb_agg(
@@ -141,15 +132,11 @@ as $$
     )
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
-comment on function ai.remaining_budgets(ai.caller, boolean) is
-  'Returns the monthly budgets that can refuse a caller''s calls, narrowest first. Leaves out the amounts if the '
-  'workspace hides provider cost.';
 
+-- Returns the cost of a caller's runs in the current UTC month. Includes the runs of earlier keys of the same lineage,
+-- and open runs. A run counts in the month in which it began.
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   month timestamptz := date_trunc('month', now(), 'UTC');
@@ -169,17 +156,13 @@ begin
   );
 end
 $$;
-comment on function ai.cost_this_month(ai.caller, boolean) is
-  'Returns the cost of a caller''s runs in the current UTC month. Includes the runs of earlier keys of the same '
-  'lineage, and open runs. A run counts in the month in which it began.';
 
+-- Returns the cost of each key lineage (all keys rotated from one another) since the start of a UTC day. Reads daily
+-- sums where they are up to date, and the runs elsewhere. Returns no row for a lineage without runs.
 create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
   returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
-  language plpgsql
   -- Stable, so that all its statements share one snapshot and each run counts once.
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   sealed_before date := (select s.before from ai.usage_sealed_days s);
@@ -220,16 +203,12 @@ begin
   group by p.key_lineage_id;
 end
 $$;
-comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
-  'Returns the cost of each key lineage (all keys rotated from one another) since the start of a UTC day. Reads daily '
-  'sums where they are up to date, and the runs elsewhere. Returns no row for a lineage without runs.';
 
+-- Returns a person's cost in a workspace, either of direct calls or of calls through one app. Reads the runs, because
+-- daily sums have no user.
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select count(*)::numeric, sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits)
   from ai.runs r
@@ -240,16 +219,10 @@ as $$
     and r.workspace_id = (caller).workspace_id
     and r.app_id is not distinct from (caller).app_id
 $$;
-comment on function ai.user_cost_since(ai.caller, timestamptz) is
-  'Returns a person''s cost in a workspace, either of direct calls or of calls through one app. Reads the runs, '
-  'because daily sums have no user.';
 
+-- Returns a time as RFC 3339 in UTC with milliseconds.
 create or replace function ai.utc_text(moment timestamptz) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
-comment on function ai.utc_text(timestamptz) is 'Returns a time as RFC 3339 in UTC with milliseconds.';

@@ -1,11 +1,11 @@
 -- Extends a run that makes several provider calls. Reserves the maximum cost of each call before it is made.
 
+-- Reserves the maximum cost of another provider call of an open run. Requires that the run's key and its app's
+-- registration are still valid and that rate limits, budgets and balance have room. Returns everything that is reserved
+-- for the run, or {refused: code, …}.
 -- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
   -- A generic plan fits every call.
   set plan_cache_mode = force_generic_plan
 as $$
@@ -115,7 +115,3 @@ begin
   );
 end
 $$;
-comment on function ai.extend_run(jsonb) is
-  'Reserves the maximum cost of another provider call of an open run. Requires that the run''s key and its app''s '
-  'registration are still valid and that rate limits, budgets and balance have room. Returns everything that is '
-  'reserved for the run, or {refused: code, …}.';

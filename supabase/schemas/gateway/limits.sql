@@ -1,9 +1,10 @@
 -- Locks rate windows, budgets and balances for calls, and reserves amounts in them.
 
+-- Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys,
+-- keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of
+-- keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts.
 create or replace function ai.lock_rows(locks ai.lock_list) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 begin
   if locks.idempotency_keys is not null then
@@ -37,15 +38,10 @@ begin
   end if;
 end
 $$;
-comment on function ai.lock_rows(ai.lock_list) is
-  'Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys, '
-  'keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of'
-  ' keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts.';
 
+-- Returns the rows that the calls must lock. A refused call locks no rows.
 create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   call ai.priced_call;
@@ -89,15 +85,14 @@ begin
   return locks;
 end
 $$;
-comment on function ai.collect_locks(ai.priced_call[]) is
-  'Returns the rows that the calls must lock. A refused call locks no rows.';
 
+-- Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked
+-- the window and made it current with ai.lock_rows. Extending a run's reservation adds tokens but does not count as
+-- another request.
 create or replace function ai.consume_rate_limit(
   scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
 ) returns ai.rate_window_use
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   used ai.rate_window_use;
@@ -117,15 +112,10 @@ begin
   return used;
 end
 $$;
-comment on function ai.consume_rate_limit is
-  'Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked '
-  'the window and made it current with ai.lock_rows. Extending a run''s reservation adds tokens but does not count as '
-  'another request.';
 
+-- Removes a call's tokens from a rate window if another limit then refuses the call. The request stays counted.
 create or replace function ai.return_tokens(scope text, subject uuid, counted ai.rate_window_use, tokens bigint) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 begin
   if counted.admitted and tokens <> 0 then
@@ -134,13 +124,12 @@ begin
   end if;
 end
 $$;
-comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
-  'Removes a call''s tokens from a rate window if another limit then refuses the call. The request stays counted.';
 
+-- Adjusts the token counts of rate windows after runs are closed. token_changes has one number for each run, in the
+-- same order, or null if the run's windows are past. The caller has locked the windows. A window that began after the
+-- run's tokens were reserved is not changed.
 create or replace function ai.settle_rate_windows(closed ai.closed_run[], token_changes bigint[]) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 begin
   update ai.rate_windows w
@@ -157,16 +146,11 @@ begin
   where w.scope = due.scope and w.subject_id = due.subject_id and w.window_start <= due.minute;
 end
 $$;
-comment on function ai.settle_rate_windows(ai.closed_run[], bigint[]) is
-  'Adjusts the token counts of rate windows after runs are closed. token_changes has one number for each run, in the '
-  'same order, or null if the run''s windows are past. The caller has locked the windows. A window that began after '
-  'the run''s tokens were reserved is not changed.';
 
+-- Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output limit.
+-- Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the token limit.
 create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select case
     when not coalesce((request).output_limit_assumed, false) then u.input + (most).output
@@ -176,16 +160,11 @@ as $$
   end
   from (select (most).text + (most).image + (most).audio as input) as u
 $$;
-comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
-  'Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output '
-  'limit. Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the '
-  'token limit.';
 
+-- Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call would
+-- not fit in any later minute either.
 create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
     'scope', case
@@ -198,29 +177,22 @@ as $$
     'counted', tokens
   )))
 $$;
-comment on function ai.token_limit_refusal(ai.caller, ai.token_use, bigint) is
-  'Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call '
-  'would not fit in any later minute either.';
 
+-- Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts is a
+-- flat list of four pairs, each a limit and a count: the key's requests, the key's tokens, the workspace's requests and
+-- the workspace's tokens. A limit is null if there is none.
 create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
-  language sql
-  stable
-  security invoker
-  parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
-comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
-  'Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts is '
-  'a flat list of four pairs, each a limit and a count: the key''s requests, the key''s tokens, the workspace''s '
-  'requests and the workspace''s tokens. A limit is null if there is none.';
 
+-- Reserves a provider call in the budgets, the workspace's rate window and the balance. If one of them has no room,
+-- returns the reason in refused and reserves nothing. The caller has locked the rows.
 create or replace function ai.reserve_limits(
   caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
 ) returns ai.reservation
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   scope text;
@@ -277,16 +249,13 @@ begin
   return held;
 end
 $$;
-comment on function ai.reserve_limits(ai.caller, text, bigint, integer, numeric, uuid, numeric) is
-  'Reserves a provider call in the budgets, the workspace''s rate window and the balance. If one of them has no room, '
-  'returns the reason in refused and reserves nothing. The caller has locked the rows.';
 
+-- Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and its limit is 0
+-- or would be exceeded. Stores the time of the month's first refusal, and of later refusals at most once a minute.
 create or replace function ai.reserve_budget(
   scope text, subject uuid, workspace uuid, amount_usd numeric, enforced boolean
 ) returns boolean
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   month date := date_trunc('month', now() at time zone 'UTC')::date;
@@ -322,15 +291,11 @@ begin
   return false;
 end
 $$;
-comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
-  'Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and its limit is 0'
-  ' or would be exceeded. Stores the time of the month''s first refusal, and of later refusals at most once a minute.';
 
+-- Returns a caller's limits and current counts in the format of ai.rate_limit_headers.
 create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
   returns text
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select ai.rate_limit_headers(coalesce((key_window).started_at, (workspace_window).started_at), array[
     (caller).key_requests_per_minute, (key_window).requests,
@@ -339,25 +304,20 @@ as $$
     (caller).workspace_tokens_per_minute, (workspace_window).tokens
   ])
 $$;
-comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
-  'Returns a caller''s limits and current counts in the format of ai.rate_limit_headers.';
 
+-- Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.
 create or replace function ai.current_window(scope text, subject uuid) returns ai.rate_window_use
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select null::boolean, w.window_start, w.requests::bigint, w.tokens
   from ai.rate_windows w
   where w.scope = current_window.scope and w.subject_id = subject
 $$;
-comment on function ai.current_window(text, uuid) is
-  'Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.';
 
+-- Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate
+-- limits of the caller and their current counts.
 create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   limits text := ai.call_limits(
@@ -372,6 +332,3 @@ begin
   end);
 end
 $$;
-comment on function ai.limit_refusal(text, ai.caller) is
-  'Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate '
-  'limits of the caller and their current counts.';

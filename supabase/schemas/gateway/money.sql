@@ -1,37 +1,28 @@
 -- USD amounts are numeric(24, 12) and credits are numeric(24, 8), never floats. The gateway computes the cost of a
 -- finished call (supabase/functions/_shared/money.ts) and reports it with the outcome.
 
+-- Returns credits per USD. 1 credit is USD 0.0001 before the plan's markup.
 create or replace function ai.credits_per_usd(markup numeric) returns numeric
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select 10000 * markup
 $$;
-comment on function ai.credits_per_usd(numeric) is
-  'Returns credits per USD. 1 credit is USD 0.0001 before the plan''s markup.';
 
+-- Converts USD to credits, for reservations and estimates.
 create or replace function ai.usd_to_credits(amount_usd numeric, markup numeric) returns numeric
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select round(amount_usd * ai.credits_per_usd(markup), 8)
 $$;
-comment on function ai.usd_to_credits(numeric, numeric) is 'Converts USD to credits, for reservations and estimates.';
 
+-- Returns a price in the form in which runs store it: exact decimals as text, without null values.
 create or replace function ai.price_tier(
   service_tier text, min_input_tokens integer, input numeric, cached_input numeric, cache_write numeric,
   cache_write_1h numeric, output numeric, audio_input numeric, audio_output numeric, image_input numeric, request_fee numeric
 ) returns jsonb
-  language sql
   -- jsonb_build_object is declared stable because the text form of some types depends on settings. The types used here
   -- do not depend on any, so this function can be immutable.
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select jsonb_strip_nulls(jsonb_build_object(
     'service_tier', nullif(service_tier, 'default'),
@@ -47,15 +38,12 @@ as $$
     'request_fee', request_fee::text
   ))
 $$;
-comment on function ai.price_tier is
-  'Returns a price in the form in which runs store it: exact decimals as text, without null values.';
 
+-- Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,
+-- and each field name contains the unit.
 create or replace function ai.listed_price(tier jsonb) returns jsonb
-  language sql
   -- jsonb_build_object is declared stable, but its result for these types does not depend on settings.
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select jsonb_strip_nulls(jsonb_build_object(
     'min_input_tokens', tier -> 'min_input_tokens',
@@ -71,6 +59,3 @@ as $$
     'request_fee_usd', trim_scale((tier ->> 'request_fee')::numeric)
   ))
 $$;
-comment on function ai.listed_price(jsonb) is
-  'Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,'
-  ' and each field name contains the unit.';

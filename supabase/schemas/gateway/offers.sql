@@ -1,9 +1,10 @@
 -- Finds the models that a caller may use, their routes and prices, and the maximum cost of a call.
 
+-- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
+-- stated no output limit, the limit is the lower of the model's limit (2,048 if unknown) and the room left in the
+-- context window. Calls of a batch for the same model and providers read the routes only once.
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   model ai.models;
@@ -70,16 +71,12 @@ begin
   return offer;
 end
 $$;
-comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
-  'Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller '
-  'stated no output limit, the limit is the lower of the model''s limit (2,048 if unknown) and the room left in the '
-  'context window. Calls of a batch for the same model and providers read the routes only once.';
 
+-- Returns the models that are enabled in the catalogue and in the Studio defaults, allowed by the workspace's policy
+-- and by the key, and granted to the plan or to the workspace.
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
   returns setof ai.models
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select m.*
   from ai.models m
@@ -92,15 +89,11 @@ as $$
       select from ai.model_grants g where g.model_id = m.id and (g.plan_id = plan or g.workspace_id = workspace)
     )
 $$;
-comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
-  'Returns the models that are enabled in the catalogue and in the Studio defaults, allowed by the workspace''s policy'
-  ' and by the key, and granted to the plan or to the workspace.';
 
+-- Returns the names that match no model id in the catalogue; null if every name matches. Disabled models count as
+-- matches. Ids are compared exactly, the same as for calls. Use it to check a list of models before saving the list.
 create or replace function ai.unknown_models(names text[]) returns text[]
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select nullif(array(
     select n.name
@@ -109,18 +102,16 @@ as $$
     order by n.place
   ), '{}')
 $$;
-comment on function ai.unknown_models(text[]) is
-  'Returns the names that match no model id in the catalogue; null if every name matches. Disabled models count as '
-  'matches. Ids are compared exactly, the same as for calls. Use it to check a list of models before saving the list.';
 
+-- Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without a
+-- default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by
+-- min_input_tokens.
 create or replace function ai.open_prices(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
   trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
   sorts_as text, min_input_tokens integer, as_offered jsonb
 )
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
@@ -137,15 +128,11 @@ as $$
       where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
     )
 $$;
-comment on function ai.open_prices(text[]) is
-  'Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without '
-  'a default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by '
-  'min_input_tokens.';
 
+-- Returns a model's routes to the given providers in order, with their current prices. Omits routes without a price.
+-- Returns null if no route is left.
 create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   return (
@@ -175,30 +162,23 @@ begin
   );
 end
 $$;
-comment on function ai.priced_routes(text, text[]) is
-  'Returns a model''s routes to the given providers in order, with their current prices. Omits routes without a price.'
-  ' Returns null if no route is left.';
 
+-- Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per image,
+-- 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.
 create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select row(
     ((request).input_bytes + 2) / 3, 1500 * coalesce((request).images, 0), 50 * coalesce((request).audio_seconds, 0),
     (request).output_limit * coalesce((request).choices, 1)
   )::ai.token_use
 $$;
-comment on function ai.maximum_use(ai.run_request) is
-  'Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per '
-  'image, 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.';
 
+-- Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can reach.
+-- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one request fee.
 create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
   returns numeric
-  language plpgsql
-  immutable
-  security invoker
+  language plpgsql immutable security invoker
 as $$
 begin
   return (
@@ -221,30 +201,20 @@ begin
   );
 end
 $$;
-comment on function ai.maximum_cost_usd is
-  'Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can '
-  'reach. Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one '
-  'request fee.';
 
+-- Returns the request fees of a call beyond the first fee, which ai.maximum_cost_usd already includes. fee_requests is
+-- the maximum number of requests with a fee that the call may make.
 create or replace function ai.further_fees_usd(routes jsonb, fee_requests bigint) returns numeric
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select greatest(coalesce(fee_requests, 0) - 1, 0) * coalesce(max((tier ->> 'request_fee')::numeric), 0)
   from jsonb_array_elements(routes) as route
   cross join jsonb_array_elements(route -> 'prices') as tier
 $$;
-comment on function ai.further_fees_usd(jsonb, bigint) is
-  'Returns the request fees of a call beyond the first fee, which ai.maximum_cost_usd already includes. fee_requests '
-  'is the maximum number of requests with a fee that the call may make.';
 
+-- Returns whether every route has a price for the requested service tier. Always true for auto and default.
 create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select coalesce(service_tier, 'auto') in ('auto', 'default') or not exists (
     select from jsonb_array_elements(routes) as route
@@ -254,14 +224,11 @@ as $$
       )
   )
 $$;
-comment on function ai.is_tier_priced(jsonb, text) is
-  'Returns whether every route has a price for the requested service tier. Always true for auto and default.';
 
+-- Rejects every change to a price, because runs may have been charged this price. Only the end of its validity may
+-- change, until that end has passed.
 create or replace function ai.reject_price_change() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if new.valid is distinct from old.valid
@@ -275,9 +242,6 @@ begin
   return new;
 end
 $$;
-comment on function ai.reject_price_change() is
-  'Rejects every change to a price, because runs may have been charged this price. Only the end of its validity may '
-  'change, until that end has passed.';
 
 create or replace trigger reject_price_change before update on ai.model_prices
   for each row execute function ai.reject_price_change();

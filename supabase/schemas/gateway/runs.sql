@@ -1,10 +1,8 @@
 -- Creates run ids and the monthly partitions of ai.runs.
 
+-- Returns a UUID version 7 (RFC 9562 section 5.7) for the given time, in milliseconds.
 create or replace function ai.run_id(moment timestamptz) returns uuid
-  language sql
-  volatile
-  security invoker
-  parallel safe
+  language sql volatile security invoker parallel safe
 as $$
   select encode(
     set_byte(
@@ -19,28 +17,22 @@ as $$
     'hex'
   )::uuid
 $$;
-comment on function ai.run_id(timestamptz) is
-  'Returns a UUID version 7 (RFC 9562 section 5.7) for the given time, in milliseconds.';
 
+-- Returns a UUID version 7 for a run that begins now. The gateway chooses the random part, so that it can find the run
+-- if the response from ai.begin_run is lost. The time in milliseconds has eleven hexadecimal digits until the year
+-- 2527.
 create or replace function ai.new_run_id(run_id_suffix text) returns uuid
-  language sql
-  volatile
-  security invoker
+  language sql volatile security invoker
 as $$
   select ('0' || to_hex(floor(extract(epoch from now()) * 1000)::bigint) || '7000' || run_id_suffix)::uuid
 $$;
-comment on function ai.new_run_id(text) is
-  'Returns a UUID version 7 for a run that begins now. The gateway chooses the random part, so that it can find the '
-  'run if the response from ai.begin_run is lost. The time in milliseconds has eleven hexadecimal digits until the '
-  'year 2527.';
 
+-- Creates the missing monthly partitions of ai.runs, up to months_ahead months from now. Protects each partition in the
+-- same way as ai.runs. Returns the number of partitions created.
 create or replace function ai.create_run_partitions(months_ahead integer default 3) returns integer
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
   -- Partitions cover UTC months, regardless of the caller's time zone.
-  set timezone = 'UTC'
-  set search_path = ''
+  set timezone = 'UTC' set search_path = ''
 as $$
 declare
   first_day timestamptz;
@@ -69,15 +61,10 @@ begin
   return created;
 end
 $$;
-comment on function ai.create_run_partitions(integer) is
-  'Creates the missing monthly partitions of ai.runs, up to months_ahead months from now. Protects each partition in '
-  'the same way as ai.runs. Returns the number of partitions created.';
 
+-- Gives a partition of ai.runs the row-level security, policies and grants that partitions do not inherit.
 create or replace function ai.protect_partition(target regclass) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   execute format('alter table %s enable row level security', target);
@@ -90,14 +77,10 @@ begin
   end if;
 end
 $$;
-comment on function ai.protect_partition(regclass) is
-  'Gives a partition of ai.runs the row-level security, policies and grants that partitions do not inherit.';
 
+-- Rejects a change that ends a run without a settlement. The run's reservation would never be released.
 create or replace function ai.reject_incomplete_settlement() returns trigger
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if new.status <> 'running' or new.settled_at is not null then
@@ -107,10 +90,7 @@ begin
   return null;
 end
 $$;
-comment on function ai.reject_incomplete_settlement() is
-  'Rejects a change that ends a run without a settlement. The run''s reservation would never be released.';
 
+-- Runs the check only if settled_at or usage_source is null. A settlement always sets both columns.
 create or replace trigger reject_incomplete_settlement after update of status on ai.runs
   for each row when (new.settled_at is null or new.usage_source is null) execute function ai.reject_incomplete_settlement();
-comment on trigger reject_incomplete_settlement on ai.runs is
-  'Runs the check only if settled_at or usage_source is null. A settlement always sets both columns.';

@@ -1,30 +1,23 @@
 -- Settles finished runs at their actual cost. A run is charged only once, even if it is reported several times.
 
+-- Settles a batch of runs at their actual cost. Reporting a run again has no effect, unless the sweep had closed the
+-- run at an estimate. In that case, one ledger entry corrects the charge to the actual cost.
 -- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   return ai.settle_outcomes(runs);
 end
 $$;
-comment on function ai.settle_runs(jsonb) is
-  'Settles a batch of runs at their actual cost. Reporting a run again has no effect, unless the sweep had closed the '
-  'run at an estimate. In that case, one ledger entry corrects the charge to the actual cost.';
 
+-- Settles a batch of runs and returns the runs that changed. If the batch cannot be settled, settles each run
+-- separately, so that one bad run does not block the others. A bad run stays open and is logged. Lock timeouts are
+-- raised, so that the caller sends the batch again.
 create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timestamptz default null) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
   -- Forces plans that find rows by key, regardless of the table statistics. A generic plan fits every call.
-  set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
   set jit = off
 as $$
 declare
@@ -47,15 +40,10 @@ begin
   return ended;
 end
 $$;
-comment on function ai.settle_outcomes(jsonb, timestamptz) is
-  'Settles a batch of runs and returns the runs that changed. If the batch cannot be settled, settles each run '
-  'separately, so that one bad run does not block the others. A bad run stays open and is logged. Lock timeouts are '
-  'raised, so that the caller sends the batch again.';
 
+-- Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.
 create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   reports ai.run_report[] := ai.lock_runs(outcomes);
@@ -87,13 +75,10 @@ begin
   return reports;
 end
 $$;
-comment on function ai.lock_outcomes(jsonb) is
-  'Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.';
 
+-- Locks the reported runs in order of account and id, and returns each report with its run. Skips unknown runs.
 create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   moments timestamptz[];
@@ -126,13 +111,10 @@ begin
   return coalesce(locked, '{}');
 end
 $$;
-comment on function ai.lock_runs(jsonb) is
-  'Locks the reported runs in order of account and id, and returns each report with its run. Skips unknown runs.';
 
+-- Closes and charges runs that the caller has locked. Returns the runs that changed.
 create or replace function ai.settle_batch(reports ai.run_report[], idle_since timestamptz) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   report ai.run_report;
@@ -227,13 +209,11 @@ begin
   return ended;
 end
 $$;
-comment on function ai.settle_batch(ai.run_report[], timestamptz) is
-  'Closes and charges runs that the caller has locked. Returns the runs that changed.';
 
+-- Applies an outcome to a locked run. Returns the closed run with the amounts due, or null if the outcome changes
+-- nothing. If idle_since is given, also returns null unless the run is open and has had no heartbeat since then.
 create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 declare
   open boolean := run.status = 'running';
@@ -307,14 +287,11 @@ begin
   )::ai.closed_run;
 end
 $$;
-comment on function ai.compute_settlement(ai.run_outcome, ai.runs, timestamptz) is
-  'Applies an outcome to a locked run. Returns the closed run with the amounts due, or null if the outcome changes '
-  'nothing. If idle_since is given, also returns null unless the run is open and has had no heartbeat since then.';
 
+-- Adds the cost of closed runs to their budgets and releases their reservations. The caller must have locked the
+-- budgets.
 create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 begin
   update ai.budgets b
@@ -340,14 +317,11 @@ begin
   where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
 end
 $$;
-comment on function ai.settle_budgets(ai.closed_run[]) is
-  'Adds the cost of closed runs to their budgets and releases their reservations. The caller must have locked the '
-  'budgets.';
 
+-- Charges closed runs to their accounts, releases their reservations and writes one ledger entry per charged run. The
+-- caller must have locked the accounts.
 create or replace function ai.settle_credits(closed ai.closed_run[]) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 begin
   with due as (
@@ -375,15 +349,10 @@ begin
   order by (c.run).account_id, (c.run).id;
 end
 $$;
-comment on function ai.settle_credits(ai.closed_run[]) is
-  'Charges closed runs to their accounts, releases their reservations and writes one ledger entry per charged run. The'
-  ' caller must have locked the accounts.';
 
+-- Copies the failed attempts of closed runs to ai.failed_attempts.
 create or replace function ai.record_failed_attempts(closed ai.closed_run[]) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into ai.failed_attempts (
     run_created_at, run_id, request_id, workspace_id, model_id, provider_id, provider_model, route, status, failure,
@@ -399,13 +368,11 @@ as $$
   -- A skipped route was not called, and a client that disconnected is not a failure of the provider.
   where a.failure not in ('skipped', 'cancelled')
 $$;
-comment on function ai.record_failed_attempts(ai.closed_run[]) is
-  'Copies the failed attempts of closed runs to ai.failed_attempts.';
 
+-- Marks the idempotency keys of closed runs as finished, or frees a key if no provider was called for its run. Locks
+-- the keys after all other rows, in the same order as ai.admit_call.
 create or replace function ai.complete_idempotency_keys(closed ai.closed_run[]) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 begin
   perform from ai.idempotency_keys i
@@ -416,6 +383,3 @@ begin
   update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = (c.run).id;
 end
 $$;
-comment on function ai.complete_idempotency_keys(ai.closed_run[]) is
-  'Marks the idempotency keys of closed runs as finished, or frees a key if no provider was called for its run. Locks '
-  'the keys after all other rows, in the same order as ai.admit_call.';

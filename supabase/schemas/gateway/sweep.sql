@@ -1,11 +1,9 @@
 -- Records heartbeats of open runs, closes abandoned runs and deletes expired rows.
 
+-- Records a heartbeat of each open run, with its token counts and its cost so far.
 -- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   perform ai.lock_runs(runs);
@@ -24,21 +22,16 @@ begin
   where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
 end
 $$;
-comment on function ai.heartbeat_runs(jsonb) is
-  'Records a heartbeat of each open run, with its token counts and its cost so far.';
 
+-- Closes runs without a heartbeat for 45 seconds, because their function must have died. Charges the cost so far, up to
+-- the reserved amount, or 0 if no usage was reported. Also creates the next partitions. Returns the number of closed
+-- runs; 0 while another sweep is running.
 -- Definer: the server's service role has no grant to write runs or balances.
 create or replace function ai.sweep_runs() returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
   -- A partition may be empty when a plan is made and large when the plan is used. These settings make every plan find
   -- runs by key, one at a time.
-  set plan_cache_mode = force_custom_plan
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
+  set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
   set jit = off
 as $$
 declare
@@ -89,15 +82,12 @@ begin
   return ended;
 end
 $$;
-comment on function ai.sweep_runs() is
-  'Closes runs without a heartbeat for 45 seconds, because their function must have died. Charges the cost so far, up '
-  'to the reserved amount, or 0 if no usage was reported. Also creates the next partitions. Returns the number of '
-  'closed runs; 0 while another sweep is running.';
 
+-- Records in ai.long_running_runs the open runs that began between the last sweep and the cutoff. Reads each period
+-- again after all transactions from that period have ended. Stops after two seconds, and the next sweep continues from
+-- there.
 create or replace function ai.find_long_running_runs(cutoff timestamptz) returns void
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   stop_at timestamptz := clock_timestamp() + interval '2 seconds';
@@ -143,15 +133,11 @@ begin
   where p.singleton;
 end
 $$;
-comment on function ai.find_long_running_runs(timestamptz) is
-  'Records in ai.long_running_runs the open runs that began between the last sweep and the cutoff. Reads each period '
-  'again after all transactions from that period have ended. Stops after two seconds, and the next sweep continues '
-  'from there.';
 
+-- Records the open runs that began after seen_until. Stops at the cutoff, or one minute after the first run in that
+-- range. Returns the time at which it stopped.
 create or replace function ai.record_long_running_runs(seen_until timestamptz, cutoff timestamptz) returns timestamptz
-  language plpgsql
-  volatile
-  security invoker
+  language plpgsql volatile security invoker
 as $$
 declare
   next_begun timestamptz;
@@ -171,16 +157,14 @@ begin
   return until;
 end
 $$;
-comment on function ai.record_long_running_runs(timestamptz, timestamptz) is
-  'Records the open runs that began after seen_until. Stops at the cutoff, or one minute after the first run in that '
-  'range. Returns the time at which it stopped.';
 
+-- Releases runs if the response to their admission was lost. The callers got 503 and no provider was called, so the
+-- runs end at no cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}.
+-- tails are suffixes of run ids, and asked_ms_ago is the age of the oldest request. Returns the tails for which
+-- admission is still in progress.
 -- Definer: gateway has no grant on any table. Each run is identified by the id suffix that the gateway chose for it.
 create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
   -- Forces a search by created_at through an index, even if the table was small when the plan was made.
   set enable_seqscan = off
 as $$
@@ -222,18 +206,12 @@ begin
   return to_jsonb(under_way);
 end
 $$;
-comment on function ai.release_orphaned_runs(jsonb) is
-  'Releases runs if the response to their admission was lost. The callers got 503 and no provider was called, so the '
-  'runs end at no cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}. '
-  'tails are suffixes of run ids, and asked_ms_ago is the age of the oldest request. Returns the tails for which '
-  'admission is still in progress.';
 
+-- Deletes expired idempotency keys, rate windows older than an hour, and failed attempts older than seven days, up to
+-- at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
 -- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   keys integer;
@@ -281,6 +259,3 @@ begin
   return keys + windows + attempts;
 end
 $$;
-comment on function ai.delete_expired(integer) is
-  'Deletes expired idempotency keys, rate windows older than an hour, and failed attempts older than seven days, up to'
-  ' at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.';

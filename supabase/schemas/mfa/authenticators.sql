@@ -1,12 +1,11 @@
 -- Authenticator apps and their codes. Supabase Auth does not record which TOTP codes were used (RFC 6238 section 5.2),
 -- so our server claims each code before verification. Only an HMAC of the code is stored.
 
+-- Returns the authenticator apps of an account, most recently used first: [{ id, name, verified, createdAt, lastUsedAt
+-- }]. Includes apps with unfinished enrollment. Contains no secrets.
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_authenticators(subject_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', f.id,
@@ -18,10 +17,10 @@ as $$
   from auth.mfa_factors f
   where f.user_id = subject_id and f.factor_type = 'totp'
 $$;
-comment on function private.account_authenticators(uuid) is
-  'Returns the authenticator apps of an account, most recently used first: [{ id, name, verified, createdAt, '
-  'lastUsedAt }]. Includes apps with unfinished enrollment. Contains no secrets.';
 
+-- Removes an authenticator app from an account and notifies the owner (private.record_security_event). If no
+-- authenticator is left, also deletes the account's recovery codes. Returns { outcome: deleted | last_of_required (the
+-- account must keep one) | insufficient_aal (the session is not at AAL2) | not_found }.
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.delete_authenticator(
   subject_id uuid,
@@ -30,10 +29,7 @@ create or replace function private.delete_authenticator(
   event jsonb,
   mail jsonb default null
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account auth.users;
@@ -70,16 +66,10 @@ begin
   return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
 $$;
-comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
-  'Removes an authenticator app from an account and notifies the owner (private.record_security_event). If no '
-  'authenticator is left, also deletes the account''s recovery codes. Returns { outcome: deleted | last_of_required '
-  '(the account must keep one) | insufficient_aal (the session is not at AAL2) | not_found }.';
 
+-- Claims a code for one verification. The code is given as the hex of its HMAC. Returns true to only one caller.
 create or replace function private.claim_mfa_code(code_hash text, session_id uuid) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   delete from private.used_mfa_codes u
@@ -94,14 +84,12 @@ begin
   return found;
 end
 $$;
-comment on function private.claim_mfa_code(text, uuid) is
-  'Claims a code for one verification. The code is given as the hex of its HMAC. Returns true to only one caller.';
 
+-- Releases the claim on a code that was not successfully verified. verified is false if the code was wrong. Any session
+-- can then claim the code again. verified is null if Supabase Auth did not respond. Only the same session can then
+-- claim the code again.
 create or replace function private.release_mfa_code(code_hash text, session_id uuid, verified boolean) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if verified is null then
@@ -115,7 +103,3 @@ begin
   end if;
 end
 $$;
-comment on function private.release_mfa_code(text, uuid, boolean) is
-  'Releases the claim on a code that was not successfully verified. verified is false if the code was wrong. Any '
-  'session can then claim the code again. verified is null if Supabase Auth did not respond. Only the same session can'
-  ' then claim the code again.';

@@ -1,14 +1,17 @@
 -- Lets an infrastructure admin change an account's MFA policy.
 
+-- Changes an account's policy for an admin; no other function does. Takes { actor, subject, step, generation, reason,
+-- requestId, ip } and returns { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict |
+-- in_progress | unchanged | factors_left }. step is require, make_optional, begin_reset or finish_reset. begin_reset
+-- closes the account. finish_reset opens it again, but only after all authenticators are deleted. generation is the
+-- policy generation that the admin saw, 0 if there was none. Each step adds an entry to the audit log. Each step except
+-- begin_reset also adds an event, which is emailed to the owner.
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write. The actor's id can be trusted:
 -- only our server has the service role, and it takes the id from a verified session. Our server also checks
 -- REQUIRED_MFA_POLICY_ENABLED before it calls this function. The database does not know this setting and enforces
 -- policies regardless of it.
 create or replace function private.change_required_mfa(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
@@ -81,20 +84,12 @@ begin
   return jsonb_build_object('policy', written);
 end
 $$;
-comment on function private.change_required_mfa(jsonb) is
-  'Changes an account''s policy for an admin; no other function does. Takes { actor, subject, step, generation, '
-  'reason, requestId, ip } and returns { policy } or { refused: forbidden | oneself | not_enforced | not_found | '
-  'conflict | in_progress | unchanged | factors_left }. step is require, make_optional, begin_reset or finish_reset. '
-  'begin_reset closes the account. finish_reset opens it again, but only after all authenticators are deleted. '
-  'generation is the policy generation that the admin saw, 0 if there was none. Each step adds an entry to the audit '
-  'log. Each step except begin_reset also adds an event, which is emailed to the owner.';
 
+-- Returns what the console shows about an account before an admin changes its policy: { id, email, state, policy,
+-- generation, authenticators, enforced, lastChange: { action, actorEmail, at } }. Returns null for an unknown account.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.required_mfa_of(subject_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'id', u.id,
@@ -119,7 +114,3 @@ as $$
   from auth.users u
   where u.id = subject_id and u.deleted_at is null
 $$;
-comment on function private.required_mfa_of(uuid) is
-  'Returns what the console shows about an account before an admin changes its policy: { id, email, state, policy, '
-  'generation, authenticators, enforced, lastChange: { action, actorEmail, at } }. Returns null for an unknown '
-  'account.';

@@ -2,26 +2,21 @@
 -- and a function that reports whether everything is in place. The trigger that protects each account's stored MFA
 -- policy is in auth-schema.sql.
 
+-- Returns whether the caller's session satisfies required MFA. Every account_required_mfa policy calls this function.
+-- Callers cannot call it directly, because they have no usage on schema private.
 -- Definer: the caller cannot read Supabase Auth's tables. Reads only facts about the caller's own token.
 create or replace function private.account_required_mfa_satisfied() returns boolean
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return private.session_satisfies_mfa(private.caller_claims());
 end
 $$;
-comment on function private.account_required_mfa_satisfied() is
-  'Returns whether the caller''s session satisfies required MFA. Every account_required_mfa policy calls this '
-  'function. Callers cannot call it directly, because they have no usage on schema private.';
 
+-- Enables row-level security on a table and adds the restrictive policy. Call it for each table or partition that is
+-- created later.
 create or replace function private.protect_table(target regclass) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   execute format('alter table %s enable row level security', target);
@@ -37,15 +32,12 @@ begin
   );
 end
 $$;
-comment on function private.protect_table(regclass) is
-  'Enables row-level security on a table and adds the restrictive policy. Call it for each table or partition that is '
-  'created later.';
 
+-- Returns 1 if required MFA is fully enforced, otherwise 0. Checks the trigger that preserves policies, the function
+-- account_required_mfa_satisfied() with its privileges, and the policy on every table. Accounts' MFA policies can be
+-- changed only while this function returns 1.
 create or replace function public.required_mfa_enforcement_version() returns integer
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select (
     exists (
@@ -102,7 +94,3 @@ as $$
     )
   )::integer
 $$;
-comment on function public.required_mfa_enforcement_version() is
-  'Returns 1 if required MFA is fully enforced, otherwise 0. Checks the trigger that preserves policies, the function '
-  'account_required_mfa_satisfied() with its privileges, and the policy on every table. Accounts'' MFA policies can be'
-  ' changed only while this function returns 1.';

@@ -4,12 +4,12 @@
 -- States: created → approved → bound. A request can also become rejected, or locked after the fifth wrong code.
 -- private.session_facts reads bound approvals.
 
+-- Returns { outcome: listed, approvals: [{ id, createdAt, expiresAt, metadata }] } with the account's requests that
+-- wait for approval, or { outcome: mfa_required } if the phone's session is not at AAL2. Never includes the pair code,
+-- which is stored only as a hash.
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.pending_mobile_approvals(claims jsonb) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.session_second_factor(claims) is null then jsonb_build_object('outcome', 'mfa_required')
@@ -33,17 +33,13 @@ as $$
     )
   end
 $$;
-comment on function private.pending_mobile_approvals(jsonb) is
-  'Returns { outcome: listed, approvals: [{ id, createdAt, expiresAt, metadata }] } with the account''s requests that '
-  'wait for approval, or { outcome: mfa_required } if the phone''s session is not at AAL2. Never includes the pair '
-  'code, which is stored only as a hash.';
 
+-- Lets a phone approve or reject a browser's request. Takes { id, claims, approve, pairCodeHash?, device }. Returns {
+-- outcome: approved | rejected | wrong_code (with attemptsLeft) | mfa_required | not_found | forbidden (called by the
+-- requesting session itself) | expired | conflict }.
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.decide_mobile_approval(decision jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   claims constant jsonb := decision -> 'claims';
@@ -91,17 +87,13 @@ begin
   return jsonb_build_object('outcome', case when approved then 'approved' else 'rejected' end);
 end
 $$;
-comment on function private.decide_mobile_approval(jsonb) is
-  'Lets a phone approve or reject a browser''s request. Takes { id, claims, approve, pairCodeHash?, device }. Returns '
-  '{ outcome: approved | rejected | wrong_code (with attemptsLeft) | mfa_required | not_found | forbidden (called by '
-  'the requesting session itself) | expired | conflict }.';
 
+-- Binds an approved challenge to the requesting session for 12 hours. Takes { id, secretHash, claims, proofKey }; the
+-- claims include a proof made with proofKey. Returns { status: bound, validUntil }, or { status: rejected } if the
+-- session would still not satisfy required MFA. Returns null if the challenge is not approved or is already bound.
 -- Definer: checks the requesting session against Supabase Auth's tables, which the service role cannot read.
 create or replace function private.bind_mobile_approval(binding jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   claims constant jsonb := binding -> 'claims';
@@ -135,17 +127,12 @@ begin
   return jsonb_build_object('status', challenge.status, 'validUntil', challenge.valid_until);
 end
 $$;
-comment on function private.bind_mobile_approval(jsonb) is
-  'Binds an approved challenge to the requesting session for 12 hours. Takes { id, secretHash, claims, proofKey }; the'
-  ' claims include a proof made with proofKey. Returns { status: bound, validUntil }, or { status: rejected } if the '
-  'session would still not satisfy required MFA. Returns null if the challenge is not approved or is already bound.';
 
+-- Returns { factorId, second } if the session reached AAL2 with its own second factor. second is the Unix time of the
+-- proof, in seconds. Returns null for any other session.
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.session_second_factor(claims jsonb) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'factorId', f.session_factor_id,
@@ -162,6 +149,3 @@ as $$
     and claims ->> 'aal' = 'aal2'
     and private.latest_amr_second(claims -> 'amr', private.second_factor_methods()) <= extract(epoch from now())
 $$;
-comment on function private.session_second_factor(jsonb) is
-  'Returns { factorId, second } if the session reached AAL2 with its own second factor. second is the Unix time of the'
-  ' proof, in seconds. Returns null for any other session.';

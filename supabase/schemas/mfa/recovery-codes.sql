@@ -4,11 +4,9 @@
 -- States: unused → used → completed. A used code has a lease, so that only one caller at a time can resume its
 -- recovery.
 
+-- Replaces all recovery codes of a user. The new codes are given as hex hashes. An empty list deletes all codes.
 create or replace function private.replace_mfa_recovery_codes(subject_id uuid, code_hashes text[]) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   -- Serializes replacements. Otherwise, two concurrent replacements would leave both sets of codes.
@@ -18,14 +16,11 @@ begin
   select subject_id, decode(hash, 'hex') from unnest(code_hashes) as hash;
 end
 $$;
-comment on function private.replace_mfa_recovery_codes(uuid, text[]) is
-  'Replaces all recovery codes of a user. The new codes are given as hex hashes. An empty list deletes all codes.';
 
+-- Returns { left, createdAt, unfinished }: the number of unused codes of a user, when the codes were created, and
+-- whether the session has used a code without completing the recovery.
 create or replace function private.mfa_recovery_state(subject_id uuid, current_session_id uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'left', count(*) filter (where c.used_at is null),
@@ -40,17 +35,16 @@ as $$
   from private.mfa_recovery_codes c
   where c.user_id = subject_id
 $$;
-comment on function private.mfa_recovery_state(uuid, uuid) is
-  'Returns { left, createdAt, unfinished }: the number of unused codes of a user, when the codes were created, and '
-  'whether the session has used a code without completing the recovery.';
 
+-- Begins an MFA recovery with a code. To resume a recovery that failed midway, pass the same code. The session that
+-- used the code may pass null instead. Returns the code's id. Returns null if no code matches, the policy is malformed,
+-- or another caller began within the last 30 s. Marks the recovery in the account's policy, which blocks the account
+-- until end_mfa_recovery is called. Advances the policy's boundary. Ends all other sessions, all app sessions and all
+-- app tokens.
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
   returns uuid
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account auth.users;
@@ -97,19 +91,13 @@ begin
   return begun;
 end
 $$;
-comment on function private.begin_mfa_recovery(uuid, uuid, text) is
-  'Begins an MFA recovery with a code. To resume a recovery that failed midway, pass the same code. The session that '
-  'used the code may pass null instead. Returns the code''s id. Returns null if no code matches, the policy is '
-  'malformed, or another caller began within the last 30 s. Marks the recovery in the account''s policy, which blocks '
-  'the account until end_mfa_recovery is called. Advances the policy''s boundary. Ends all other sessions, all app '
-  'sessions and all app tokens.';
 
+-- Ends a recovery that begin_mfa_recovery began. If completed is true and the account has no factor left, completes the
+-- recovery, and unblocks the account unless its MFA policy changed during the recovery. Otherwise, the account stays
+-- blocked and the recovery can be resumed immediately. Returns whether the recovery is completed.
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account auth.users;
@@ -137,7 +125,3 @@ begin
   return done;
 end
 $$;
-comment on function private.end_mfa_recovery(uuid, boolean) is
-  'Ends a recovery that begin_mfa_recovery began. If completed is true and the account has no factor left, completes '
-  'the recovery, and unblocks the account unless its MFA policy changed during the recovery. Otherwise, the account '
-  'stays blocked and the recovery can be resumed immediately. Returns whether the recovery is completed.';

@@ -7,11 +7,10 @@
 --
 -- Boundaries are whole seconds. The policy is read from the row, because a token may be older than the policy.
 
+-- Returns whether the session with these verified claims satisfies required MFA. Not granted to any role, because it
+-- trusts the claims.
 create or replace function private.session_satisfies_mfa(claims jsonb) returns boolean
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 begin
   -- No row (session ended, account deleted) yields null, which counts as false.
@@ -30,10 +29,9 @@ begin
   ), false);
 end
 $$;
-comment on function private.session_satisfies_mfa(jsonb) is
-  'Returns whether the session with these verified claims satisfies required MFA. Not granted to any role, because it '
-  'trusts the claims.';
 
+-- Returns the current facts about a token's session. Returns no row if the session has ended or belongs to another
+-- user. Includes a mobile approval only if the claims prove that the browser holds the approval's cookie.
 create or replace function private.session_facts(claims jsonb)
   returns table (
     user_id uuid,
@@ -50,9 +48,7 @@ create or replace function private.session_facts(claims jsonb)
     approval_factor_id uuid,
     approval_valid_until timestamptz
   )
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     u.id,
@@ -91,14 +87,11 @@ as $$
     and u.id = private.uuid_or_null(claims ->> 'sub')
     and (s.not_after is null or s.not_after > now())
 $$;
-comment on function private.session_facts(jsonb) is
-  'Returns the current facts about a token''s session. Returns no row if the session has ended or belongs to another '
-  'user. Includes a mobile approval only if the claims prove that the browser holds the approval''s cookie.';
 
+-- Returns whether a proof shows that our server saw the approval's cookie within the last minute. The proof is
+-- "<second>.<HMAC-SHA-256 in hex>". The HMAC is computed with the approval's key over "<session id> <second>".
 create or replace function private.is_approval_proven(approval private.login_challenges, proof text) returns boolean
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select case
     -- Release 0.1.0 binds approvals without a key. Its servers check the cookie themselves.
@@ -113,23 +106,19 @@ as $$
     else false
   end
 $$;
-comment on function private.is_approval_proven(private.login_challenges, text) is
-  'Returns whether a proof shows that our server saw the approval''s cookie within the last minute. The proof is '
-  '"<second>.<HMAC-SHA-256 in hex>". The HMAC is computed with the approval''s key over "<session id> <second>".';
 
+-- Returns the claims of a Data API caller, plus the proof of a mobile approval that our server sends as a header.
 -- PostgREST stores a request's headers in request.headers, with their names in lower case.
 create or replace function private.caller_claims() returns jsonb
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select auth.jwt() || jsonb_build_object(
     'approval_proof', nullif(current_setting('request.headers', true), '')::jsonb -> 'x-mfa-approval'
   )
 $$;
-comment on function private.caller_claims() is
-  'Returns the claims of a Data API caller, plus the proof of a mobile approval that our server sends as a header.';
 
+-- Returns whether the given facts satisfy required MFA. Reads no tables, so that tests can call it with test vectors
+-- alone. approval_second is null if no approval is bound to the session.
 create or replace function private.satisfies_required_mfa(
   app_metadata jsonb,
   claims jsonb,
@@ -138,10 +127,7 @@ create or replace function private.satisfies_required_mfa(
   approval_second bigint,
   current_second bigint
 ) returns boolean
-  language plpgsql
-  immutable
-  security invoker
-  set search_path = ''
+  language plpgsql immutable security invoker set search_path = ''
 as $$
 declare
   state text := private.required_mfa_state(app_metadata);
@@ -180,15 +166,11 @@ begin
   return true;
 end
 $$;
-comment on function private.satisfies_required_mfa(jsonb, jsonb, boolean, boolean, bigint, bigint) is
-  'Returns whether the given facts satisfy required MFA. Reads no tables, so that tests can call it with test vectors '
-  'alone. approval_second is null if no approval is bound to the session.';
 
+-- Returns the state of an account's policy: optional, required, recovery_in_progress or malformed. In the last two
+-- states, every session is refused.
 create or replace function private.required_mfa_state(app_metadata jsonb) returns text
-  language plpgsql
-  immutable
-  security invoker
-  set search_path = ''
+  language plpgsql immutable security invoker set search_path = ''
 as $$
 declare
   policy jsonb := app_metadata -> 'platform_required_mfa';
@@ -218,28 +200,22 @@ begin
   return case when (policy -> 'required')::boolean then 'required' else 'optional' end;
 end
 $$;
-comment on function private.required_mfa_state(jsonb) is
-  'Returns the state of an account''s policy: optional, required, recovery_in_progress or malformed. In the last two '
-  'states, every session is refused.';
 
+-- Returns the generation of the account's current policy; null before the first policy.
 create or replace function private.required_mfa_generation(app_metadata jsonb) returns bigint
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select case
     when private.is_integer(app_metadata -> 'platform_required_mfa' -> 'generation')
       then (app_metadata -> 'platform_required_mfa' -> 'generation')::bigint
   end
 $$;
-comment on function private.required_mfa_generation(jsonb) is
-  'Returns the generation of the account''s current policy; null before the first policy.';
 
+-- Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or before
+-- until_second.
 create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
   returns boolean
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select exists (
     select
@@ -252,47 +228,37 @@ as $$
       end
   )
 $$;
-comment on function private.has_amr_between(jsonb, text[], bigint, bigint) is
-  'Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or '
-  'before until_second.';
 
+-- Returns the latest time at which one of the methods was used, in Unix seconds; null if none was used.
 create or replace function private.latest_amr_second(amr jsonb, methods text[]) returns bigint
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select max((entry ->> 'timestamp')::bigint)
   from jsonb_array_elements(case when jsonb_typeof(amr) = 'array' then amr else '[]' end) as entry
   where entry ->> 'method' = any (methods) and private.is_integer(entry -> 'timestamp')
 $$;
-comment on function private.latest_amr_second(jsonb, text[]) is
-  'Returns the latest time at which one of the methods was used, in Unix seconds; null if none was used.';
 
+-- Returns the amr methods that prove a second factor.
 create or replace function private.second_factor_methods() returns text[]
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select array['totp', 'mfa/phone', 'mfa/webauthn']
 $$;
-comment on function private.second_factor_methods() is 'Returns the amr methods that prove a second factor.';
 
+-- Returns the amr methods that sign a person in.
 create or replace function private.primary_methods() returns text[]
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select array[
     'password', 'oauth', 'otp', 'magiclink', 'recovery', 'invite', 'passkey', 'sso/saml', 'web3', 'email/signup',
     'email_change'
   ]
 $$;
-comment on function private.primary_methods() is 'Returns the amr methods that sign a person in.';
 
+-- Returns whether a value is a non-negative integer. Call it before each cast, so that malformed metadata cannot raise
+-- an error.
 create or replace function private.is_integer(value jsonb) returns boolean
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   -- The limit is the largest integer that JavaScript represents exactly, because JavaScript code reads the same
   -- numbers.
@@ -302,17 +268,11 @@ as $$
     else false
   end
 $$;
-comment on function private.is_integer(jsonb) is
-  'Returns whether a value is a non-negative integer. Call it before each cast, so that malformed metadata cannot '
-  'raise an error.';
 
+-- Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no
+-- error.
 create or replace function private.uuid_or_null(value text) returns uuid
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select case when pg_input_is_valid(value, 'uuid') then value::uuid end
 $$;
-comment on function private.uuid_or_null(text) is
-  'Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no '
-  'error.';

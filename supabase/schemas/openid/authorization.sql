@@ -1,14 +1,14 @@
 -- Functions for the OpenID authorization endpoint: they describe the client's request, look up earlier consent and
 -- issue the code.
 
+-- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled},
+-- redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null
+-- without claims, or if private.session_proof refuses the session of the claims.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
   client_id text, redirect_uri text, scopes text[], claims jsonb default null
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -39,11 +39,11 @@ begin
   );
 end
 $$;
-comment on function private.open_openid_authorization(text, text, text[], jsonb) is
-  'Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled}, '
-  'redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null '
-  'without claims, or if private.session_proof refuses the session of the claims.';
 
+-- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or
+-- {refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If
+-- consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an
+-- authentication before that second is refused with login_required.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
@@ -56,10 +56,7 @@ create or replace function private.issue_authorization_code(
   consents boolean,
   authenticated_since bigint default null
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
@@ -124,18 +121,12 @@ begin
   return jsonb_build_object('scopes', to_jsonb(granted));
 end
 $$;
-comment on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint) is
-  'Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or '
-  '{refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If '
-  'consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an '
-  'authentication before that second is refused with login_required.';
 
+-- Returns the claims auth_time, acr and amr (RFC 8176) of a session. auth_time is the time of the latest sign-in or
+-- second factor. by_approval is true if the second factor was proved on a phone.
 create or replace function private.openid_authentication_of(claims jsonb, proof private.mfa_proof, by_approval boolean)
   returns private.openid_authentication
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select row(
     to_timestamp(greatest(proof.primary_second, proof.second_factor_second)),
@@ -164,15 +155,10 @@ as $$
     )
   )::private.openid_authentication
 $$;
-comment on function private.openid_authentication_of(jsonb, private.mfa_proof, boolean) is
-  'Returns the claims auth_time, acr and amr (RFC 8176) of a session. auth_time is the time of the latest sign-in or '
-  'second factor. by_approval is true if the second factor was proved on a phone.';
 
+-- Returns the requested scopes that are registered for an OpenID client. Drops all others.
 create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select array(
     select unnest(requested)
@@ -187,14 +173,11 @@ as $$
     order by 1
   )
 $$;
-comment on function private.openid_scopes(uuid, text[]) is
-  'Returns the requested scopes that are registered for an OpenID client. Drops all others.';
 
+-- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
+-- loopback address (RFC 8252 section 7.3).
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select exists (
     select
@@ -203,31 +186,23 @@ as $$
       or (client.is_public and private.loopback_without_port(r.registered) = private.loopback_without_port(uri))
   )
 $$;
-comment on function private.is_openid_redirect_uri(private.openid_clients, text) is
-  'Returns whether a redirect URI is exactly one of the client''s registered URIs. A public client may use any port on'
-  ' a loopback address (RFC 8252 section 7.3).';
 
+-- Returns a loopback redirect URI without its port; null for any other URI.
 create or replace function private.loopback_without_port(uri text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case
     when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)'
       then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
   end
 $$;
-comment on function private.loopback_without_port(text) is
-  'Returns a loopback redirect URI without its port; null for any other URI.';
 
+-- Returns whether a person has already consented to all these scopes for the client. Always false if the client is
+-- public and the redirect URI leads to a program on the person's own device.
 create or replace function private.has_openid_consent(
   user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
 ) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select not (
       -- Asks for consent every time, because another program on the same computer can impersonate the client (RFC 8252
@@ -243,17 +218,10 @@ as $$
         and c.scopes @> has_openid_consent.scopes
     )
 $$;
-comment on function private.has_openid_consent(uuid, private.openid_clients, text[], text) is
-  'Returns whether a person has already consented to all these scopes for the client. Always false if the client is '
-  'public and the redirect URI leads to a program on the person''s own device.';
 
+-- Returns whether a redirect URI is a loopback address, which leads to the browser's own device.
 create or replace function private.is_loopback_redirect(uri text) returns boolean
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;
-comment on function private.is_loopback_redirect(text) is
-  'Returns whether a redirect URI is a loopback address, which leads to the browser''s own device.';

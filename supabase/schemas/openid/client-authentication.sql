@@ -1,9 +1,9 @@
+-- Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret.
+-- Returns no row if the client is unknown or disabled, or if the secret is wrong or expired. For definers; not granted
+-- to any role.
 create or replace function private.authenticate_openid_client(client_id text, secret_hash bytea)
   returns table (id uuid, name text, scopes text[], is_public boolean)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select a.id, a.name, a.scopes, c.is_public
   from private.apps a
@@ -22,7 +22,3 @@ as $$
       )
     end
 $$;
-comment on function private.authenticate_openid_client(text, bytea) is
-  'Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret. '
-  'Returns no row if the client is unknown or disabled, or if the secret is wrong or expired. For definers; not '
-  'granted to any role.';

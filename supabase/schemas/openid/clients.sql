@@ -1,11 +1,9 @@
 -- The registry of OpenID clients. An OpenID client is a kind of app that has no origins, workspaces or gateway scopes.
 -- The console and the command line share these functions. A change without an actor comes from the command line.
 
+-- Returns an OpenID client for display, with its valid secrets but without their hashes.
 create or replace function private.describe_openid_client(app_id uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', a.id,
@@ -31,30 +29,23 @@ as $$
   join private.openid_clients c on c.app_id = a.id
   where a.id = describe_openid_client.app_id and a.kind = 'openid'
 $$;
-comment on function private.describe_openid_client(uuid) is
-  'Returns an OpenID client for display, with its valid secrets but without their hashes.';
 
+-- Returns an OpenID client with its version, or null. A request to change the client must name the version that was
+-- read, so that a concurrent change is detected.
 create or replace function private.read_openid_client(client_id text) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select private.describe_openid_client(a.id) || jsonb_build_object('version', private.app_version(a.name))
   from private.apps a
   where a.name = client_id and a.kind = 'openid'
 $$;
-comment on function private.read_openid_client(text) is
-  'Returns an OpenID client with its version, or null. A request to change the client must name the version that was '
-  'read, so that a concurrent change is detected.';
 
+-- Returns a page of OpenID clients, sorted by name. term filters by a part of the name or display name. after is the
+-- last name on the previous page. Without page_size, returns all clients.
 create or replace function private.list_openid_clients(
   term text default '', after text default null, page_size integer default null
 ) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(private.describe_openid_client(p.id) order by p.name), '[]')
   from (
@@ -67,15 +58,12 @@ as $$
     limit page_size
   ) as p
 $$;
-comment on function private.list_openid_clients(text, text, integer) is
-  'Returns a page of OpenID clients, sorted by name. term filters by a part of the name or display name. after is the '
-  'last name on the previous page. Without page_size, returns all clients.';
 
+-- Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris,
+-- logoutUrl, allowsDeviceGrant, secretHash, reason, requestId, ip }. secretHash is the text of a bytea, or null for a
+-- public client. Returns {} or { refused: forbidden | taken | invalid }.
 create or replace function private.add_openid_client(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -117,16 +105,13 @@ begin
   return '{}';
 end
 $$;
-comment on function private.add_openid_client(jsonb) is
-  'Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, '
-  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, secretHash, reason, requestId, ip }. secretHash is the text '
-  'of a bytea, or null for a public client. Returns {} or { refused: forbidden | taken | invalid }.';
 
+-- Changes the given fields of an OpenID client. Takes { actor, name, version, displayName, scopes, redirectUris,
+-- postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip }. Returns {} or { refused: forbidden |
+-- not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with
+-- conflict and returns the last change as last.
 create or replace function private.change_openid_client(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -178,19 +163,13 @@ begin
   return '{}';
 end
 $$;
-comment on function private.change_openid_client(jsonb) is
-  'Changes the given fields of an OpenID client. Takes { actor, name, version, displayName, scopes, redirectUris, '
-  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip }. Returns {} or { refused: forbidden |'
-  ' not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with '
-  'conflict and returns the last change as last.';
 
+-- Sets the URL that is called when a login at an app has ended. Works for every kind of app. Null turns these calls
+-- off. Returns false for an unknown app.
 create or replace function private.set_app_logout_url(
   app_name text, logout_url text, reason text, actor uuid default null
 ) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   app private.apps;
@@ -203,28 +182,19 @@ begin
   return true;
 end
 $$;
-comment on function private.set_app_logout_url(text, text, text, uuid) is
-  'Sets the URL that is called when a login at an app has ended. Works for every kind of app. Null turns these calls '
-  'off. Returns false for an unknown app.';
 
+-- Returns whether change.actor may change apps. The actor must be an infrastructure admin, or null for the command
+-- line.
 create or replace function private.may_change_apps(change jsonb) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select change ->> 'actor' is null
     or exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
 $$;
-comment on function private.may_change_apps(jsonb) is
-  'Returns whether change.actor may change apps. The actor must be an infrastructure admin, or null for the command '
-  'line.';
 
+-- Returns the version of an app, which is the id of its last entry in the audit log.
 create or replace function private.app_version(app_name text) returns uuid
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select l.id
   from private.admin_audit_log l
@@ -232,5 +202,3 @@ as $$
   order by l.created_at desc, l.id desc
   limit 1
 $$;
-comment on function private.app_version(text) is
-  'Returns the version of an app, which is the id of its last entry in the audit log.';

@@ -1,6 +1,9 @@
 -- The device authorization grant (RFC 8628). A device without a browser sends a request. A person approves the request
 -- with the user code, in a browser or in the mobile app. The device's next poll then redeems the device code.
 
+-- Stores a device's request under the first of the given user codes that is not in use. Returns {userCode,
+-- expiresInSeconds, intervalSeconds} or {refused: unauthenticated | unauthorized_client | scope (no requested scope is
+-- registered) | limited (with retryAfterSeconds) | unavailable (all given codes are in use)}.
 -- Definer: calls private.authenticate_openid_client, which is not granted to any role.
 create or replace function private.begin_device_authorization(
   client_id text,
@@ -12,10 +15,7 @@ create or replace function private.begin_device_authorization(
   user_agent text,
   place text
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   client record;
@@ -73,16 +73,11 @@ begin
   );
 end
 $$;
-comment on function private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text) is
-  'Stores a device''s request under the first of the given user codes that is not in use. Returns {userCode, '
-  'expiresInSeconds, intervalSeconds} or {refused: unauthenticated | unauthorized_client | scope (no requested scope '
-  'is registered) | limited (with retryAfterSeconds) | unavailable (all given codes are in use)}.';
 
+-- Returns whether an app is an enabled OpenID client that is currently registered for the device grant. Not granted to
+-- any role, so only security definer functions can call it.
 create or replace function private.allows_device_grant(client_app_id uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select
@@ -91,15 +86,11 @@ as $$
     where c.app_id = client_app_id and c.allows_device_grant and a.enabled
   )
 $$;
-comment on function private.allows_device_grant(uuid) is
-  'Returns whether an app is an enabled OpenID client that is currently registered for the device grant. Not granted '
-  'to any role, so only security definer functions can call it.';
 
+-- Returns the state of a request for display: pending, approved, denied or expired. If the client is disabled, its
+-- pending requests are shown as expired.
 create or replace function private.device_authorization_state(request private.device_authorizations) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when request.denied_at is not null then 'denied'
@@ -109,16 +100,13 @@ as $$
     else 'pending'
   end
 $$;
-comment on function private.device_authorization_state(private.device_authorizations) is
-  'Returns the state of a request for display: pending, approved, denied or expired. If the client is disabled, its '
-  'pending requests are shown as expired.';
 
+-- Returns a device authorization request, as a page or a phone shows it: {userCode, state: pending | approved | denied
+-- | expired, app, scopes, userAgent, address, place, createdAt, expiresAt}. Returns null for an unknown code. Callers
+-- must limit the number of guesses.
 -- Definer: calls functions for client registrations, which are not granted to any role.
 create or replace function private.read_device_authorization(user_code text, reader_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'userCode', d.user_code,
@@ -136,11 +124,10 @@ as $$
   join private.apps a on a.id = d.app_id
   where d.user_code = read_device_authorization.user_code
 $$;
-comment on function private.read_device_authorization(text, uuid) is
-  'Returns a device authorization request, as a page or a phone shows it: {userCode, state: pending | approved | '
-  'denied | expired, app, scopes, userAgent, address, place, createdAt, expiresAt}. Returns null for an unknown code. '
-  'Callers must limit the number of guesses.';
 
+-- Records a person's decision about a device's request. Returns approved, denied, not_found, expired, conflict (already
+-- decided), unauthenticated, mfa_required or unavailable. An approval also adds an event to the person's activity.
+-- Callers must first check that the session is fresh.
 -- Definer: reads the proofs of the session from Supabase Auth's tables.
 create or replace function private.decide_device_authorization(
   user_code text,
@@ -148,10 +135,7 @@ create or replace function private.decide_device_authorization(
   approve boolean,
   event jsonb default null
 ) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   proved record;
@@ -205,11 +189,11 @@ begin
   return 'approved';
 end
 $$;
-comment on function private.decide_device_authorization(text, jsonb, boolean, jsonb) is
-  'Records a person''s decision about a device''s request. Returns approved, denied, not_found, expired, conflict '
-  '(already decided), unauthenticated, mfa_required or unavailable. An approval also adds an event to the person''s '
-  'activity. Callers must first check that the session is fresh.';
 
+-- Handles a device's poll. Redeems an approved request only once and returns the same result as
+-- private.issue_openid_tokens. Otherwise returns {refused: authorization_pending | slow_down (the interval has grown by
+-- 5 s) | access_denied | expired_token | token (the code is unknown, already redeemed or another client's) |
+-- unauthenticated | unauthorized_client | unavailable}.
 -- Definer: calls functions for client secrets and proofs, which are not granted to any role.
 create or replace function private.redeem_device_code(
   client_id text,
@@ -218,10 +202,7 @@ create or replace function private.redeem_device_code(
   access_hash bytea,
   refresh_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   client record;
@@ -295,8 +276,3 @@ begin
   return private.issue_openid_tokens(login, redeem_device_code.access_hash, redeem_device_code.refresh_hash);
 end
 $$;
-comment on function private.redeem_device_code(text, bytea, bytea, bytea, bytea) is
-  'Handles a device''s poll. Redeems an approved request only once and returns the same result as '
-  'private.issue_openid_tokens. Otherwise returns {refused: authorization_pending | slow_down (the interval has grown '
-  'by 5 s) | access_denied | expired_token | token (the code is unknown, already redeemed or another client''s) | '
-  'unauthenticated | unauthorized_client | unavailable}.';

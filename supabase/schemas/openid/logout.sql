@@ -5,13 +5,12 @@
 -- because Supabase Auth locks sessions, factors and accounts in its own order. Two concurrent changes can queue two
 -- notices for the same login, but private.claim_logout_notices sends only one.
 
+-- Queues a notice for each live login of an account. If a session or factor is given, includes only logins that depend
+-- on it. Call it before the change that ends the logins. For definers; not granted to any role.
 create or replace function private.queue_logouts(
   subject_id uuid, session_id uuid default null, factor_id uuid default null
 ) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.logout_notices (app_id, user_id, sid)
   select l.app_id, subject_id, l.sid
@@ -30,15 +29,12 @@ as $$
     and (queue_logouts.factor_id is null or (l.proof).factor_id = queue_logouts.factor_id)
     and private.is_proof_intact(l.proof)
 $$;
-comment on function private.queue_logouts(uuid, uuid, uuid) is
-  'Queues a notice for each live login of an account. If a session or factor is given, includes only logins that '
-  'depend on it. Call it before the change that ends the logins. For definers; not granted to any role.';
 
+-- Returns whether a login's proof still holds: its account, session and factor exist, and the account's MFA policy has
+-- not changed. If the proof no longer holds, the change that ended it has already queued the logout notice. For
+-- definers; not granted to any role.
 create or replace function private.is_proof_intact(proof private.mfa_proof) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select
@@ -57,17 +53,11 @@ as $$
       )
   )
 $$;
-comment on function private.is_proof_intact(private.mfa_proof) is
-  'Returns whether a login''s proof still holds: its account, session and factor exist, and the account''s MFA policy '
-  'has not changed. If the proof no longer holds, the change that ended it has already queued the logout notice. For '
-  'definers; not granted to any role.';
 
+-- Queues notices for the logins that a change to a session, a factor or an account is about to end.
 -- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
 create or replace function private.queue_logouts_before_change() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   outcome record := case tg_op when 'DELETE' then old else new end;
@@ -83,15 +73,11 @@ exception when others then
   return outcome;
 end
 $$;
-comment on function private.queue_logouts_before_change() is
-  'Queues notices for the logins that a change to a session, a factor or an account is about to end.';
 
+-- Queues a notice for a revoked login. The trigger's argument names the column that contains the login's sid.
 -- Definer: reads Supabase Auth's tables, which the service role cannot read.
 create or replace function private.queue_revoked_login() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   insert into private.logout_notices (app_id, user_id, sid)
@@ -101,41 +87,33 @@ begin
   return null;
 end
 $$;
-comment on function private.queue_revoked_login() is
-  'Queues a notice for a revoked login. The trigger''s argument names the column that contains the login''s sid.';
 
+-- Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.
 create or replace trigger queue_revoked_login after update of revoked_at on private.app_sessions
   for each row
   when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
   execute function private.queue_revoked_login('handoff_id');
-comment on trigger queue_revoked_login on private.app_sessions is
-  'Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.';
 
+-- Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes
+-- the notice.
 create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
   for each row
   when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
   execute function private.queue_revoked_login('id');
-comment on trigger queue_revoked_login on private.openid_grants is
-  'Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes '
-  'the notice.';
 
+-- Removes the notices about a login. Called after the app has acknowledged a notice, refused it permanently, or ended
+-- the login itself.
 create or replace function private.withdraw_logout(ended_sid uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   delete from private.logout_notices n where n.sid = ended_sid
 $$;
-comment on function private.withdraw_logout(uuid) is
-  'Removes the notices about a login. Called after the app has acknowledged a notice, refused it permanently, or ended'
-  ' the login itself.';
 
+-- Locks the account, session and factor that an MFA proof names. Call it before private.proof_status when opening a
+-- login. A concurrent sign-out or factor removal then waits until the login exists, and queues a notice for it. For
+-- definers; not granted to any role.
 create or replace function private.hold_proof(proof private.mfa_proof) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   perform private.lock_app_credentials(proof.user_id);
@@ -143,17 +121,13 @@ begin
   perform from auth.mfa_factors f where f.id = proof.factor_id for key share;
 end
 $$;
-comment on function private.hold_proof(private.mfa_proof) is
-  'Locks the account, session and factor that an MFA proof names. Call it before private.proof_status when opening a '
-  'login. A concurrent sign-out or factor removal then waits until the login exists, and queues a notice for it. For '
-  'definers; not granted to any role.';
 
+-- Claims the notices that are due, each for only one caller. Schedules the retries after 5 seconds, 30 seconds, 2
+-- minutes and 10 minutes, and then every hour. is_last is true if the notice is at least a day old, so this attempt is
+-- its last.
 create or replace function private.claim_logout_notices(max_notices integer)
   returns table (id uuid, app text, uri text, user_id uuid, sid uuid, attempts smallint, is_last boolean)
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with unneeded as (
     delete from private.logout_notices n
@@ -200,7 +174,3 @@ as $$
   from claimed c
   join private.apps a on a.id = c.app_id
 $$;
-comment on function private.claim_logout_notices(integer) is
-  'Claims the notices that are due, each for only one caller. Schedules the retries after 5 seconds, 30 seconds, 2 '
-  'minutes and 10 minutes, and then every hour. is_last is true if the notice is at least a day old, so this attempt '
-  'is its last.';

@@ -1,13 +1,13 @@
 -- Sign-out requested by an OpenID client (OpenID Connect RP-Initiated Logout 1.0).
 
+-- Describes a sign-out that a client requests. Returns {displayName, redirectAllowed, ofSession}, or null for an
+-- unknown client. ofSession is true if sid identifies one of the client's logins, and that login began in the given
+-- session.
 -- Definer: calls functions for logins, which are not granted to any role.
 create or replace function private.read_openid_logout(
   client_id text, post_logout_redirect_uri text, sid uuid, session_id uuid
 ) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'displayName', a.display_name,
@@ -28,17 +28,11 @@ as $$
   join private.openid_clients c on c.app_id = a.id
   where a.name = read_openid_logout.client_id and a.kind = 'openid'
 $$;
-comment on function private.read_openid_logout(text, text, uuid, uuid) is
-  'Describes a sign-out that a client requests. Returns {displayName, redirectAllowed, ofSession}, or null for an '
-  'unknown client. ofSession is true if sid identifies one of the client''s logins, and that login began in the given '
-  'session.';
 
+-- Ends a person's login at an OpenID client. Returns false if the login has already ended or belongs to another person.
 -- Definer: calls functions for logins, which are not granted to any role.
 create or replace function private.end_openid_login(user_id uuid, sid uuid) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   perform private.lock_app_credentials(end_openid_login.user_id);
@@ -48,6 +42,3 @@ begin
   return found;
 end
 $$;
-comment on function private.end_openid_login(uuid, uuid) is
-  'Ends a person''s login at an OpenID client. Returns false if the login has already ended or belongs to another '
-  'person.';

@@ -1,10 +1,9 @@
 -- The keys that sign ID tokens and logout tokens. The web server encrypts the private keys before it stores them here.
 
+-- Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. signs is true
+-- for at most one key.
 create or replace function private.read_signing_keys() returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(
     jsonb_build_object(
@@ -19,15 +18,10 @@ as $$
   from private.signing_keys k
   where k.retires_at is null or k.retires_at > now()
 $$;
-comment on function private.read_signing_keys() is
-  'Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. signs is true '
-  'for at most one key.';
 
+-- Returns the kid of the key that signs now; null if no key exists yet.
 create or replace function private.current_signing_key() returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select k.kid
   from private.signing_keys k
@@ -35,16 +29,13 @@ as $$
   order by k.signs_from desc, k.kid
   limit 1
 $$;
-comment on function private.current_signing_key() is
-  'Returns the kid of the key that signs now; null if no key exists yet.';
 
+-- Adds a key that signs from now on. `replaces` names the current key, which the caller could not decrypt. Null adds
+-- the first key. Earlier keys stay published for one day. Returns false if another caller has added a key first.
 create or replace function private.replace_signing_key(
   kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text, replaces text default null
 ) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   from_time timestamptz;
@@ -72,29 +63,21 @@ begin
   return true;
 end
 $$;
-comment on function private.replace_signing_key(text, jsonb, text, text, text) is
-  'Adds a key that signs from now on. `replaces` names the current key, which the caller could not decrypt. Null adds '
-  'the first key. Earlier keys stay published for one day. Returns false if another caller has added a key first.';
 
+-- Returns whether to publish the next key, which is due 89 days after the newest key has begun to sign. False if no key
+-- exists yet.
 create or replace function private.signing_key_is_due() returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(max(k.signs_from) <= now() - interval '89 days', false) from private.signing_keys k
 $$;
-comment on function private.signing_key_is_due() is
-  'Returns whether to publish the next key, which is due 89 days after the newest key has begun to sign. False if no '
-  'key exists yet.';
 
+-- Publishes the next key, which begins to sign tomorrow. The previous key retires 31 days after that, so that the ID
+-- token of a live login can always be verified at sign-out. Returns false if no key is due.
 create or replace function private.add_next_signing_key(
   kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text
 ) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   takes_over_at timestamptz := now() + interval '1 day';
@@ -115,17 +98,13 @@ begin
   return true;
 end
 $$;
-comment on function private.add_next_signing_key(text, jsonb, text, text) is
-  'Publishes the next key, which begins to sign tomorrow. The previous key retires 31 days after that, so that the ID '
-  'token of a live login can always be verified at sign-out. Returns false if no key is due.';
 
+-- Stores a private key that was encrypted again with the current secret. Returns false if another caller has already
+-- replaced the stored key.
 create or replace function private.reseal_signing_key(
   kid text, sealed_private_jwk text, sealing_key_id text, expected_sealing_key_id text
 ) returns boolean
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with resealed as (
     update private.signing_keys k
@@ -135,20 +114,13 @@ as $$
   )
   select exists (select from resealed)
 $$;
-comment on function private.reseal_signing_key(text, text, text, text) is
-  'Stores a private key that was encrypted again with the current secret. Returns false if another caller has already '
-  'replaced the stored key.';
 
+-- Deletes the keys that are no longer published. Returns the number of deleted keys.
 create or replace function private.delete_retired_signing_keys() returns integer
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with deleted as (
     delete from private.signing_keys k where k.retires_at <= now() returning 1
   )
   select count(*)::integer from deleted
 $$;
-comment on function private.delete_retired_signing_keys() is
-  'Deletes the keys that are no longer published. Returns the number of deleted keys.';

@@ -1,12 +1,12 @@
 -- Issues, refreshes and reads the tokens of OpenID clients. A login (private.openid_grants) stores the facts that its
 -- tokens share. Every use of a token checks that the login's proof is still valid.
 
+-- Opens a login and issues its first tokens. If login.ends_at is null, the login lasts 30 days. login.id and
+-- login.created_at are ignored. Returns the same result as private.add_openid_tokens, with the nonce added. For
+-- definers; not granted to any role.
 create or replace function private.issue_openid_tokens(login private.openid_grants, access_hash bytea, refresh_hash bytea)
   returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   opened private.openid_grants;
@@ -21,18 +21,13 @@ begin
     || jsonb_build_object('nonce', opened.nonce);
 end
 $$;
-comment on function private.issue_openid_tokens(private.openid_grants, bytea, bytea) is
-  'Opens a login and issues its first tokens. If login.ends_at is null, the login lasts 30 days. login.id and '
-  'login.created_at are ignored. Returns the same result as private.add_openid_tokens, with the nonce added. For '
-  'definers; not granted to any role.';
 
+-- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
+-- not granted to any role.
 create or replace function private.add_openid_tokens(
   login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
 ) returns jsonb
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.openid_tokens as t (grant_id, scopes, access_hash, access_expires_at, refresh_hash)
   values (
@@ -45,16 +40,12 @@ as $$
   )
   returning private.describe_openid_tokens(login, t)
 $$;
-comment on function private.add_openid_tokens(private.openid_grants, text[], bytea, bytea) is
-  'Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers; '
-  'not granted to any role.';
 
+-- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt,
+-- expiresAt, refreshable}. Times are in seconds since 1970.
 create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
   returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'sid', login.id,
@@ -71,10 +62,10 @@ as $$
   from private.apps a
   where a.id = login.app_id
 $$;
-comment on function private.describe_openid_tokens(private.openid_grants, private.openid_tokens) is
-  'Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, '
-  'issuedAt, expiresAt, refreshable}. Times are in seconds since 1970.';
 
+-- Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused:
+-- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused and
+-- revokes the login that the first use opened.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.redeem_authorization_code(
   client_id text,
@@ -85,10 +76,7 @@ create or replace function private.redeem_authorization_code(
   access_hash bytea,
   refresh_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   client record;
@@ -140,11 +128,11 @@ begin
   return private.issue_openid_tokens(login, redeem_authorization_code.access_hash, redeem_authorization_code.refresh_hash);
 end
 $$;
-comment on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea) is
-  'Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused: '
-  'unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused '
-  'and revokes the login that the first use opened.';
 
+-- Exchanges a refresh token for the next tokens. Returns the same result as private.add_openid_tokens, or {refused:
+-- unauthenticated | token | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later reuse
+-- revokes the login. scopes may limit the new access token to some of the login's scopes. The web server derives the
+-- next refresh token from the current one with a key.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.refresh_openid_tokens(
   client_id text,
@@ -154,10 +142,7 @@ create or replace function private.refresh_openid_tokens(
   access_hash bytea,
   successor_hash bytea
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   client record;
@@ -213,18 +198,12 @@ begin
   );
 end
 $$;
-comment on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea) is
-  'Exchanges a refresh token for the next tokens. Returns the same result as private.add_openid_tokens, or {refused: '
-  'unauthenticated | token | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later '
-  'reuse revokes the login. scopes may limit the new access token to some of the login''s scopes. The web server '
-  'derives the next refresh token from the current one with a key.';
 
+-- Returns a valid access token with its login and the scopes that the client's registration still allows. Does not
+-- check the login's proof. Called only by security definer functions; not granted to any role.
 create or replace function private.live_openid_token(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select g, t, private.openid_scopes(a.id, t.scopes)
   from private.openid_tokens t
@@ -235,17 +214,13 @@ as $$
     and g.revoked_at is null
     and g.ends_at > now()
 $$;
-comment on function private.live_openid_token(bytea) is
-  'Returns a valid access token with its login and the scopes that the client''s registration still allows. Does not '
-  'check the login''s proof. Called only by security definer functions; not granted to any role.';
 
+-- Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section
+-- 5.3), or {refused: token | scope | unavailable}.
 -- Definer: calls functions for proofs, which are not granted to any role, and reads Supabase Auth's tables, which the
 -- service role cannot read.
 create or replace function private.read_openid_userinfo(access_hash bytea) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   held record;
@@ -281,16 +256,12 @@ begin
   );
 end
 $$;
-comment on function private.read_openid_userinfo(bytea) is
-  'Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section '
-  '5.3), or {refused: token | scope | unavailable}.';
 
+-- Returns the current state of a token to the confidential client that it was issued to (RFC 7662). Returns {active,
+-- isAccess, sub, sid, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated | unavailable}.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   client record;
@@ -337,16 +308,12 @@ begin
   );
 end
 $$;
-comment on function private.introspect_openid_token(text, bytea, bytea) is
-  'Returns the current state of a token to the confidential client that it was issued to (RFC 7662). Returns {active, '
-  'isAccess, sub, sid, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated | unavailable}.';
 
+-- Revokes an access token or, if given a refresh token, the whole login (RFC 7009). Does nothing for another client's
+-- token. Returns false if the client did not authenticate.
 -- Definer: calls functions for client secrets, which are not granted to any role.
 create or replace function private.revoke_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   client record;
@@ -380,6 +347,3 @@ begin
   return true;
 end
 $$;
-comment on function private.revoke_openid_token(text, bytea, bytea) is
-  'Revokes an access token or, if given a refresh token, the whole login (RFC 7009). Does nothing for another '
-  'client''s token. Returns false if the client did not authenticate.';

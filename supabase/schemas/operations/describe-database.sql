@@ -2,17 +2,13 @@
 -- never definitions. Omits hosted Supabase's own objects, extensions' objects, and what operators may tune: non-unique
 -- indexes, storage parameters, owners and comments.
 
+-- Returns our objects by name, each with a hash of its definition. For grants, lists the privileges; an asterisk marks
+-- a grant option.
 create or replace function private.describe_objects() returns jsonb
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
   -- These settings change how Postgres prints a definition, so each has a fixed value.
-  set search_path = ''
-  set quote_all_identifiers = off
-  set timezone = 'UTC'
-  set datestyle = 'ISO'
-  set intervalstyle = 'postgres'
-  set extra_float_digits = 1
+  set search_path = '' set quote_all_identifiers = off set timezone = 'UTC' set datestyle = 'ISO'
+  set intervalstyle = 'postgres' set extra_float_digits = 1
 as $$
   with schemas as (
     select n.oid, n.nspname as name, n.nspowner, n.nspacl
@@ -155,15 +151,11 @@ as $$
     )
   from definitions d
 $$;
-comment on function private.describe_objects() is
-  'Returns our objects by name, each with a hash of its definition. For grants, lists the privileges; an asterisk '
-  'marks a grant option.';
 
+-- Returns the tables of the schema auth and every trigger on them, including triggers that are not ours, with the
+-- function that each trigger runs.
 create or replace function private.describe_auth_triggers() returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   with tables as (
     select c.oid, c.relname as name
@@ -190,16 +182,13 @@ as $$
     )
   )
 $$;
-comment on function private.describe_auth_triggers() is
-  'Returns the tables of the schema auth and every trigger on them, including triggers that are not ours, with the '
-  'function that each trigger runs.';
 
+-- Returns the facts that the doctor compares with the release: the version of Postgres (server_version_num), the
+-- versions of the recorded migrations, private.describe_objects() and private.describe_auth_triggers(). The stack makes
+-- the same comparison when it starts with a hosted database.
 -- Definer: the service role cannot read the migration history.
 create or replace function private.describe_database() returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   applied jsonb;
@@ -215,7 +204,3 @@ begin
   );
 end
 $$;
-comment on function private.describe_database() is
-  'Returns the facts that the doctor compares with the release: the version of Postgres (server_version_num), the '
-  'versions of the recorded migrations, private.describe_objects() and private.describe_auth_triggers(). The stack '
-  'makes the same comparison when it starts with a hosted database.';

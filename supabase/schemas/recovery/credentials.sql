@@ -1,12 +1,13 @@
 -- Recovery emails contain a link and a six-digit code, both valid for 15 minutes. Using either one voids both. The
 -- database stores only their HMACs.
 
+-- Issues a recovery credential under an override. Takes { actor, overrideId, reason, tokenHash, codeSalt, codeHash, ip,
+-- userAgent, requestId }; the hashes and the salt are in hex. Returns { credentialId, email, expiresAt } or { refused:
+-- forbidden | oneself | not_found | inactive | switched_off }. Returns { refused: just_sent, retryAfterSeconds } if the
+-- previous credential is too recent to be replaced. Voids the earlier credentials for the same email.
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.issue_recovery_credential(request jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   override private.recovery_overrides;
@@ -66,18 +67,10 @@ begin
   return jsonb_build_object('credentialId', issued.id, 'email', issued.email, 'expiresAt', issued.expires_at);
 end
 $$;
-comment on function private.issue_recovery_credential(jsonb) is
-  'Issues a recovery credential under an override. Takes { actor, overrideId, reason, tokenHash, codeSalt, codeHash, '
-  'ip, userAgent, requestId }; the hashes and the salt are in hex. Returns { credentialId, email, expiresAt } or { '
-  'refused: forbidden | oneself | not_found | inactive | switched_off }. Returns { refused: just_sent, '
-  'retryAfterSeconds } if the previous credential is too recent to be replaced. Voids the earlier credentials for the '
-  'same email.';
 
+-- Voids a credential because its email was not sent.
 create or replace function private.invalidate_recovery_credential(credential_id uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with voided as (
     update private.recovery_credentials c
@@ -90,16 +83,13 @@ as $$
   ))
   from voided v
 $$;
-comment on function private.invalidate_recovery_credential(uuid) is
-  'Voids a credential because its email was not sent.';
 
+-- Returns whether a browser can use a recovery credential. Any browser can be the first to use it. After that, only the
+-- same browser can use the credential again, and only until it presents its new session or the session ends.
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)
   returns boolean
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when credential.repeatable_by is null then credential.consumed_at is null
@@ -119,16 +109,12 @@ as $$
     )
   end
 $$;
-comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
-  'Returns whether a browser can use a recovery credential. Any browser can be the first to use it. After that, only '
-  'the same browser can use the credential again, and only until it presents its new session or the session ends.';
 
+-- Returns the email address that a link would sign in, for the confirmation page. Returns null if the link does not
+-- work in this browser. Does not use up the link.
 create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
   returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select c.email
   from private.recovery_credentials c
@@ -141,16 +127,12 @@ as $$
     and o.expires_at > now()
     and o.recovery_email
 $$;
-comment on function private.find_recovery_link_email(bytea, bytea) is
-  'Returns the email address that a link would sign in, for the confirmation page. Returns null if the link does not '
-  'work in this browser. Does not use up the link.';
 
+-- Returns the salt, in hex, for hashing a code that was entered for an email. If the email has no valid code, returns a
+-- made-up salt, so that the responses are indistinguishable.
 -- Definer: if an email has no code, derives the salt from a key that no role has a grant on.
 create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select encode(coalesce(
     (
@@ -166,17 +148,17 @@ as $$
     substr(private.attempt_digest('recovery code salt', lower(of_email)), 1, 16)
   ), 'hex')
 $$;
-comment on function private.recovery_code_salt(text, bytea) is
-  'Returns the salt, in hex, for hashing a code that was entered for an email. If the email has no valid code, returns'
-  ' a made-up salt, so that the responses are indistinguishable.';
 
+-- Consumes a credential. Takes { tokenHash } or { email, codeHash }, with browserHash, ip, userAgent and requestId;
+-- hashes are in hex. Of many concurrent calls, only one returns { outcome: consumed, credentialId, overrideId, email,
+-- userId or null, banned, confirmed, replacedPassword, waitMs }. All others return { outcome: rejected }. The reason
+-- for a rejection is recorded but not returned. replacedPassword is true if an earlier use replaced the password. Ends
+-- every session, app session and app token of the account. The account's MFA policy then accepts a new session only if
+-- it is created after waitMs.
 -- Definer: accounts and their policies are in Supabase Auth's tables, which the service role can neither read nor
 -- write.
 create or replace function private.consume_recovery_credential(request jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   credential private.recovery_credentials;
@@ -247,20 +229,13 @@ begin
   );
 end
 $$;
-comment on function private.consume_recovery_credential(jsonb) is
-  'Consumes a credential. Takes { tokenHash } or { email, codeHash }, with browserHash, ip, userAgent and requestId; '
-  'hashes are in hex. Of many concurrent calls, only one returns { outcome: consumed, credentialId, overrideId, email,'
-  ' userId or null, banned, confirmed, replacedPassword, waitMs }. All others return { outcome: rejected }. The reason'
-  ' for a rejection is recorded but not returned. replacedPassword is true if an earlier use replaced the password. '
-  'Ends every session, app session and app token of the account. The account''s MFA policy then accepts a new session '
-  'only if it is created after waitMs.';
 
+-- Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours blocks all
+-- codes for the email for 24 hours. The caller must have locked the email's row in recovery_code_guesses and the
+-- credential's row. Called only by definer functions; not granted to any role.
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
   returns text
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   guesses private.recovery_code_guesses;
@@ -310,34 +285,25 @@ begin
   return 'wrong_code';
 end
 $$;
-comment on function private.check_recovery_credential(private.recovery_credentials, bytea) is
-  'Returns good, or the reason for the refusal. Counts a wrong code. The fifth wrong code within 24 hours blocks all '
-  'codes for the email for 24 hours. The caller must have locked the email''s row in recovery_code_guesses and the '
-  'credential''s row. Called only by definer functions; not granted to any role.';
 
+-- Makes a consumed credential usable again. Only the request that consumed the credential may call this, and only if
+-- that request is certain to have created no session. After an earlier use, only the same browser can use the
+-- credential.
 create or replace function private.release_recovery_credential(credential_id uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update private.recovery_credentials c
   set consumed_at = null
   where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
 $$;
-comment on function private.release_recovery_credential(uuid) is
-  'Makes a consumed credential usable again. Only the request that consumed the credential may call this, and only if '
-  'that request is certain to have created no session. After an earlier use, only the same browser can use the '
-  'credential.';
 
+-- Lets the same browser use a consumed credential again if the response was lost (private.is_recovery_open_to). Call
+-- this function after a recovery has created its session. Before the call, concurrent callers are refused.
 create or replace function private.allow_recovery_repeat(
   credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean
 )
   returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update private.recovery_credentials c
   set repeatable_by = browser_hash,
@@ -345,6 +311,3 @@ as $$
       replaced_password = allow_recovery_repeat.replaced_password
   where c.id = credential_id and c.consumed_at is not null
 $$;
-comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
-  'Lets the same browser use a consumed credential again if the response was lost (private.is_recovery_open_to). Call '
-  'this function after a recovery has created its session. Before the call, concurrent callers are refused.';

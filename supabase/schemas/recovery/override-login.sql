@@ -1,11 +1,9 @@
 -- Sign-in under a recovery override, and what the console shows about an email address.
 
+-- Returns the override that currently allows an email to sign in; null if there is none.
 -- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.active_login_override(of_email text) returns uuid
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select o.id
   from private.active_recovery_override(of_email) o
@@ -14,15 +12,15 @@ as $$
   where o.normal_login
     and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
 $$;
-comment on function private.active_login_override(text) is
-  'Returns the override that currently allows an email to sign in; null if there is none.';
 
+-- Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome:
+-- proven, overrideId, userId, banned, confirmed } or { outcome: none | wrong | limited | oneself | unconfirmed }. none
+-- means that no active override allows normal login. oneself means that the account created the override. unconfirmed
+-- means that the account is newer than the override and its email was never confirmed. Records every outcome except
+-- none, without the password.
 -- Definer: password hashes are in Supabase Auth's tables, which the service role cannot read. No hash is returned.
 create or replace function private.verify_override_password(request jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   of_email text := lower(request ->> 'email');
@@ -71,19 +69,12 @@ begin
   );
 end
 $$;
-comment on function private.verify_override_password(jsonb) is
-  'Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome: '
-  'proven, overrideId, userId, banned, confirmed } or { outcome: none | wrong | limited | oneself | unconfirmed }. '
-  'none means that no active override allows normal login. oneself means that the account created the override. '
-  'unconfirmed means that the account is newer than the override and its email was never confirmed. Records every '
-  'outcome except none, without the password.';
 
+-- Returns what the console shows about an email: { email, account, overrides, events, codes, counters }. counters are
+-- the partly used rate limits that apply to the email only. Never includes a link or a code.
 -- Definer: accounts are in Supabase Auth's tables, and no role may read the key that hashes emails for the rate limits.
 create or replace function private.recovery_overview(of_email text) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'email', lower(of_email),
@@ -149,6 +140,3 @@ as $$
     )
   )
 $$;
-comment on function private.recovery_overview(text) is
-  'Returns what the console shows about an email: { email, account, overrides, events, codes, counters }. counters are'
-  ' the partly used rate limits that apply to the email only. Never includes a link or a code.';

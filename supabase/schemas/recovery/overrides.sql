@@ -1,12 +1,12 @@
 -- With a recovery override, an infrastructure admin lifts the blocks on one email, for a limited time and with a stated
 -- reason. An override never proves an identity. The email does not need to have an account yet.
 
+-- Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds, ip, userAgent,
+-- requestId }. lifetimeSeconds is 7 days by default. Returns { overrideId, expiresAt } or { refused: forbidden |
+-- oneself | lifetime | active }.
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.create_recovery_override(request jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   for_email text := lower(trim(request ->> 'email'));
@@ -42,17 +42,12 @@ begin
   return jsonb_build_object('overrideId', made.id, 'expiresAt', made.expires_at);
 end
 $$;
-comment on function private.create_recovery_override(jsonb) is
-  'Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds, ip, userAgent, '
-  'requestId }. lifetimeSeconds is 7 days by default. Returns { overrideId, expiresAt } or { refused: forbidden | '
-  'oneself | lifetime | active }.';
 
+-- Revokes an override. Takes { actor, overrideId, reason, ip, userAgent, requestId }. Returns {} or { refused:
+-- forbidden | oneself | not_found | inactive }. Every link and code that was sent under the override becomes invalid.
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.revoke_recovery_override(request jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   known private.recovery_overrides;
@@ -89,15 +84,10 @@ begin
   return '{}';
 end
 $$;
-comment on function private.revoke_recovery_override(jsonb) is
-  'Revokes an override. Takes { actor, overrideId, reason, ip, userAgent, requestId }. Returns {} or { refused: '
-  'forbidden | oneself | not_found | inactive }. Every link and code that was sent under the override becomes invalid.';
 
+-- Returns the current override of an email; no row if there is none.
 create or replace function private.active_recovery_override(of_email text) returns setof private.recovery_overrides
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select o.*
   from private.recovery_overrides o
@@ -105,15 +95,13 @@ as $$
   order by o.created_at desc
   limit 1
 $$;
-comment on function private.active_recovery_override(text) is
-  'Returns the current override of an email; no row if there is none.';
 
+-- Returns why the actor may not change an email's recovery: forbidden if the actor is not an infrastructure admin,
+-- oneself if the email is the actor's own. Returns null if the change is allowed. Records each refusal. Not granted to
+-- any role: only security definer functions call it.
 -- Definer: emails, including the admins' own, are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.recovery_actor_refusal(request jsonb, of_email text) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   actor uuid := (request ->> 'actor')::uuid;
@@ -132,16 +120,11 @@ begin
   return refused;
 end
 $$;
-comment on function private.recovery_actor_refusal(jsonb, text) is
-  'Returns why the actor may not change an email''s recovery: forbidden if the actor is not an infrastructure admin, '
-  'oneself if the email is the actor''s own. Returns null if the change is allowed. Records each refusal. Not granted '
-  'to any role: only security definer functions call it.';
 
+-- Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }. Only
+-- kind and outcome are required.
 create or replace function private.record_recovery_event(event jsonb) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.recovery_events (
     kind, outcome, email, override_id, credential_id, user_id, actor_id, ip, user_agent, request_id
@@ -152,15 +135,11 @@ as $$
     (event ->> 'ip')::inet, event ->> 'userAgent', event ->> 'requestId'
   )
 $$;
-comment on function private.record_recovery_event(jsonb) is
-  'Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }. Only'
-  ' kind and outcome are required.';
 
+-- Deletes credentials that expired more than a day ago, guesses that no longer count, and expired leases, up to at_most
+-- of each. Returns the total number of deleted rows; 0 while another sweep is running.
 create or replace function private.sweep_recoveries(at_most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   swept integer := 0;
@@ -199,6 +178,3 @@ begin
   return swept + batch;
 end
 $$;
-comment on function private.sweep_recoveries(integer) is
-  'Deletes credentials that expired more than a day ago, guesses that no longer count, and expired leases, up to '
-  'at_most of each. Returns the total number of deleted rows; 0 while another sweep is running.';

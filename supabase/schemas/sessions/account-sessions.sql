@@ -1,5 +1,8 @@
 -- Lists the sessions of an account.
 
+-- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
+-- refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. Without
+-- page_size, returns all sessions.
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_sessions(
   subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
@@ -16,10 +19,7 @@ create or replace function private.account_sessions(
     aal text,
     refreshed_at timestamptz
   )
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select
     s.id,
@@ -62,17 +62,11 @@ as $$
   ) e on true
   order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
 $$;
-comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
-  'Returns a page of an account''s current sessions. The session first_session_id comes first, then the most recently '
-  'refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. '
-  'Without page_size, returns all sessions.';
 
+-- Returns the number of an account's current sessions, up to the limit `most`.
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select count(*)
   from (
@@ -82,5 +76,3 @@ as $$
     limit most
   ) as counted
 $$;
-comment on function private.count_account_sessions(uuid, integer) is
-  'Returns the number of an account''s current sessions, up to the limit `most`.';

@@ -2,11 +2,11 @@
 -- a secret, and the account joins the vault when the browser presents that secret. So no account is lost if a response
 -- is lost or arrives late.
 
+-- Stores a sign-in for at most 15 minutes, until the browser presents the sign-in's secret. Takes { deviceId, secret,
+-- secretHash (hex), userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is unknown) |
+-- full (the device has 10 other accounts) }. Idempotent.
 create or replace function private.add_account(addition jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -43,29 +43,22 @@ begin
   return jsonb_build_object('status', 'kept');
 end
 $$;
-comment on function private.add_account(jsonb) is
-  'Stores a sign-in for at most 15 minutes, until the browser presents the sign-in''s secret. Takes { deviceId, '
-  'secret, secretHash (hex), userId, sessionId, sealed, keyId, tag }. Returns { status: kept | unknown (the device is '
-  'unknown) | full (the device has 10 other accounts) }. Idempotent.';
 
+-- Returns the device secret that applies after an account is added. It is derived from the previous device secret and
+-- the sign-in's secret, so an attacker who plants only one of them cannot compute it.
 create or replace function private.secret_after_addition(secret text, added text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select translate(encode(sha256(convert_to(secret || ' ' || added, 'UTF8')), 'base64'), '+/=', '-_')
 $$;
-comment on function private.secret_after_addition(text, text) is
-  'Returns the device secret that applies after an account is added. It is derived from the previous device secret and'
-  ' the sign-in''s secret, so an attacker who plants only one of them cannot compute it.';
 
+-- Adds sign-ins to a browser's accounts, given the secrets of the sign-ins. The account of the newest sign-in becomes
+-- active. If the browser already had an account, its earlier session ends. Returns { status, secret }: secret is the
+-- device secret derived from the presented secrets, and status is that secret's status (private.device_secret_status).
+-- Adds accounts only if the status is current. Idempotent: a repeated call returns the same result.
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.take_additions(device_id uuid, secret text, added text[]) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -156,19 +149,13 @@ begin
   return jsonb_build_object('status', 'current', 'secret', held);
 end
 $$;
-comment on function private.take_additions(uuid, text, text[]) is
-  'Adds sign-ins to a browser''s accounts, given the secrets of the sign-ins. The account of the newest sign-in '
-  'becomes active. If the browser already had an account, its earlier session ends. Returns { status, secret }: secret'
-  ' is the device secret derived from the presented secrets, and status is that secret''s status '
-  '(private.device_secret_status). Adds accounts only if the status is current. Idempotent: a repeated call returns '
-  'the same result.';
 
+-- Ends a browser's pending sign-ins to the given accounts, or to all accounts if user_ids is null. A sign-in is pending
+-- until the browser presents its secret. The caller must have locked the accounts. Returns the sessions that were still
+-- alive: [{ userId, sessionId }].
 -- Definer: ends sessions, which are in Supabase Auth's tables.
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   with gone as (
     delete from private.account_additions a
@@ -180,17 +167,15 @@ as $$
   from gone g
   where private.end_account_session(g.user_id, g.session_id)
 $$;
-comment on function private.end_additions(uuid, uuid[]) is
-  'Ends a browser''s pending sign-ins to the given accounts, or to all accounts if user_ids is null. A sign-in is '
-  'pending until the browser presents its secret. The caller must have locked the accounts. Returns the sessions that '
-  'were still alive: [{ userId, sessionId }].';
 
+-- Replaces an account's session with a new session that needs no other sign-in, for example after a QR handoff. Takes {
+-- deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf }. Returns { status: kept | unknown | over }.
+-- unknown means that the device is unknown. over means that the browser has signed out of the session to replace, or
+-- already has a different session for the account. The device's secret does not change, so a browser that lost the
+-- response still gets the new session from the vault.
 -- Definer: ends a replaced session by deleting its row in Supabase Auth's tables.
 create or replace function private.continue_account_session(continuation jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -221,9 +206,3 @@ begin
   return jsonb_build_object('status', 'kept');
 end
 $$;
-comment on function private.continue_account_session(jsonb) is
-  'Replaces an account''s session with a new session that needs no other sign-in, for example after a QR handoff. '
-  'Takes { deviceId, secret, userId, sessionId, sealed, keyId, tag, inPlaceOf }. Returns { status: kept | unknown | '
-  'over }. unknown means that the device is unknown. over means that the browser has signed out of the session to '
-  'replace, or already has a different session for the account. The device''s secret does not change, so a browser '
-  'that lost the response still gets the new session from the vault.';

@@ -1,12 +1,12 @@
 -- One browser can hold several accounts. The browser has a device cookie. The sessions are stored here, encrypted by
 -- the server (AES-256-GCM). The device's row records which account is active.
 
+-- Returns the accounts of a browser that presents a valid device secret: { secret: current | previous, arrived, old,
+-- active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current
+-- secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.
 -- Definer: reads emails from Supabase Auth's tables, which the service role cannot read.
 create or replace function private.device_state(device_id uuid, secret text) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return (
@@ -49,18 +49,15 @@ begin
   );
 end
 $$;
-comment on function private.device_state(uuid, text) is
-  'Returns the accounts of a browser that presents a valid device secret: { secret: current | previous, arrived, old, '
-  'active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current '
-  'secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.';
 
+-- Returns the status of a device secret: current, previous, spent or unknown. A previous secret stays valid for
+-- everything until 30 seconds after the browser first presents the current one. After a sign-in replaces a secret, the
+-- old secret is spent for one minute. A spent secret gives no access, but requests in flight may use it to add another
+-- account or to sign the browser out.
 -- Uses PL/pgSQL, which plans only the expressions that it reaches. Nearly every request presents the current secret, so
 -- the function usually returns at the second check.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 begin
   if device.expires_at <= now() then
@@ -87,19 +84,13 @@ begin
   return 'unknown';
 end
 $$;
-comment on function private.device_secret_status(private.account_devices, text) is
-  'Returns the status of a device secret: current, previous, spent or unknown. A previous secret stays valid for '
-  'everything until 30 seconds after the browser first presents the current one. After a sign-in replaces a secret, '
-  'the old secret is spent for one minute. A spent secret gives no access, but requests in flight may use it to add '
-  'another account or to sign the browser out.';
 
+-- Returns whether a browser can switch to an account without a new sign-in, as far as the database knows. An entry
+-- expires after 30 days without use.
 -- Definer: only Supabase Auth's tables show whether a session is alive. Written in PL/pgSQL, because an SQL function
 -- would be planned again for each statement that calls it.
 create or replace function private.is_vault_entry_usable(entry private.account_vault_entries) returns boolean
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return entry.sealed is not null
@@ -116,26 +107,19 @@ begin
     );
 end
 $$;
-comment on function private.is_vault_entry_usable(private.account_vault_entries) is
-  'Returns whether a browser can switch to an account without a new sign-in, as far as the database knows. An entry '
-  'expires after 30 days without use.';
 
+-- Returns the SHA-256 of a secret. Secrets have 256 random bits, so no slow hash is needed.
 create or replace function private.secret_hash(secret text) returns bytea
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select sha256(convert_to(secret, 'UTF8'))
 $$;
-comment on function private.secret_hash(text) is
-  'Returns the SHA-256 of a secret. Secrets have 256 random bits, so no slow hash is needed.';
 
+-- Locks accounts, so that changes to the same account run one after another. Lock accounts before their browsers,
+-- challenges and sessions.
 -- Definer: the service role cannot lock rows of Supabase Auth's tables.
 create or replace function private.lock_accounts(user_ids uuid[]) returns void
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   -- Takes the same lock as private.lock_app_credentials. "for update" would deadlock with a sign-out at Supabase Auth.
@@ -143,16 +127,13 @@ begin
   perform from auth.users u where u.id = any (user_ids) order by u.id for no key update;
 end
 $$;
-comment on function private.lock_accounts(uuid[]) is
-  'Locks accounts, so that changes to the same account run one after another. Lock accounts before their browsers, '
-  'challenges and sessions.';
 
+-- Ends sessions that a browser has not used for 30 days, and sessions of sign-ins that the browser never used. Removes
+-- accounts from a vault after 90 days. Deletes devices that have expired or hold no account. Returns the number of
+-- deleted devices.
 -- Definer: locks accounts, whose rows are in Supabase Auth's tables.
 create or replace function private.sweep_account_devices() returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   idle record;
@@ -193,7 +174,3 @@ begin
   return swept;
 end
 $$;
-comment on function private.sweep_account_devices() is
-  'Ends sessions that a browser has not used for 30 days, and sessions of sign-ins that the browser never used. Removes '
-  'accounts from a vault after 90 days. Deletes devices that have expired or hold no account. Returns the number of '
-  'deleted devices.';

@@ -1,11 +1,10 @@
 -- Restricts sessions to replacing a password that is easy to guess.
 
+-- Restricts a session to replacing its account's password. The restriction ends when the password changes. Also deletes
+-- the rows of ended sessions.
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.require_password_replacement(subject_id uuid, target_id uuid) returns void
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   delete from private.password_replacements r
   where not exists (select from auth.sessions s where s.id = r.session_id);
@@ -15,16 +14,11 @@ as $$
   where s.id = target_id and s.user_id = subject_id
   on conflict (session_id) do nothing
 $$;
-comment on function private.require_password_replacement(uuid, uuid) is
-  'Restricts a session to replacing its account''s password. The restriction ends when the password changes. Also '
-  'deletes the rows of ended sessions.';
 
+-- When an account's password changes, lifts the restriction set by private.require_password_replacement.
 -- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
 create or replace function private.end_password_replacements() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if private.is_new_password(old.encrypted_password, new.encrypted_password) then
@@ -33,5 +27,3 @@ begin
   return null;
 end
 $$;
-comment on function private.end_password_replacements() is
-  'When an account''s password changes, lifts the restriction set by private.require_password_replacement.';

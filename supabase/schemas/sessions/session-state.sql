@@ -1,13 +1,16 @@
 -- Returns the state of a session. Every request reads the state in one statement.
 
+-- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
+-- hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned,
+-- deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.
+-- policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session
+-- satisfies the policy only because of a mobile approval. For an approval by release 0.1.0, the server must also check
+-- the cookie.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.
 create or replace function public.session_state() returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   claims jsonb := private.caller_claims();
@@ -54,21 +57,12 @@ begin
   ), jsonb_build_object('alive', false));
 end
 $$;
-comment on function public.session_state() is
-  'Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal, '
-  'hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, '
-  'deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.'
-  ' policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session '
-  'satisfies the policy only because of a mobile approval. For an approval by release 0.1.0, the server must also '
-  'check the cookie.';
 
+-- Returns the result of session_state and the active account of the browser's device, read in one statement.
 -- Definer: the caller can read neither Supabase Auth's tables nor the devices. Returns facts only about the caller's
 -- own token and about the device with the presented 256-bit secret.
 create or replace function public.device_session_state(device_id uuid, device_secret text) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return public.session_state() || jsonb_build_object(
@@ -76,15 +70,13 @@ begin
   );
 end
 $$;
-comment on function public.device_session_state(uuid, text) is
-  'Returns the result of session_state and the active account of the browser''s device, read in one statement.';
 
+-- Returns whether the caller proved their identity within the last ten minutes: with the second factor if one is
+-- enrolled, otherwise by a sign-in. Our pages have the same step-up rule. This function applies it to changes that can
+-- be made without our pages.
 -- Definer: the caller cannot read Supabase Auth's tables. Reads only facts about the caller's own token.
 create or replace function private.session_is_fresh() returns boolean
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   current_second bigint := floor(extract(epoch from now()))::bigint;
@@ -101,7 +93,3 @@ begin
   ), false);
 end
 $$;
-comment on function private.session_is_fresh() is
-  'Returns whether the caller proved their identity within the last ten minutes: with the second factor if one is '
-  'enrolled, otherwise by a sign-in. Our pages have the same step-up rule. This function applies it to changes that '
-  'can be made without our pages.';

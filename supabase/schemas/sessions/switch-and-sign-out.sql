@@ -1,10 +1,9 @@
 -- Switches between the accounts of a browser, and signs out of one or all of them.
 
+-- Begins a switch to another account and takes the device's lease for 10 s. Returns status: unknown (the device is
+-- unknown), no_account, active (the account is already active), busy (another switch holds the lease) or begun.
 create or replace function private.begin_account_switch(device_id uuid, secret text, target_id uuid, lease uuid) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -42,15 +41,14 @@ begin
   );
 end
 $$;
-comment on function private.begin_account_switch(uuid, text, uuid, uuid) is
-  'Begins a switch to another account and takes the device''s lease for 10 s. Returns status: unknown (the device is '
-  'unknown), no_account, active (the account is already active), busy (another switch holds the lease) or begun.';
 
+-- Completes a switch in one transaction: stores the account's rotated session with store_account_session and makes the
+-- account active. Takes { leaseId, secret, nextHash (hex) } and the fields that store_account_session takes. Returns {
+-- status: activated, rotated }, { status: changed, current } if another rotation came first, or { status: lost } if the
+-- switch no longer holds the lease. rotated is true if the given secret is now the device's previous secret and still
+-- accepted.
 create or replace function private.activate_account(switch jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -89,33 +87,22 @@ begin
   return jsonb_build_object('status', 'activated', 'rotated', rotates or standing = 'previous');
 end
 $$;
-comment on function private.activate_account(jsonb) is
-  'Completes a switch in one transaction: stores the account''s rotated session with store_account_session and makes '
-  'the account active. Takes { leaseId, secret, nextHash (hex) } and the fields that store_account_session takes. '
-  'Returns { status: activated, rotated }, { status: changed, current } if another rotation came first, or { status: '
-  'lost } if the switch no longer holds the lease. rotated is true if the given secret is now the device''s previous '
-  'secret and still accepted.';
 
+-- Releases the device's lease after a switch that was not completed.
 create or replace function private.end_account_switch(device_id uuid, lease uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update private.account_devices d
   set lease_id = null, lease_expires_at = null
   where d.id = end_account_switch.device_id and d.lease_id = lease
 $$;
-comment on function private.end_account_switch(uuid, uuid) is
-  'Releases the device''s lease after a switch that was not completed.';
 
+-- Signs one account out of a browser and ends its session there. The result's next lists the accounts that can become
+-- active, last used first.
 -- Definer: ends a session by deleting its row in Supabase Auth's table. The same transaction deletes the vault entry,
 -- and Supabase Auth doesn't need to be reachable.
 create or replace function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -149,17 +136,13 @@ begin
   );
 end
 $$;
-comment on function private.sign_out_account(uuid, text, uuid) is
-  'Signs one account out of a browser and ends its session there. The result''s next lists the accounts that can '
-  'become active, last used first.';
 
+-- Signs a browser out of all its accounts: ends all their sessions and deletes the device. Returns the sessions that
+-- were still alive: [{ userId, sessionId }]. Returns null for an unknown device.
 -- Definer: ends the browser's sessions in the transaction that deletes its vault entries. Supabase Auth has no call
 -- that does this.
 create or replace function private.sign_out_device(device_id uuid, secret text) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -187,6 +170,3 @@ begin
   return ended;
 end
 $$;
-comment on function private.sign_out_device(uuid, text) is
-  'Signs a browser out of all its accounts: ends all their sessions and deletes the device. Returns the sessions that '
-  'were still alive: [{ userId, sessionId }]. Returns null for an unknown device.';

@@ -1,11 +1,10 @@
 -- Reads, adds and replaces the encrypted sessions of a browser's accounts. Each step is a single statement that can be
 -- repeated after a crash. Supabase Auth is called between steps, never within one.
 
+-- Returns the result of device_state, with the active account's encrypted session added. Returns null for an unknown
+-- device.
 create or replace function private.open_account_device(device_id uuid, secret text) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select state.device || jsonb_build_object(
     'vault', (
@@ -20,15 +19,11 @@ as $$
   )
   from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
 $$;
-comment on function private.open_account_device(uuid, text) is
-  'Returns the result of device_state, with the active account''s encrypted session added. Returns null for an unknown'
-  ' device.';
 
+-- Records that the browser has presented its new secret. The previous secret expires 30 seconds later, so that requests
+-- in flight still succeed.
 create or replace function private.confirm_device_secret(device_id uuid, secret text) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update private.account_devices d
   set previous_until = now() + interval '30 seconds'
@@ -37,19 +32,20 @@ as $$
     and d.previous_hash is not null
     and d.previous_until is null
 $$;
-comment on function private.confirm_device_secret(uuid, text) is
-  'Records that the browser has presented its new secret. The previous secret expires 30 seconds later, so that '
-  'requests in flight still succeed.';
 
+-- Adds a sign-in to a browser's accounts and makes the account active. Takes { deviceId, secret, nextHash,
+-- secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Creates the device if secret is null, and
+-- otherwise gives the device a new secret. If the browser already has the account, replaces its session and ends the
+-- old session. If inPlaceOf is given, the new session continues that session. The account then does not become active
+-- if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }. The
+-- status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash of the
+-- device's secret, or 2 if secondNextHash is.
 -- Our servers use this function to register new devices. Servers of release 0.1.0 also use it to add accounts to known
 -- devices.
 --
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   device private.account_devices;
@@ -129,20 +125,12 @@ begin
   return jsonb_build_object('status', 'kept', 'successor', successor);
 end
 $$;
-comment on function private.sign_in_account(jsonb) is
-  'Adds a sign-in to a browser''s accounts and makes the account active. Takes { deviceId, secret, nextHash, '
-  'secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Creates the device if secret is null, and'
-  ' otherwise gives the device a new secret. If the browser already has the account, replaces its session and ends the'
-  ' old session. If inPlaceOf is given, the new session continues that session. The account then does not become '
-  'active if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }.'
-  ' The status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash'
-  ' of the device''s secret, or 2 if secondNextHash is.';
 
+-- Replaces an account's stored session with its rotated session. Takes { deviceId, userId, sessionId, expectedTag,
+-- sealed, keyId, tag, lastRoute }. Without sealed, records only that the session was used. Returns { kept: true }, or {
+-- kept: false, current } if another rotation came first. The caller then adopts current.
 create or replace function private.store_account_session(entry jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   held private.account_vault_entries;
@@ -176,18 +164,13 @@ begin
   return jsonb_build_object('kept', true);
 end
 $$;
-comment on function private.store_account_session(jsonb) is
-  'Replaces an account''s stored session with its rotated session. Takes { deviceId, userId, sessionId, expectedTag, '
-  'sealed, keyId, tag, lastRoute }. Without sealed, records only that the session was used. Returns { kept: true }, or'
-  ' { kept: false, current } if another rotation came first. The caller then adopts current.';
 
+-- Discards an account's session that has ended or cannot be decrypted. If listed is true, the account stays in the list
+-- and requires a new sign-in. Returns false if another request rotated the session first.
 -- Definer: the session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.discard_account_session(device_id uuid, user_id uuid, expected_tag text, listed boolean)
   returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   ended_id uuid;
@@ -212,6 +195,3 @@ begin
   return ended_id is not null;
 end
 $$;
-comment on function private.discard_account_session(uuid, uuid, text, boolean) is
-  'Discards an account''s session that has ended or cannot be decrypted. If listed is true, the account stays in the '
-  'list and requires a new sign-in. Returns false if another request rotated the session first.';

@@ -1,11 +1,11 @@
 -- Functions that QR handoffs and mobile MFA approvals share. They begin, read and delete challenges. Only our server
 -- calls these functions, with claims that it has verified.
 
+-- Begins a challenge { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun,
+-- expiresAt }, or { outcome: limited, retryAfterSeconds } if the account began 20 challenges of this kind in the last
+-- 15 minutes. Expires the session's earlier challenges of the same kind.
 create or replace function private.begin_login_challenge(challenge jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   asked_kind constant text := challenge ->> 'kind';
@@ -60,16 +60,12 @@ begin
   return jsonb_build_object('outcome', 'begun', 'expiresAt', ends_at);
 end
 $$;
-comment on function private.begin_login_challenge(jsonb) is
-  'Begins a challenge { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun, '
-  'expiresAt }, or { outcome: limited, retryAfterSeconds } if the account began 20 challenges of this kind in the last'
-  ' 15 minutes. Expires the session''s earlier challenges of the same kind.';
 
+-- Returns the state of the challenge { id, kind, secretHash, sessionId } to the session that began the challenge or to
+-- the session that was minted for it. Returns { outcome: known, status, expiresAt, validUntil, mintedSessionId }, {
+-- outcome: not_found } for a wrong id or secret, or { outcome: forbidden } for any other session.
 create or replace function private.read_login_challenge(challenge jsonb) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce((
     select case
@@ -89,16 +85,10 @@ as $$
       and c.secret_hash = (challenge ->> 'secretHash')::bytea
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
-comment on function private.read_login_challenge(jsonb) is
-  'Returns the state of the challenge { id, kind, secretHash, sessionId } to the session that began the challenge or '
-  'to the session that was minted for it. Returns { outcome: known, status, expiresAt, validUntil, mintedSessionId }, '
-  '{ outcome: not_found } for a wrong id or secret, or { outcome: forbidden } for any other session.';
 
+-- Returns the public state of a challenge: created, approved, consumed, bound, rejected, locked or expired.
 create or replace function private.login_challenge_state(challenge private.login_challenges) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when challenge.status in ('consumed', 'bound', 'rejected', 'locked') then challenge.status
@@ -109,27 +99,20 @@ as $$
     else challenge.status
   end
 $$;
-comment on function private.login_challenge_state(private.login_challenges) is
-  'Returns the public state of a challenge: created, approved, consumed, bound, rejected, locked or expired.';
 
+-- Returns only the token claims that the required-MFA rule reads. A challenge stores these claims of its approver.
 create or replace function private.mfa_claims(claims jsonb) returns jsonb
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'sub', claims -> 'sub', 'session_id', claims -> 'session_id', 'aal', claims -> 'aal', 'amr', claims -> 'amr'
   )
 $$;
-comment on function private.mfa_claims(jsonb) is
-  'Returns only the token claims that the required-MFA rule reads. A challenge stores these claims of its approver.';
 
+-- Deletes up to at_most challenges that expired more than an hour ago, except mobile approvals that are still valid.
+-- Returns the number of deleted challenges, or 0 while another sweep runs.
 create or replace function private.sweep_login_challenges(at_most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   swept integer;
@@ -150,6 +133,3 @@ begin
   return swept;
 end
 $$;
-comment on function private.sweep_login_challenges(integer) is
-  'Deletes up to at_most challenges that expired more than an hour ago, except mobile approvals that are still valid. '
-  'Returns the number of deleted challenges, or 0 while another sweep runs.';

@@ -1,11 +1,12 @@
 -- Lists an account's ways to sign in, and removes one of them. At least one usable way must remain.
 
+-- Returns an account's ways to sign in: { password, passkeys, identities: [{ id, provider, email, createdAt,
+-- lastSignInAt, unconfirmed }] }, or null if the account does not exist. unconfirmed: the identity was added by a
+-- direct call to Supabase Auth, so our pages don't accept it for sign-in. Excludes identities that our pages are still
+-- linking.
 -- Definer: passwords, passkeys and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.list_sign_in_methods(subject_id uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'password', coalesce(u.encrypted_password, '') <> '' and u.email_confirmed_at is not null,
@@ -27,12 +28,10 @@ as $$
   from auth.users u
   where u.id = subject_id
 $$;
-comment on function private.list_sign_in_methods(uuid) is
-  'Returns an account''s ways to sign in: { password, passkeys, identities: [{ id, provider, email, createdAt, '
-  'lastSignInAt, unconfirmed }] }, or null if the account does not exist. unconfirmed: the identity was added by a '
-  'direct call to Supabase Auth, so our pages don''t accept it for sign-in. Excludes identities that our pages are '
-  'still linking.';
 
+-- Returns the number of usable sign-in methods that an account would have without the given identities, passkeys and
+-- password. Counts an unconfirmed identity only if its id is in confirming. Called only by security definer functions.
+-- Not granted to any role.
 create or replace function private.count_sign_in_methods(
   subject_id uuid,
   usable_providers text[],
@@ -40,10 +39,7 @@ create or replace function private.count_sign_in_methods(
   without_password boolean default false,
   confirming uuid[] default '{}'
 ) returns bigint
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select (methods -> 'password' = 'true'::jsonb and not without_password)::integer
     + (select count(*) from auth.webauthn_credentials c where c.user_id = subject_id and c.id <> all (without))
@@ -56,20 +52,16 @@ as $$
     )
   from private.list_sign_in_methods(subject_id) as methods
 $$;
-comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
-  'Returns the number of usable sign-in methods that an account would have without the given identities, passkeys and '
-  'password. Counts an unconfirmed identity only if its id is in confirming. Called only by security definer '
-  'functions. Not granted to any role.';
 
+-- Removes an identity from an account. Returns { outcome: unlinked, provider, email } or { outcome: last_method |
+-- not_unlinkable | not_found }. last_method: no way to sign in would remain. not_unlinkable: the identity is the
+-- account's own email or phone.
 -- Definer: identities are in Supabase Auth's tables. Supabase Auth's own endpoint is not used. It refuses to remove the
 -- last identity even if a password or a passkey remains, does not check whether the remaining identity is usable, and
 -- replaces the account's email with another identity's. Another way to sign in could also be removed between our count
 -- and the endpoint's deletion.
 create or replace function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account auth.users;
@@ -98,16 +90,12 @@ begin
   return jsonb_build_object('outcome', 'unlinked', 'provider', target.provider, 'email', target.email);
 end
 $$;
-comment on function private.unlink_identity(uuid, uuid, text[]) is
-  'Removes an identity from an account. Returns { outcome: unlinked, provider, email } or { outcome: last_method | '
-  'not_unlinkable | not_found }. last_method: no way to sign in would remain. not_unlinkable: the identity is the '
-  'account''s own email or phone.';
 
+-- Adds an identity for the account's own confirmed email if the account has no email identity. Called before another
+-- identity is removed, because Supabase Auth would otherwise replace the account's email with that of a remaining
+-- identity. Called only by definer functions, so it is not granted to any role.
 create or replace function private.keep_email_identity(account auth.users) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if account.email_confirmed_at is not null and not exists (
@@ -117,7 +105,3 @@ begin
   end if;
 end
 $$;
-comment on function private.keep_email_identity(auth.users) is
-  'Adds an identity for the account''s own confirmed email if the account has no email identity. Called before another'
-  ' identity is removed, because Supabase Auth would otherwise replace the account''s email with that of a remaining '
-  'identity. Called only by definer functions, so it is not granted to any role.';

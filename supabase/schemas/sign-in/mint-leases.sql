@@ -1,12 +1,13 @@
 -- Leases for minting sessions on our server (QR handoff, recovery). Supabase Auth keeps only one pending token per
 -- account, so sessions of the same account are minted one at a time.
 
+-- Takes the account's lease for minting a session. Returns { outcome: taken, leaseId, email } to only one caller at a
+-- time, or { outcome: busy | no_account | no_email }. A lease lasts 20 s, which is longer than generating and verifying
+-- a link can take. The caller must use the returned email, because generating a link for an unknown address would
+-- create an account.
 -- Definer: accounts and their emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.take_mint_lease(subject_id uuid) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   account_email text;
@@ -31,20 +32,11 @@ begin
   return jsonb_build_object('outcome', 'taken', 'leaseId', taken, 'email', account_email);
 end
 $$;
-comment on function private.take_mint_lease(uuid) is
-  'Takes the account''s lease for minting a session. Returns { outcome: taken, leaseId, email } to only one caller at '
-  'a time, or { outcome: busy | no_account | no_email }. A lease lasts 20 s, which is longer than generating and '
-  'verifying a link can take. The caller must use the returned email, because generating a link for an unknown address'
-  ' would create an account.';
 
+-- Releases a lease. Does nothing if the lease has expired and another caller has taken a new one.
 -- Definer: the service role cannot change accounts in Supabase Auth's tables.
 create or replace function private.release_mint_lease(lease_id uuid) returns void
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
 $$;
-comment on function private.release_mint_lease(uuid) is
-  'Releases a lease. Does nothing if the lease has expired and another caller has taken a new one.';

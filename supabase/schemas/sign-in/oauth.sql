@@ -2,11 +2,10 @@
 -- completed only once, in the same browser. Supabase Auth creates or links the identity before the browser returns, so
 -- our server inspects the result before it exchanges the code.
 
+-- Begins an attempt to sign in with a provider or to link one: { stateHash (hex), purpose, provider, userId, sessionId
+-- }. Returns when the attempt expires.
 create or replace function private.begin_oauth_attempt(attempt jsonb) returns timestamptz
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into private.oauth_attempts (state_hash, purpose, provider, user_id, session_id)
   values (
@@ -18,16 +17,13 @@ as $$
   )
   returning expires_at
 $$;
-comment on function private.begin_oauth_attempt(jsonb) is
-  'Begins an attempt to sign in with a provider or to link one: { stateHash (hex), purpose, provider, userId, '
-  'sessionId }. Returns when the attempt expires.';
 
+-- Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo,
+-- identity: { email, issuer, confirmed } } }. flow is null if the code does not belong to the attempt. Returns null if
+-- the attempt was used or has expired.
 -- Definer: flows and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object(
     'flow', (
@@ -55,17 +51,13 @@ as $$
   from private.oauth_attempts a
   where a.state_hash = decode(attempt_hash, 'hex') and a.used_at is null and a.expires_at > now()
 $$;
-comment on function private.inspect_oauth_attempt(text, text, text) is
-  'Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo, '
-  'identity: { email, issuer, confirmed } } }. flow is null if the code does not belong to the attempt. Returns null '
-  'if the attempt was used or has expired.';
 
+-- Completes an attempt with a verdict. Returns true to only one caller. sign_in keeps the code valid, so that it can be
+-- exchanged. link confirms the identity and voids the code. refuse voids the code, and removes the account or the
+-- identity that the attempt created.
 -- Definer: reverts changes in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.complete_oauth_attempt(attempt_hash text, code text, challenge text, verdict text) returns boolean
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   attempt private.oauth_attempts;
@@ -131,17 +123,12 @@ begin
   return true;
 end
 $$;
-comment on function private.complete_oauth_attempt(text, text, text, text) is
-  'Completes an attempt with a verdict. Returns true to only one caller. sign_in keeps the code valid, so that it can '
-  'be exchanged. link confirms the identity and voids the code. refuse voids the code, and removes the account or the '
-  'identity that the attempt created.';
 
+-- Deletes up to at_most expired attempts, and up to at_most identities of links that were never completed. Returns the
+-- number of deleted rows, or 0 if another sweep is running.
 -- Definer: removes identities from Supabase Auth's tables, which the service role cannot write.
 create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   swept integer;
@@ -167,6 +154,3 @@ begin
   return swept + removed;
 end
 $$;
-comment on function private.sweep_oauth_attempts(integer) is
-  'Deletes up to at_most expired attempts, and up to at_most identities of links that were never completed. Returns '
-  'the number of deleted rows, or 0 if another sweep is running.';

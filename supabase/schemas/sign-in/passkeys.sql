@@ -1,6 +1,8 @@
 -- Lists, checks and removes passkeys. Supabase Auth does not return credential ids, which browsers need to remove
 -- passkeys that no longer work (WebAuthn level 3, section 5.1.10, Signal API).
 
+-- Returns an account's passkeys, oldest first. Each has its credential id in hexadecimal, its provider's AAGUID and, if
+-- known, the browser and system from which it was added. Only for our server, which takes the account from the session.
 -- Definer: the service role cannot read Supabase Auth's tables.
 create or replace function private.list_passkeys(user_id uuid)
   returns table (
@@ -12,10 +14,7 @@ create or replace function private.list_passkeys(user_id uuid)
     created_at timestamptz,
     last_used_at timestamptz
   )
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select c.id, encode(c.credential_id, 'hex'), c.friendly_name, c.aaguid, e.device, c.created_at, c.last_used_at
   from auth.webauthn_credentials c
@@ -23,36 +22,27 @@ as $$
   where c.user_id = list_passkeys.user_id
   order by c.created_at, c.id
 $$;
-comment on function private.list_passkeys(uuid) is
-  'Returns an account''s passkeys, oldest first. Each has its credential id in hexadecimal, its provider''s AAGUID '
-  'and, if known, the browser and system from which it was added. Only for our server, which takes the account from '
-  'the session.';
 
+-- Returns whether any account has a passkey with this credential id (hexadecimal). Supabase Auth does not distinguish
+-- an unknown passkey from a wrong signature. Our server must, because a browser deletes a passkey that our server
+-- reports as unknown.
 -- Definer: the service role cannot read Supabase Auth's tables.
 create or replace function private.passkey_exists(credential_id text) returns boolean
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select exists (
     select from auth.webauthn_credentials c where c.credential_id = decode(passkey_exists.credential_id, 'hex')
   )
 $$;
-comment on function private.passkey_exists(text) is
-  'Returns whether any account has a passkey with this credential id (hexadecimal). Supabase Auth does not distinguish'
-  ' an unknown passkey from a wrong signature. Our server must, because a browser deletes a passkey that our server'
-  ' reports as unknown.';
 
+-- Removes a passkey from an account. Returns deleted, last_method, insufficient_aal or not_found. last_method: no way
+-- to sign in would remain. insufficient_aal: the account has an authenticator that the session has not used yet.
 -- Definer: passkeys are in Supabase Auth's tables, which the service role cannot read. Supabase Auth's own endpoint
 -- would delete an account's last way to sign in. Counting the other ways before a call to the endpoint is not enough,
 -- because one of them could be removed before the endpoint deletes the passkey.
 create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
   returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   -- Serialized per account, like private.unlink_identity, so that each change sees the result of the one before.
@@ -78,6 +68,3 @@ begin
   return 'deleted';
 end
 $$;
-comment on function private.delete_passkey(uuid, uuid, uuid, text[]) is
-  'Removes a passkey from an account. Returns deleted, last_method, insufficient_aal or not_found. last_method: no way'
-  ' to sign in would remain. insufficient_aal: the account has an authenticator that the session has not used yet.';

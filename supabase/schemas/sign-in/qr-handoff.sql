@@ -4,12 +4,12 @@
 -- States: created → approved → consuming → consumed. Only the caller that claimed a challenge can reset it from
 -- consuming to approved.
 
+-- Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device }. Returns
+-- approved, rejected, not_found, forbidden, mfa_required, expired or conflict. forbidden: the phone is signed in to
+-- another account, or its session is the one that requested the handoff. conflict: the challenge was already decided.
 -- Definer: checks in Supabase Auth's tables whether the approver's session satisfies the account's MFA policy.
 create or replace function private.decide_qr_challenge(decision jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   claims constant jsonb := private.mfa_claims(decision -> 'claims');
@@ -46,16 +46,12 @@ begin
   return case when approved then 'approved' else 'rejected' end;
 end
 $$;
-comment on function private.decide_qr_challenge(jsonb) is
-  'Approves or rejects a QR challenge on behalf of a phone: { id, secretHash, claims, approve, device }. Returns '
-  'approved, rejected, not_found, forbidden, mfa_required, expired or conflict. forbidden: the phone is signed in to '
-  'another account, or its session is the one that requested the handoff. conflict: the challenge was already decided.';
 
+-- Returns a QR challenge { id, secretHash, userId, sessionId } for display on the phone before the user decides.
+-- Returns { outcome: known, id, status, createdAt, expiresAt, metadata }, { outcome: not_found } for a wrong id or
+-- secret, or { outcome: forbidden } if the phone uses another account or the session that requested the handoff.
 create or replace function private.read_qr_request(request jsonb) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce((
     select case
@@ -74,17 +70,14 @@ as $$
     where c.id = (request ->> 'id')::uuid and c.kind = 'qr' and c.secret_hash = (request ->> 'secretHash')::bytea
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
-comment on function private.read_qr_request(jsonb) is
-  'Returns a QR challenge { id, secretHash, userId, sessionId } for display on the phone before the user decides. '
-  'Returns { outcome: known, id, status, createdAt, expiresAt, metadata }, { outcome: not_found } for a wrong id or '
-  'secret, or { outcome: forbidden } if the phone uses another account or the session that requested the handoff.';
 
+-- Claims an approved challenge for the session that requested it: { id, secretHash, claims }. Only one caller gets the
+-- result claimed, and must complete the challenge within 30 s. Other callers get the challenge's public state,
+-- mfa_required or not_found. Rejects the challenge permanently if the approver has signed out or no longer satisfies
+-- the account's policy.
 -- Definer: checks in Supabase Auth's tables whether both sessions satisfy the account's MFA policy.
 create or replace function private.claim_qr_challenge(claim jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   claims constant jsonb := claim -> 'claims';
@@ -117,32 +110,23 @@ begin
   return 'claimed';
 end
 $$;
-comment on function private.claim_qr_challenge(jsonb) is
-  'Claims an approved challenge for the session that requested it: { id, secretHash, claims }. Only one caller gets '
-  'the result claimed, and must complete the challenge within 30 s. Other callers get the challenge''s public state, '
-  'mfa_required or not_found. Rejects the challenge permanently if the approver has signed out or no longer satisfies '
-  'the account''s policy.';
 
+-- Resets a claimed challenge to approved. Only the caller that claimed the challenge may call this, and only if no
+-- session was minted.
 create or replace function private.release_qr_challenge(challenge_id uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update private.login_challenges c
   set status = 'approved', lease_expires_at = null
   where c.id = challenge_id and c.kind = 'qr' and c.status = 'consuming'
 $$;
-comment on function private.release_qr_challenge(uuid) is
-  'Resets a claimed challenge to approved. Only the caller that claimed the challenge may call this, and only if no '
-  'session was minted.';
 
+-- Completes a claim with the session that was minted for it: { id, claims, mintedSessionId }. Returns consumed, expired
+-- or rejected. If consumed, the session has the approver's sign-in time. Otherwise the session must not be sent to the
+-- browser.
 -- Definer: sessions and their proofs are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.complete_qr_challenge(completion jsonb) returns text
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   minted constant uuid := (completion ->> 'mintedSessionId')::uuid;
@@ -183,7 +167,3 @@ begin
   return 'consumed';
 end
 $$;
-comment on function private.complete_qr_challenge(jsonb) is
-  'Completes a claim with the session that was minted for it: { id, claims, mintedSessionId }. Returns consumed, '
-  'expired or rejected. If consumed, the session has the approver''s sign-in time. Otherwise the session must not be '
-  'sent to the browser.';

@@ -1,11 +1,10 @@
 -- Members may connect coding agents if they have manage_ai_keys, or if a member with manage_ai_keys approved their
 -- request.
 
+-- Returns whether a member's coding agents may have keys for a workspace. Called when a key is created and on each
+-- request with the key.
 create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
     or (
@@ -16,16 +15,13 @@ as $$
       )
     )
 $$;
-comment on function ai.may_connect_agents(uuid, uuid) is
-  'Returns whether a member''s coding agents may have keys for a workspace. Called when a key is created and on each '
-  'request with the key.';
 
+-- Opens a member's request to connect coding agents, unless a request is already open or approved. Queues one email {
+-- subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same
+-- requester.
 create or replace function ai.request_agent_access(member_id uuid, workspace uuid, tool text, host text, email jsonb)
   returns text
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   known ai.agent_access;
@@ -59,17 +55,13 @@ begin
   return 'requested';
 end
 $$;
-comment on function ai.request_agent_access(uuid, uuid, text, text, jsonb) is
-  'Opens a member''s request to connect coding agents, unless a request is already open or approved. Queues one email '
-  '{ subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same '
-  'requester.';
 
+-- Returns the members of a workspace who have an open or approved request to connect coding agents, open requests
+-- first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool,
+-- host, requestedAt, answeredAt }] } or { outcome: not_allowed }.
 -- Definer: the service role cannot read a member's permissions.
 create or replace function ai.list_agent_access(member_id uuid, workspace uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -95,19 +87,15 @@ begin
   ), '[]'));
 end
 $$;
-comment on function ai.list_agent_access(uuid, uuid) is
-  'Returns the members of a workspace who have an open or approved request to connect coding agents, open requests '
-  'first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool, '
-  'host, requestedAt, answeredAt }] } or { outcome: not_allowed }.';
 
+-- Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes the
+-- keys of that member's agents. Outcomes: done, answered, not_allowed. answered: another manager answered first, or the
+-- member has made a later request.
 -- Definer: the service role can't update access requests.
 create or replace function ai.answer_agent_access(
   member_id uuid, workspace uuid, requester_id uuid, requested_at timestamptz, answer text
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   answered ai.agent_access;
@@ -138,7 +126,3 @@ begin
   return jsonb_build_object('outcome', 'done');
 end
 $$;
-comment on function ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text) is
-  'Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes '
-  'the keys of that member''s agents. Outcomes: done, answered, not_allowed. answered: another manager answered first,'
-  ' or the member has made a later request.';

@@ -1,23 +1,19 @@
 -- Connections of coding agents, which the `gatehouse` command creates. A connection belongs to one member's login and
 -- one workspace, and has short-lived keys.
 
+-- Returns a coding agent's display name.
 create or replace function ai.agent_name(tool text) returns text
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case tool when 'claude' then 'Claude Code' when 'codex' then 'Codex' else 'opencode' end
 $$;
-comment on function ai.agent_name(text) is 'Returns a coding agent''s display name.';
 
+-- Returns the member and the login to which an access token with the scope studio:keys belongs, or the reason for which
+-- private.find_app_caller refuses the token.
 create or replace function ai.find_agent_login(
   token_hash bytea, out refused text, out user_id uuid, out login_id uuid, out ends_at timestamptz
 )
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   caller private.app_caller := private.find_app_caller(token_hash, 'studio:keys');
@@ -29,15 +25,11 @@ begin
   from private.live_openid_token(find_agent_login.token_hash) l;
 end
 $$;
-comment on function ai.find_agent_login(bytea) is
-  'Returns the member and the login to which an access token with the scope studio:keys belongs, or the reason for '
-  'which private.find_app_caller refuses the token.';
 
+-- Returns a connection's details for its member: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt
+-- }.
 create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', (connection).id,
@@ -50,16 +42,12 @@ as $$
     )
   )
 $$;
-comment on function ai.describe_connection(ai.agent_connections) is
-  'Returns a connection''s details for its member: { id, tool, host, createdAt, state: connected | revoked, '
-  'keyExpiresAt }.';
 
+-- Returns a login's connections in a workspace, and whether the user of the login may create more. Returns { access:
+-- approved | open | declined | withdrawn | none, connections } or { refused: … | not_found }.
 -- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.list_agents(token_hash bytea, workspace_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller record;
@@ -90,18 +78,16 @@ begin
   );
 end
 $$;
-comment on function private.list_agents(bytea, uuid) is
-  'Returns a login''s connections in a workspace, and whether the user of the login may create more. Returns { access:'
-  ' approved | open | declined | withdrawn | none, connections } or { refused: … | not_found }.';
 
+-- Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same
+-- connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and
+-- returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks
+-- use_ai_studio.
 -- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.connect_agent(
   token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller record;
@@ -154,18 +140,12 @@ begin
   return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
 end
 $$;
-comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
-  'Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same '
-  'connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and '
-  'returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks '
-  'use_ai_studio.';
 
+-- Revokes a connection that was made with the token's login, and the connection's keys. Returns {}, also if the
+-- connection was already revoked, or { refused }. refused is not_found, or comes from ai.find_agent_login.
 -- Definer: reads memberships and connections, but only for the token's user.
 create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller record;
@@ -186,6 +166,3 @@ begin
   return '{}';
 end
 $$;
-comment on function private.disconnect_agent(bytea, uuid, uuid) is
-  'Revokes a connection that was made with the token''s login, and the connection''s keys. Returns {}, also if the '
-  'connection was already revoked, or { refused }. refused is not_found, or comes from ai.find_agent_login.';

@@ -1,10 +1,9 @@
 -- Creates, checks and revokes the keys of connected coding agents.
 
+-- Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check the
+-- login's MFA proof.
 create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select g.ends_at
   from private.openid_grants g
@@ -14,15 +13,12 @@ as $$
     and g.ends_at > now()
     and 'studio:keys' = any (private.openid_scopes(a.id, g.scopes))
 $$;
-comment on function ai.agent_login_end(uuid) is
-  'Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check '
-  'the login''s MFA proof.';
 
+-- Returns whether a connection's keys work: good, over, mfa_required or unavailable. over: the connection was revoked,
+-- its login or MFA proof is no longer valid, or its member has left or lost the permission. mfa_required and
+-- unavailable are described at private.proof_status.
 create or replace function ai.agent_key_status(connection_id uuid) returns text
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   connection ai.agent_connections;
@@ -36,19 +32,16 @@ begin
   return private.proof_status((select g.proof from private.openid_grants g where g.id = connection.login_id));
 end
 $$;
-comment on function ai.agent_key_status(uuid) is
-  'Returns whether a connection''s keys work: good, over, mfa_required or unavailable. over: the connection was '
-  'revoked, its login or MFA proof is no longer valid, or its member has left or lost the permission. mfa_required and'
-  ' unavailable are described at private.proof_status.';
 
+-- Creates the next key of an agent connection. The key works for at most 8 hours and not longer than the connection's
+-- login. The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed,
+-- not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Returns { refused } if
+-- the login is refused (ai.find_agent_login) or the connection is not_found.
 -- Definer: reads memberships and writes keys, but only for the token's user.
 create or replace function private.issue_agent_key(
   token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller record;
@@ -103,17 +96,11 @@ begin
   return jsonb_build_object('outcome', 'issued', 'expiresAt', made.expires_at);
 end
 $$;
-comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
-  'Creates the next key of an agent connection. The key works for at most 8 hours and not longer than the '
-  'connection''s login. The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), '
-  'revoked, not_allowed, not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. '
-  'Returns { refused } if the login is refused (ai.find_agent_login) or the connection is not_found.';
 
+-- Revokes a connection and its keys. If the actor is not the connection's member, also withdraws the member's approval.
+-- Returns false if the connection does not exist or was already revoked.
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   ended ai.agent_connections;
@@ -148,16 +135,12 @@ begin
   return true;
 end
 $$;
-comment on function ai.end_connection(uuid, uuid) is
-  'Revokes a connection and its keys. If the actor is not the connection''s member, also withdraws the member''s '
-  'approval. Returns false if the connection does not exist or was already revoked.';
 
+-- Revokes the keys of a connection that is deleted together with its member's account, and removes the name of the
+-- computer from these keys.
 -- Definer: Supabase Auth deletes accounts and has no grant to change keys.
 create or replace function ai.revoke_keys_of_connection() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   update ai.keys k
@@ -166,11 +149,7 @@ begin
   return old;
 end
 $$;
-comment on function ai.revoke_keys_of_connection() is
-  'Revokes the keys of a connection that is deleted together with its member''s account, and removes the name of the '
-  'computer from these keys.';
 
+-- Without this trigger, deleting a connection would turn its keys into ordinary keys.
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();
-comment on trigger revoke_keys_of_connection on ai.agent_connections is
-  'Without this trigger, deleting a connection would turn its keys into ordinary keys.';

@@ -1,12 +1,12 @@
 -- Budget alerts. A sweep records which thresholds were crossed, and the server writes the emails. One statement both
 -- queues the emails and marks the crossing as emailed, so a crash neither repeats nor loses an email.
 
+-- Records which thresholds budgets have crossed. Returns the crossings that are not emailed yet, oldest first. Only one
+-- sweep runs at a time; a concurrent sweep returns an empty list. refusing: the budget refuses calls although it is not
+-- fully spent. spentUsd, reservedUsd and leftUsd are null if the workspace hides provider cost.
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_budget_alerts(most integer default 100) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   -- Runs one sweep at a time. Each sweep reads the budgets after the previous one has finished, so that it sees limits
@@ -44,17 +44,13 @@ begin
   );
 end
 $$;
-comment on function ai.sweep_budget_alerts(integer) is
-  'Records which thresholds budgets have crossed. Returns the crossings that are not emailed yet, oldest first. Only '
-  'one sweep runs at a time; a concurrent sweep returns an empty list. refusing: the budget refuses calls although it '
-  'is not fully spent. spentUsd, reservedUsd and leftUsd are null if the workspace hides provider cost.';
 
+-- Queues one email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so
+-- that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or
+-- the crossing no longer applies.
 -- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
 create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   with posted as (
     update ai.budget_alerts a
@@ -77,16 +73,12 @@ as $$
   )
   select count(*)::integer from kept
 $$;
-comment on function ai.queue_budget_alert_mails(jsonb, text, text) is
-  'Queues one email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so '
-  'that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or '
-  'the crossing no longer applies.';
 
+-- Records the highest threshold that each budget has crossed since the last sweep. Reads ai.budgets without a lock.
+-- Records each threshold at most once a month, unless a raised limit puts the spend below the threshold and the budget
+-- then crosses it again.
 create or replace function ai.record_budget_alerts() returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into ai.budget_alerts as a (scope, subject_id, workspace_id, month, limit_usd, spent_usd, reserved_usd, threshold)
   select b.scope, b.subject_id, b.workspace_id, b.period_start, b.limit_usd, b.spent_usd, b.reserved_usd, x.threshold
@@ -126,16 +118,11 @@ as $$
   where a.month < excluded.month
     or (a.month = excluded.month and (a.threshold < excluded.threshold or a.limit_usd <> excluded.limit_usd))
 $$;
-comment on function ai.record_budget_alerts() is
-  'Records the highest threshold that each budget has crossed since the last sweep. Reads ai.budgets without a lock. '
-  'Records each threshold at most once a month, unless a raised limit puts the spend below the threshold and the '
-  'budget then crosses it again.';
 
+-- Rearms the thresholds above the current spend after a budget is raised, so that crossing them again sends a new
+-- warning. The sweep also detects a raise, but not if the thresholds are crossed again before the sweep runs.
 create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update ai.budget_alerts a
   set
@@ -152,15 +139,11 @@ as $$
     and b.limit_usd > a.limit_usd
     and x.threshold <= a.threshold
 $$;
-comment on function ai.reset_budget_alert(text, uuid, uuid) is
-  'Rearms the thresholds above the current spend after a budget is raised, so that crossing them again sends a new '
-  'warning. The sweep also detects a raise, but not if the thresholds are crossed again before the sweep runs.';
 
+-- Returns the highest of 50, 80 and 100 percent that a budget's spend has reached, or 0. Percentages are not rounded. A
+-- budget that refuses calls also counts as 100 percent, even if a remainder too small for another call is left.
 create or replace function ai.budget_threshold(budget ai.budgets) returns smallint
-  language sql
-  stable
-  security invoker
-  parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select case
     when budget.spent_usd >= budget.limit_usd or ai.budget_refuses_calls(budget) then 100
@@ -169,16 +152,12 @@ as $$
     else 0
   end::smallint
 $$;
-comment on function ai.budget_threshold(ai.budgets) is
-  'Returns the highest of 50, 80 and 100 percent that a budget''s spend has reached, or 0. Percentages are not '
-  'rounded. A budget that refuses calls also counts as 100 percent, even if a remainder too small for another call is '
-  'left.';
 
+-- Returns whether a budget is effectively used up. This is the case if the budget refused a call in this UTC month, and
+-- at least 80 percent of the limit is spent or reserved. Below 80 percent, the refused call was simply too large, and
+-- other calls may still fit.
 create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
-  language sql
-  stable
-  security invoker
-  parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select coalesce(
     budget.refused_at >= date_trunc('month', now(), 'UTC')
@@ -190,16 +169,10 @@ as $$
     false
   )
 $$;
-comment on function ai.budget_refuses_calls(ai.budgets) is
-  'Returns whether a budget is effectively used up. This is the case if the budget refused a call in this UTC month, '
-  'and at least 80 percent of the limit is spent or reserved. Below 80 percent, the refused call was simply too large,'
-  ' and other calls may still fit.';
 
+-- Returns the name of the key, app, member, label or workspace that a budget limits.
 create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case scope
     when 'key' then (
@@ -216,14 +189,11 @@ as $$
     else (select w.name from public.workspaces w where w.id = workspace)
   end
 $$;
-comment on function ai.budget_name(text, uuid, uuid) is
-  'Returns the name of the key, app, member, label or workspace that a budget limits.';
 
+-- Returns the email addresses that receive warnings about a budget: owners, members with manage_ai_policy and, for a
+-- key's budget, members with manage_ai_keys.
 create or replace function ai.budget_recipients(scope text, workspace uuid) returns setof text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select u.email
   from public.workspace_members m
@@ -240,6 +210,3 @@ as $$
     and u.deleted_at is null
     and (u.banned_until is null or u.banned_until <= now())
 $$;
-comment on function ai.budget_recipients(text, uuid) is
-  'Returns the email addresses that receive warnings about a budget: owners, members with manage_ai_policy and, for a '
-  'key''s budget, members with manage_ai_keys.';

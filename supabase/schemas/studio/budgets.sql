@@ -1,15 +1,18 @@
 -- Budgets of a workspace and of its apps, keys, members and labels. A change takes effect with the next call.
 
+-- Returns a page of a workspace's budgets and their use in the current UTC month, for a member with use_ai_studio.
+-- Returns { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Includes
+-- budgets of keys only with manage_ai_keys or manage_ai_policy. Sorts budgets by scope, labels by their text, and other
+-- subjects by when they were created. after is the position of the last budget on the previous page. Amounts are exact
+-- text, or null if the budget has no limit or provider cost is hidden. usedUp: everything is spent, or
+-- ai.budget_refuses_calls is true. enforced: the budget can refuse calls.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
   -- Servers of the previous release omit this argument and reject budgets with any scope that is not in the default.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   visible boolean := ai.cost_visible(workspace);
@@ -81,22 +84,16 @@ begin
   );
 end
 $$;
-comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
-  'Returns a page of a workspace''s budgets and their use in the current UTC month, for a member with use_ai_studio. '
-  'Returns { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Includes '
-  'budgets of keys only with manage_ai_keys or manage_ai_policy. Sorts budgets by scope, labels by their text, and '
-  'other subjects by when they were created. after is the position of the last budget on the previous page. Amounts '
-  'are exact text, or null if the budget has no limit or provider cost is hidden. usedUp: everything is spent, or '
-  'ai.budget_refuses_calls is true. enforced: the budget can refuse calls.';
 
+-- Sets one monthly budget; null removes it. Requires manage_ai_policy or, for a key's budget, manage_ai_keys. For the
+-- scope label, takes the label's text and derives the subject from it. read_limit_usd is the limit that the member saw.
+-- If the limit has changed since, nothing is changed. Outcomes: changed, unchanged, changed_meanwhile (with limitUsd),
+-- not_allowed, not_found. Logs each change.
 -- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_budget(
   member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
@@ -134,19 +131,14 @@ begin
   return jsonb_build_object('outcome', 'changed');
 end
 $$;
-comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget; null removes it. Requires manage_ai_policy or, for a key''s budget, manage_ai_keys. For '
-  'the scope label, takes the label''s text and derives the subject from it. read_limit_usd is the limit that the '
-  'member saw. If the limit has changed since, nothing is changed. Outcomes: changed, unchanged, changed_meanwhile '
-  '(with limitUsd), not_allowed, not_found. Logs each change.';
 
+-- Sets the monthly budget of a workspace, or of one of its apps, key lineages, members or labels; null removes the
+-- budget. A new budget starts with the cost of this month's settled runs. Runs that are in progress when the budget is
+-- created are not counted in it. Callers must hold ai.lock_policy.
 create or replace function ai.set_budget(
   scope text, subject uuid, workspace uuid, limit_usd numeric, label text default null
 ) returns void
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   month date := date_trunc('month', now() at time zone 'UTC')::date;
@@ -182,17 +174,13 @@ begin
     end;
 end
 $$;
-comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of one of its apps, key lineages, members or labels; null removes the '
-  'budget. A new budget starts with the cost of this month''s settled runs. Runs that are in progress when the budget '
-  'is created are not counted in it. Callers must hold ai.lock_policy.';
 
+-- Returns everything in a workspace that can have a budget: the workspace itself, its external apps, key lineages and
+-- members, and labels that have a budget or a live key. live: the subject can still make calls. since: when the subject
+-- was created.
 create or replace function ai.budget_subjects(workspace uuid, with_keys boolean)
   returns table (scope text, subject_id uuid, live boolean, since timestamptz, label text)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select 'workspace', workspace, true, null::timestamptz, null::text
   union all
@@ -230,16 +218,10 @@ as $$
     select b.label from ai.budgets b where b.workspace_id = workspace and b.scope = 'label' and b.limit_usd is not null
   ) as s (label)
 $$;
-comment on function ai.budget_subjects(uuid, boolean) is
-  'Returns everything in a workspace that can have a budget: the workspace itself, its external apps, key lineages and'
-  ' members, and labels that have a budget or a live key. live: the subject can still make calls. since: when the '
-  'subject was created.';
 
+-- Returns whether any live key has the label. A label's budget can refuse only calls with such a key.
 create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select from ai.keys k
@@ -247,14 +229,11 @@ as $$
       and (k.expires_at is null or k.expires_at > now())
   )
 $$;
-comment on function ai.is_label_enforced(text, uuid) is
-  'Returns whether any live key has the label. A label''s budget can refuse only calls with such a key.';
 
+-- Returns a budget's limit and its spend in the current UTC month, as exact text. The spend is null if the workspace
+-- hides provider cost.
 create or replace function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'limitUsd', trim_scale((budget).limit_usd)::text,
@@ -266,6 +245,3 @@ as $$
     end
   )
 $$;
-comment on function ai.budget_summary(ai.budgets, boolean) is
-  'Returns a budget''s limit and its spend in the current UTC month, as exact text. The spend is null if the workspace'
-  ' hides provider cost.';

@@ -1,12 +1,11 @@
 -- Warnings about low credits. A sweep records which balances became low or empty, and the server writes the emails. One
 -- statement queues the emails and marks the warning as emailed, so a crash neither repeats nor loses an email.
 
+-- Records balances that became low or empty. Returns those for which no emails are queued yet, oldest first. Only one
+-- sweep runs at a time; a concurrent sweep returns an empty list.
 -- Definer: the service role cannot write alerts.
 create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0)) then
@@ -58,16 +57,13 @@ begin
   );
 end
 $$;
-comment on function ai.sweep_credit_alerts(integer) is
-  'Records balances that became low or empty. Returns those for which no emails are queued yet, oldest first. Only one'
-  ' sweep runs at a time; a concurrent sweep returns an empty list.';
 
+-- Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so that
+-- concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or credits
+-- were added since the sweep.
 -- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   with posted as (
     update ai.credit_alerts k
@@ -92,16 +88,11 @@ as $$
   )
   select count(*)::integer from kept
 $$;
-comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
-  'Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so '
-  'that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or '
-  'credits were added since the sweep.';
 
+-- Records the level (low or empty) that each balance has reached. Reads ai.credit_accounts without a lock. Records the
+-- same level again only after credits were added, or after the plan's threshold fell below the balance.
 create or replace function ai.record_credit_alerts() returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   with candidates as materialized (
     select a, a.workspace_id, a.user_id, k.threshold as known_threshold
@@ -136,28 +127,21 @@ as $$
     end
   where excluded.level > k.level or excluded.threshold <> k.threshold
 $$;
-comment on function ai.record_credit_alerts() is
-  'Records the level (low or empty) that each balance has reached. Reads ai.credit_accounts without a lock. Records '
-  'the same level again only after credits were added, or after the plan''s threshold fell below the balance.';
 
+-- Rearms the warnings for levels that no longer apply after a top-up.
 create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   update ai.credit_alerts k
   set level = ai.credit_level(account, k.threshold), posted_at = coalesce(k.posted_at, now())
   where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
 $$;
-comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'Rearms the warnings for levels that no longer apply after a top-up.';
 
+-- Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the available
+-- credits are below the threshold, or below 1,000 if the threshold is 0. A call that is refused with more credits
+-- available was simply very large. low: the balance is below the threshold. funded: any other balance.
 create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
-  language sql
-  stable
-  security invoker
-  parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select case
     when (account).balance <= 0 then 'empty'
@@ -167,28 +151,19 @@ as $$
     else 'funded'
   end::ai.credit_level
 $$;
-comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the '
-  'available credits are below the threshold, or below 1,000 if the threshold is 0. A call that is refused with more '
-  'credits available was simply very large. low: the balance is below the threshold. funded: any other balance.';
 
+-- Returns the balance below which a plan's payers are warned. The default is a tenth of the plan's initial credits, or
+-- 10,000 if the plan has no initial credits.
 create or replace function ai.low_credits(plan ai.plans) returns numeric
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   select coalesce((plan).low_credits, case when (plan).initial_credits > 0 then (plan).initial_credits * 0.1 else 10000 end)
 $$;
-comment on function ai.low_credits(ai.plans) is
-  'Returns the balance below which a plan''s payers are warned. The default is a tenth of the plan''s initial credits,'
-  ' or 10,000 if the plan has no initial credits.';
 
+-- Returns the plan under which each workspace or member pays. Returns no row for a workspace or member that no plan
+-- charges. For a member who pays in several workspaces, returns the plan with the most initial credits.
 create or replace function ai.paying_plans(workspaces uuid[], members uuid[]) returns table (owner_id uuid, plan ai.plans)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select distinct on (w.owner_id) w.owner_id, p
   from (
@@ -204,29 +179,21 @@ as $$
   join ai.plans p on p.id = w.plan_id and p.payer = w.payer
   order by w.owner_id, p.initial_credits desc, p.id
 $$;
-comment on function ai.paying_plans(uuid[], uuid[]) is
-  'Returns the plan under which each workspace or member pays. Returns no row for a workspace or member that no plan '
-  'charges. For a member who pays in several workspaces, returns the plan with the most initial credits.';
 
+-- Returns the plan under which a workspace or a member pays, or no row if no plan charges them.
 create or replace function ai.paying_plan(payer text, owner_id uuid) returns setof ai.plans
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select (p.plan).*
   from ai.paying_plans(
     case payer when 'workspace' then array[paying_plan.owner_id] end, case payer when 'member' then array[paying_plan.owner_id] end
   ) as p
 $$;
-comment on function ai.paying_plan(text, uuid) is
-  'Returns the plan under which a workspace or a member pays, or no row if no plan charges them.';
 
+-- Returns the email addresses that receive warnings about a balance. If the workspace pays, these are its owners and
+-- its members with manage_ai_policy; otherwise the member who pays.
 create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select r.email from ai.budget_recipients('workspace', workspace) as r (email)
   union all
@@ -237,16 +204,12 @@ as $$
     and u.deleted_at is null
     and (u.banned_until is null or u.banned_until <= now())
 $$;
-comment on function ai.credit_recipients(uuid, uuid) is
-  'Returns the email addresses that receive warnings about a balance. If the workspace pays, these are its owners and '
-  'its members with manage_ai_policy; otherwise the member who pays.';
 
+-- Returns { level, available } if the balance that pays for a member's calls in a workspace is low or empty. Returns
+-- null otherwise, or if the member lacks use_ai_studio.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credit_notice(member_id uuid, workspace uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select jsonb_build_object('level', x.level, 'available', trim_scale(greatest((o.a).balance - (o.a).reserved, 0))::text)
   from public.workspaces w
@@ -274,6 +237,3 @@ as $$
   where w.id = workspace and w.deleted_at is null and x.level > 'funded'
     and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
 $$;
-comment on function ai.read_credit_notice(uuid, uuid) is
-  'Returns { level, available } if the balance that pays for a member''s calls in a workspace is low or empty. Returns'
-  ' null otherwise, or if the member lacks use_ai_studio.';

@@ -1,15 +1,14 @@
 -- Shows a workspace's credits to its members. In a free workspace, each member's own balance pays.
 
+-- Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and the credits used in
+-- the window. The default window is the last 30 days. Used credits are credits billed for runs and credits deducted
+-- without a run. With with_totals = false, returns only the page, for an export that reads page by page.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credits(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   before_id bigint default null, page_size integer default 50, with_totals boolean default true
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
-  set timezone = 'UTC'
+  language plpgsql stable security definer set search_path = '' set timezone = 'UTC'
   -- A generic plan would read an account's whole ledger.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -117,16 +116,11 @@ begin
   );
 end
 $$;
-comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean) is
-  'Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and the credits used '
-  'in the window. The default window is the last 30 days. Used credits are credits billed for runs and credits '
-  'deducted without a run. With with_totals = false, returns only the page, for an export that reads page by page.';
 
+-- Returns the credit accounts that a member can see in a workspace: the workspace's account and, in a free workspace,
+-- the member's own account.
 create or replace function ai.credit_accounts_of(member_id uuid, workspace uuid) returns setof ai.credit_accounts
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select a.*
   from public.workspaces w
@@ -134,29 +128,21 @@ as $$
   join ai.credit_accounts a on a.workspace_id = w.id or (p.payer = 'member' and a.user_id = member_id)
   where w.id = workspace
 $$;
-comment on function ai.credit_accounts_of(uuid, uuid) is
-  'Returns the credit accounts that a member can see in a workspace: the workspace''s account and, in a free '
-  'workspace, the member''s own account.';
 
+-- Returns the sum of ai.unlinked_deductions_by_day over the window.
 create or replace function ai.unlinked_deductions(member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz)
   returns numeric
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(sum(d.credits), 0) from ai.unlinked_deductions_by_day(member_id, workspace, window_from, window_to) d
 $$;
-comment on function ai.unlinked_deductions(uuid, uuid, timestamptz, timestamptz) is
-  'Returns the sum of ai.unlinked_deductions_by_day over the window.';
 
+-- Returns the credits that were deducted without a run, by UTC day, as positive numbers. Credits that were billed for a
+-- run are stored in that run instead.
 create or replace function ai.unlinked_deductions_by_day(
   member_id uuid, workspace uuid, window_from timestamptz, window_to timestamptz
 ) returns table (day date, credits numeric)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select (l.created_at at time zone 'UTC')::date, -sum(l.amount)
   from ai.credit_accounts_of(member_id, workspace) a
@@ -164,6 +150,3 @@ as $$
   where l.run_id is null and l.amount < 0 and l.created_at >= window_from and l.created_at < window_to
   group by 1
 $$;
-comment on function ai.unlinked_deductions_by_day(uuid, uuid, timestamptz, timestamptz) is
-  'Returns the credits that were deducted without a run, by UTC day, as positive numbers. Credits that were billed for'
-  ' a run are stored in that run instead.';

@@ -1,11 +1,11 @@
 -- Requests of a workspace's members for approval to create keys.
 
+-- Requests approval for a workspace on behalf of a member with manage_ai_keys. Queues one email { subject, text } for
+-- each infrastructure admin. Changes nothing if a request is open or the workspace is approved. Returns
+-- ai.key_approval_state or { outcome: not_allowed }.
 -- Definer: the service role cannot write requests or read Supabase Auth's email addresses.
 create or replace function ai.request_key_approval(member_id uuid, workspace uuid, note text, email jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   known ai.key_approval_requests;
@@ -50,18 +50,13 @@ begin
   return ai.key_approval_state(workspace);
 end
 $$;
-comment on function ai.request_key_approval(uuid, uuid, text, jsonb) is
-  'Requests approval for a workspace on behalf of a member with manage_ai_keys. Queues one email { subject, text } for'
-  ' each infrastructure admin. Changes nothing if a request is open or the workspace is approved. Returns '
-  'ai.key_approval_state or { outcome: not_allowed }.';
 
+-- Withdraws the open request that was made at requested_at. Changes nothing if that request was answered or replaced.
+-- Returns ai.key_approval_state or { outcome: not_allowed }.
 -- Definer: the service role cannot write requests.
 create or replace function ai.withdraw_key_approval_request(member_id uuid, workspace uuid, requested_at timestamptz)
   returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -73,31 +68,24 @@ begin
   return ai.key_approval_state(workspace);
 end
 $$;
-comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
-  'Withdraws the open request that was made at requested_at. Changes nothing if that request was answered or replaced.'
-  ' Returns ai.key_approval_state or { outcome: not_allowed }.';
 
+-- Returns ai.key_approval_state (whether the workspace is approved, and its latest request) for a member with
+-- manage_ai_keys, or { outcome: not_allowed }.
 -- Definer: the service role cannot read a member's permissions.
 create or replace function ai.read_key_approval(member_id uuid, workspace uuid) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select case
     when private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then ai.key_approval_state(workspace)
     else jsonb_build_object('outcome', 'not_allowed')
   end
 $$;
-comment on function ai.read_key_approval(uuid, uuid) is
-  'Returns ai.key_approval_state (whether the workspace is approved, and its latest request) for a member with '
-  'manage_ai_keys, or { outcome: not_allowed }.';
 
+-- Returns whether a workspace is approved, and its latest request. Returns { outcome: read, approved, request: { state:
+-- open | withdrawn | approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } }, where request
+-- is null if there is none.
 create or replace function ai.key_approval_state(workspace uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'outcome', 'read',
@@ -116,16 +104,12 @@ as $$
     )
   )
 $$;
-comment on function ai.key_approval_state(uuid) is
-  'Returns whether a workspace is approved, and its latest request. Returns { outcome: read, approved, request: { '
-  'state: open | withdrawn | approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } }, where'
-  ' request is null if there is none.';
 
+-- Returns whether infrastructure admins receive an email about a new request. They receive none if the previous request
+-- was withdrawn and they were emailed about it in the last 24 hours. They also receive none if they were emailed about
+-- five requests by the same member in the last 24 hours. The admins' queue lists every request.
 create or replace function ai.may_email_admins(member_id uuid, previous ai.key_approval_requests) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select
     not coalesce(previous.state = 'withdrawn' and previous.admins_emailed_at > now() - interval '24 hours', false)
@@ -135,16 +119,10 @@ as $$
       where q.admins_emailed_for = member_id and q.admins_emailed_at > now() - interval '24 hours'
     )
 $$;
-comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
-  'Returns whether infrastructure admins receive an email about a new request. They receive none if the previous '
-  'request was withdrawn and they were emailed about it in the last 24 hours. They also receive none if they were '
-  'emailed about five requests by the same member in the last 24 hours. The admins'' queue lists every request.';
 
+-- Returns whether an account is active and has an email address.
 create or replace function ai.can_be_emailed(account auth.users) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     char_length(account.email) between 3 and 320
@@ -153,4 +131,3 @@ as $$
     false
   )
 $$;
-comment on function ai.can_be_emailed(auth.users) is 'Returns whether an account is active and has an email address.';

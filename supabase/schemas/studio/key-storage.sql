@@ -1,5 +1,8 @@
 -- Checks whether ttr_ai_ keys may be created, and stores them. Used by the studio, coding agents and the seed.
 
+-- Stores a new key. The caller must have checked ai.key_issue_permission. If the key replaces an earlier key, lineage
+-- is given and the creation is not logged. connection_id is the coding agent's connection if the key belongs to an
+-- agent.
 create or replace function ai.store_key(
   member_id uuid,
   workspace uuid,
@@ -9,10 +12,7 @@ create or replace function ai.store_key(
   lineage uuid default null,
   connection_id uuid default null
 ) returns ai.keys
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   made ai.keys;
@@ -40,16 +40,11 @@ begin
   return made;
 end
 $$;
-comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
-  'Stores a new key. The caller must have checked ai.key_issue_permission. If the key replaces an earlier key, lineage'
-  ' is given and the creation is not logged. connection_id is the coding agent''s connection if the key belongs to an '
-  'agent.';
 
+-- Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key of
+-- each connection.
 create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select count(*) >= 200
   from ai.keys k
@@ -59,27 +54,19 @@ as $$
     -- Replaced keys of agents don't count. Otherwise renewals by one member's agent could use up the workspace's limit.
     and (k.connection_id is null or k.replaced_by is null)
 $$;
-comment on function ai.has_too_many_keys(uuid) is
-  'Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key '
-  'of each connection.';
 
+-- Returns the elements of a JSON array as texts, or null if the value is not an array.
 create or replace function ai.text_list(list jsonb) returns text[]
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
 $$;
-comment on function ai.text_list(jsonb) is
-  'Returns the elements of a JSON array as texts, or null if the value is not an array.';
 
+-- Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent's key,
+-- ai.may_connect_agents is sufficient. not_approved: no platform admin has approved the workspace.
 create or replace function ai.key_issue_permission(member_id uuid, workspace uuid, for_agent boolean default false)
   returns text
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
@@ -91,10 +78,10 @@ begin
   return case when found then 'allowed' else 'not_approved' end;
 end
 $$;
-comment on function ai.key_issue_permission(uuid, uuid, boolean) is
-  'Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent''s key, '
-  'ai.may_connect_agents is sufficient. not_approved: no platform admin has approved the workspace.';
 
+-- Stores a new key and returns its id. The caller has generated the key's text and shows it once, and passes only the
+-- lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the
+-- caller may create a key.
 create or replace function ai.create_key(
   workspace_id uuid,
   created_by uuid,
@@ -109,10 +96,7 @@ create or replace function ai.create_key(
   expires_at timestamptz default null,
   entity_id text default null
 ) returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 #variable_conflict use_column
 declare
@@ -144,7 +128,3 @@ begin
   return key_id;
 end
 $$;
-comment on function ai.create_key is
-  'Stores a new key and returns its id. The caller has generated the key''s text and shows it once, and passes only '
-  'the lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the'
-  ' caller may create a key.';

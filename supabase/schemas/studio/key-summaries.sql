@@ -1,10 +1,8 @@
 -- Details of keys for members: limits, use, and spend this month, but never the secret.
 
+-- Returns the details of a workspace's keys, newest first.
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
   from unnest(listed) as k
@@ -12,13 +10,12 @@ as $$
     workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
   ) c on c.lineage_id = k.lineage_id
 $$;
-comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns the details of a workspace''s keys, newest first.';
 
+-- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the
+-- current UTC month and includes the keys that this key replaced. For an agent's key, the last use is the latest use of
+-- any key of the agent.
 create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', (key).id,
@@ -69,32 +66,20 @@ as $$
     )
   )
 $$;
-comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns a key''s details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for '
-  'the current UTC month and includes the keys that this key replaced. For an agent''s key, the last use is the latest'
-  ' use of any key of the agent.';
 
+-- Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent's login
+-- ends, or null if the login has already ended. Returns null if no agent renews the key.
 create or replace function ai.agent_of_key(key ai.keys) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object('tool', c.tool, 'host', c.host, 'endsAt', ai.agent_login_end(c.login_id))
   from ai.agent_connections c
   where c.id = (key).connection_id
 $$;
-comment on function ai.agent_of_key(ai.keys) is
-  'Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent''s login '
-  'ends, or null if the login has already ended. Returns null if no agent renews the key.';
 
+-- Returns whether a workspace's members can see provider cost. The default is true.
 create or replace function ai.cost_visible(workspace uuid) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
 $$;
-comment on function ai.cost_visible(uuid) is
-  'Returns whether a workspace''s members can see provider cost. The default is true.';

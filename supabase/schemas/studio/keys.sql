@@ -1,13 +1,13 @@
 -- Lists, creates, rotates and revokes ttr_ai_ keys. The server has already checked that the sign-in is fresh; these
 -- functions check permissions.
 
+-- Returns a page of a workspace's keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed,
+-- approval, keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Keys
+-- are listed even if the workspace is not approved.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
   returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -34,17 +34,12 @@ begin
   );
 end
 $$;
-comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
-  'Returns a page of a workspace''s keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed, '
-  'approval, keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. '
-  'Keys are listed even if the workspace is not approved.';
 
+-- Returns one key of a workspace in the format of ai.list_keys, for a member with manage_ai_keys. approved: the
+-- workspace may rotate the key. Returns { outcome: read, approved, key } or { outcome: not_allowed | not_found }.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   found_keys ai.keys[];
@@ -63,16 +58,13 @@ begin
   );
 end
 $$;
-comment on function ai.read_key(uuid, uuid, uuid) is
-  'Returns one key of a workspace in the format of ai.list_keys, for a member with manage_ai_keys. approved: the '
-  'workspace may rotate the key. Returns { outcome: read, approved, key } or { outcome: not_allowed | not_found }.';
 
+-- Stores a new key. The caller has generated the key's text and shows it once, and passes only the lookup part and the
+-- SHA-256 hash in hexadecimal. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, unknown_models
+-- (with param and models), too_many. too_many: the workspace has 200 live keys.
 -- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.issue_key(member_id uuid, workspace uuid, key jsonb, lookup text, secret_hash text) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   verdict text := ai.key_issue_permission(member_id, workspace);
@@ -96,11 +88,10 @@ begin
   return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made, 0));
 end
 $$;
-comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
-  'Stores a new key. The caller has generated the key''s text and shows it once, and passes only the lookup part and '
-  'the SHA-256 hash in hexadecimal. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, '
-  'unknown_models (with param and models), too_many. too_many: the workspace has 200 live keys.';
 
+-- Replaces a key with a new one. The new key keeps all limits and bindings. The spend of both keys is counted together.
+-- The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, not_found,
+-- not_active, agent_key. agent_key: only the coding agent can renew this key.
 -- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.rotate_key(
   member_id uuid,
@@ -110,10 +101,7 @@ create or replace function ai.rotate_key(
   lookup text,
   secret_hash text
 ) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   verdict text := ai.key_issue_permission(member_id, workspace);
@@ -164,17 +152,12 @@ begin
   return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[made]) -> 0);
 end
 $$;
-comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
-  'Replaces a key with a new one. The new key keeps all limits and bindings. The spend of both keys is counted '
-  'together. The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, '
-  'not_found, not_active, agent_key. agent_key: only the coding agent can renew this key.';
 
+-- Revokes a key. For a coding agent's key, revokes the agent's connection. Idempotent. Requires manage_ai_keys, but the
+-- workspace need not be approved. Outcomes: revoked, not_allowed, not_found.
 -- Definer: the service role cannot write keys, so every revocation passes these checks.
 create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   ended ai.keys;
@@ -200,6 +183,3 @@ begin
   return jsonb_build_object('outcome', case when found then 'revoked' else 'not_found' end);
 end
 $$;
-comment on function ai.revoke_key(uuid, uuid, uuid) is
-  'Revokes a key. For a coding agent''s key, revokes the agent''s connection. Idempotent. Requires manage_ai_keys, but'
-  ' the workspace need not be approved. Outcomes: revoked, not_allowed, not_found.';

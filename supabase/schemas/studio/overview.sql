@@ -1,15 +1,17 @@
 -- The studio's overview: the usage of a date range, grouped by one dimension and compared with the previous range.
 
+-- Returns a workspace's usage in a range, for a member with use_ai_studio: totals, the totals of the previous range,
+-- and rows by day, model, feature, key, app, member or label. Days are sorted newest first. All other rows are sorted
+-- by amount, the largest first. A day's key is the number of days since the start of the range. An API key's key is its
+-- lineage. For labels, the key is empty for runs without a label and * for the labels beyond the 10,000 most expensive
+-- of a day. For models, series contains the daily usage of the six largest models and, with model null, of all other
+-- models together. deductions contains the credits deducted without a run, by day.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_overview(
   member_id uuid, workspace uuid, range_from timestamptz, range_to timestamptz, previous_from timestamptz,
   previous_to timestamptz, grouped_by text default 'day', days_each integer default 1, max_rows integer default 500
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
-  set timezone = 'UTC'
+  language plpgsql stable security definer set search_path = '' set timezone = 'UTC'
   -- Plans this query only once per connection.
   set plan_cache_mode = force_generic_plan
 as $$
@@ -110,21 +112,14 @@ begin
   );
 end
 $$;
-comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
-  'Returns a workspace''s usage in a range, for a member with use_ai_studio: totals, the totals of the previous range,'
-  ' and rows by day, model, feature, key, app, member or label. Days are sorted newest first. All other rows are '
-  'sorted by amount, the largest first. A day''s key is the number of days since the start of the range. An API key''s'
-  ' key is its lineage. For labels, the key is empty for runs without a label and * for the labels beyond the 10,000 '
-  'most expensive of a day. For models, series contains the daily usage of the six largest models and, with model '
-  'null, of all other models together. deductions contains the credits deducted without a run, by day.';
 
+-- Returns a range's sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers the
+-- whole range. Amounts in sums are exact text. Rows of labels have no quantiles.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.usage_by_key(
   workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
 ) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     g.key,
@@ -164,10 +159,9 @@ as $$
   where grouped_by = 'label'
   group by b.label
 $$;
-comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'Returns a range''s sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers '
-  'the whole range. Amounts in sums are exact text. Rows of labels have no quantiles.';
 
+-- Returns the daily usage of the given models and, with model null, of all other models together. day is the number of
+-- days since the start of the range.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.model_usage_by_day(
   workspace uuid, window_from timestamptz, window_to timestamptz, days_each integer, models text[]
@@ -175,9 +169,7 @@ create or replace function ai.model_usage_by_day(
   day integer, model text, place integer, requests numeric, failed numeric, tokens numeric, cost_usd numeric,
   billed_credits numeric
 )
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     (u.day - (window_from at time zone 'UTC')::date) / days_each * days_each, models[o.place], o.place, sum(u.requests),
@@ -186,14 +178,11 @@ as $$
   cross join lateral (select array_position(models, u.model_id) as place) o
   group by 1, o.place
 $$;
-comment on function ai.model_usage_by_day(uuid, timestamptz, timestamptz, integer, text[]) is
-  'Returns the daily usage of the given models and, with model null, of all other models together. day is the number '
-  'of days since the start of the range.';
 
+-- Returns the key of the row to which a daily sum belongs. For rows by day, the key is the number of days since the
+-- start of the range, so that two ranges can be compared. One row covers days_each days.
 create or replace function ai.usage_key(part ai.usage_daily, grouped_by text, first_day date, days_each integer) returns text
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select case grouped_by
     when 'day' then (((part).day - first_day) / days_each * days_each)::text
@@ -205,16 +194,13 @@ as $$
     else ''
   end
 $$;
-comment on function ai.usage_key(ai.usage_daily, text, date, integer) is
-  'Returns the key of the row to which a daily sum belongs. For rows by day, the key is the number of days since the '
-  'start of the range, so that two ranges can be compared. One row covers days_each days.';
 
+-- Estimates the median and 95th percentile of run durations, in ms, from a histogram (a sum of ai.latency_mark). Each
+-- estimate is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns nulls
+-- if the histogram contains no run.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
-  language sql
-  immutable
-  security invoker
-  parallel safe
+  language sql immutable security invoker parallel safe
 as $$
   with d as materialized (
     -- A byte at a position can be read directly, while a character of a text is found only by counting.
@@ -240,7 +226,3 @@ as $$
     where c.runs > 0
   ) b
 $$;
-comment on function ai.latency_quantiles(numeric) is
-  'Estimates the median and 95th percentile of run durations, in ms, from a histogram (a sum of ai.latency_mark). Each'
-  ' estimate is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns '
-  'nulls if the histogram contains no run.';

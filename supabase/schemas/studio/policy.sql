@@ -1,11 +1,9 @@
 -- A workspace's AI policy: models, limits and content retention. ai.begin_run reads the policy on each call.
 
+-- Returns a workspace's policy for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed }.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_workspace_policy(member_id uuid, workspace uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
@@ -14,16 +12,16 @@ begin
   return jsonb_build_object('outcome', 'read', 'policy', ai.workspace_policy_summary(workspace));
 end
 $$;
-comment on function ai.read_workspace_policy(uuid, uuid) is
-  'Returns a workspace''s policy for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed '
-  '}.';
 
+-- Changes the given fields of a workspace's policy, for a member with manage_ai_policy: allowedModels, deniedModels,
+-- requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd,
+-- appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the member
+-- saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy), changed_meanwhile (with
+-- policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are already in either list
+-- are never unknown. Each change adds an entry to the workspace's audit log.
 -- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   before jsonb;
@@ -97,19 +95,10 @@ begin
   return jsonb_build_object('outcome', 'changed', 'policy', after);
 end
 $$;
-comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
-  'Changes the given fields of a workspace''s policy, for a member with manage_ai_policy: allowedModels, deniedModels,'
-  ' requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
-  'appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the '
-  'member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy), changed_meanwhile'
-  ' (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are already in '
-  'either list are never unknown. Each change adds an entry to the workspace''s audit log.';
 
+-- Returns a workspace's policy as its members see it, or the defaults if the workspace has not set a policy.
 create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'allowedModels', to_jsonb(p.allowed_models),
@@ -141,15 +130,13 @@ as $$
   from (select workspace as id) w
   left join ai.workspace_policies p on p.workspace_id = w.id
 $$;
-comment on function ai.workspace_policy_summary(uuid) is
-  'Returns a workspace''s policy as its members see it, or the defaults if the workspace has not set a policy.';
 
+-- Returns what a member with use_ai_studio or manage_ai_keys can choose from in a workspace's policy and keys: the
+-- catalogue's models and the plan's rate limits. granted is true for a model that the plan or the workspace's own grant
+-- allows. permitted is true for a model that the workspace's policy allows.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_policy_options(member_id uuid, workspace uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
@@ -188,19 +175,11 @@ begin
   );
 end
 $$;
-comment on function ai.read_policy_options(uuid, uuid) is
-  'Returns what a member with use_ai_studio or manage_ai_keys can choose from in a workspace''s policy and keys: the '
-  'catalogue''s models and the plan''s rate limits. granted is true for a model that the plan or the workspace''s own '
-  'grant allows. permitted is true for a model that the workspace''s policy allows.';
 
+-- Serializes changes to a workspace's policy and budgets, so that each change is compared with, and logged with, the
+-- state that it replaces. Gateway calls don't wait for this lock.
 create or replace function ai.lock_policy(workspace uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
 $$;
-comment on function ai.lock_policy(uuid) is
-  'Serializes changes to a workspace''s policy and budgets, so that each change is compared with, and logged with, the'
-  ' state that it replaces. Gateway calls don''t wait for this lock.';

@@ -1,12 +1,11 @@
 -- Content capture. The content of runs is stored only if the workspace's policy enables capture, and for as many days
 -- as the policy sets. Each read is logged.
 
+-- Stores a run's content {created_at, id, prompt?, tools?, answer?} if the workspace's policy captures content. Keeps
+-- parts that are already stored and adds missing ones.
 -- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
 create or replace function ai.store_run_content(content jsonb) returns void
-  language sql
-  volatile
-  security definer
-  set search_path = ''
+  language sql volatile security definer set search_path = ''
 as $$
   insert into ai.run_content as c (run_created_at, run_id, workspace_id, prompt, tools, answer)
   select r.created_at, r.id, r.workspace_id, content ->> 'prompt', content ->> 'tools', content ->> 'answer'
@@ -21,16 +20,12 @@ as $$
     tools = coalesce(c.tools, excluded.tools),
     answer = coalesce(c.answer, excluded.answer)
 $$;
-comment on function ai.store_run_content(jsonb) is
-  'Stores a run''s content {created_at, id, prompt?, tools?, answer?} if the workspace''s policy captures content. '
-  'Keeps parts that are already stored and adds missing ones.';
 
+-- For a member with manage_ai_policy, returns whether a run's content is stored, but not the content itself. Returns {
+-- outcome: kept, deletedFrom } or { outcome: none | not_allowed }.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.describe_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   answer jsonb;
@@ -47,16 +42,12 @@ begin
   return coalesce(answer, '{"outcome": "none"}');
 end
 $$;
-comment on function ai.describe_run_content(uuid, uuid, uuid) is
-  'For a member with manage_ai_policy, returns whether a run''s content is stored, but not the content itself. Returns'
-  ' { outcome: kept, deletedFrom } or { outcome: none | not_allowed }.';
 
+-- Returns a run's content to a member with manage_ai_policy, and logs in the workspace that the member read it. Returns
+-- { outcome: opened, deletedFrom, prompt, tools, answer } or { outcome: none | not_allowed }.
 -- Definer: checks what a member may do and writes the audit log, which the service role can't do itself.
 create or replace function ai.read_run_content(member_id uuid, workspace uuid, run_id uuid) returns jsonb
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   answer jsonb;
@@ -81,15 +72,11 @@ begin
   return answer;
 end
 $$;
-comment on function ai.read_run_content(uuid, uuid, uuid) is
-  'Returns a run''s content to a member with manage_ai_policy, and logs in the workspace that the member read it. '
-  'Returns { outcome: opened, deletedFrom, prompt, tools, answer } or { outcome: none | not_allowed }.';
 
+-- Returns a run's content and the time of its deletion, but only if the workspace's current policy still keeps the
+-- content. The result does not depend on when the sweep last ran. Not granted to any role.
 create or replace function ai.retained_content(workspace uuid, run_id uuid) returns table (content ai.run_content, deleted_from timestamptz)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select c, c.run_created_at + make_interval(days => w.content_retention_days)
   from (
@@ -104,16 +91,13 @@ as $$
     and c.run_id = retained_content.run_id
     and c.run_created_at >= now() - make_interval(days => w.content_retention_days)
 $$;
-comment on function ai.retained_content(uuid, uuid) is
-  'Returns a run''s content and the time of its deletion, but only if the workspace''s current policy still keeps the '
-  'content. The result does not depend on when the sweep last ran. Not granted to any role.';
 
+-- Deletes content that the workspace's current policy no longer keeps, content of closed workspaces, and expired
+-- idempotency keys. The limit applies separately to runs and to keys. Returns the number of runs whose content it
+-- deleted. Returns 0 if another call is in progress.
 -- Definer: the service role has no grant to delete these rows.
 create or replace function ai.delete_expired_content(most integer default 1000) returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   swept integer;
@@ -161,7 +145,3 @@ begin
   return swept;
 end
 $$;
-comment on function ai.delete_expired_content(integer) is
-  'Deletes content that the workspace''s current policy no longer keeps, content of closed workspaces, and expired '
-  'idempotency keys. The limit applies separately to runs and to keys. Returns the number of runs whose content it '
-  'deleted. Returns 0 if another call is in progress.';

@@ -1,11 +1,10 @@
 -- Shows one run to its workspace's members, with the facts that explain its price. Amounts are exact text.
 
+-- Returns a run for a member with use_ai_studio: { outcome: read } merged with the fields of ai.run_detail, or {
+-- outcome: not_found | not_allowed }.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   found_run ai.runs := ai.find_run(run_id);
@@ -19,15 +18,10 @@ begin
   return jsonb_build_object('outcome', 'read') || ai.run_detail(found_run, ai.cost_visible(workspace));
 end
 $$;
-comment on function ai.read_run(uuid, uuid, uuid) is
-  'Returns a run for a member with use_ai_studio: { outcome: read } merged with the fields of ai.run_detail, or { '
-  'outcome: not_found | not_allowed }.';
 
+-- Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.
 create or replace function ai.find_run(run_id uuid) returns ai.runs
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select r
   from ai.runs r,
@@ -35,14 +29,12 @@ as $$
     to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
   where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
 $$;
-comment on function ai.find_run(uuid) is
-  'Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.';
 
+-- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
+-- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
+-- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
@@ -82,16 +74,11 @@ as $$
     end
   )
 $$;
-comment on function ai.run_detail(ai.runs, boolean) is
-  'Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the '
-  'requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is '
-  'the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.';
 
+-- Returns a run's summary for its workspace's members. servedTier, provider and costUsd are null if the policy hides
+-- provider cost.
 create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'id', (run).id,
@@ -134,14 +121,11 @@ as $$
     'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end
   )
 $$;
-comment on function ai.run_summary(ai.runs, boolean) is
-  'Returns a run''s summary for its workspace''s members. servedTier, provider and costUsd are null if the policy '
-  'hides provider cost.';
 
+-- Returns { priced }, the facts from which the web server explains a run's cost: whether credits were due and, if
+-- provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.
 create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
   -- Sets no search path and has no subselect, so that Postgres inlines it into its callers' plans.
 as $$
   select jsonb_build_object('priced', jsonb_build_object(
@@ -164,6 +148,3 @@ as $$
     'attempts', coalesce((run).attempts, '[]')
   ) else '{}' end)
 $$;
-comment on function ai.run_pricing_facts(ai.runs, boolean) is
-  'Returns { priced }, the facts from which the web server explains a run''s cost: whether credits were due and, if '
-  'provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.';

@@ -1,5 +1,10 @@
 -- Lists a workspace's runs for its members: ids, counts, amounts and times. Amounts are exact text.
 
+-- Returns a page of a workspace's runs, newest first, for a member with use_ai_studio: { outcome: listed, runs,
+-- unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature,
+-- status, keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not
+-- exist. With scan_limit, a filter without an index examines at most that many runs. In this case continueBefore is the
+-- position to continue from, or null if no older run can match.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_runs(
   member_id uuid,
@@ -9,10 +14,7 @@ create or replace function ai.list_runs(
   page_size integer default 50,
   scan_limit integer default null
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
   -- A generic plan would use no index and read every partition.
   set plan_cache_mode = force_custom_plan
 as $$
@@ -109,18 +111,12 @@ begin
   );
 end
 $$;
-comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
-  'Returns a page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, '
-  'unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, '
-  'status, keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not '
-  'exist. With scan_limit, a filter without an index examines at most that many runs. In this case continueBefore is '
-  'the position to continue from, or null if no older run can match.';
 
+-- Checks the filters of ai.list_runs and returns the name of the first filter whose value does not exist. Returns null
+-- if all values exist. Treats every provider as unknown if the workspace hides providers. Treats former members and
+-- apps of the workspace as known, because they can have runs.
 create or replace function ai.unknown_run_filter(workspace uuid, filter jsonb) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select case
     when filter ? 'provider' and not (
@@ -135,17 +131,13 @@ as $$
     ) then 'memberId'
   end
 $$;
-comment on function ai.unknown_run_filter(uuid, jsonb) is
-  'Checks the filters of ai.list_runs and returns the name of the first filter whose value does not exist. Returns '
-  'null if all values exist. Treats every provider as unknown if the workspace hides providers. Treats former members '
-  'and apps of the workspace as known, because they can have runs.';
 
+-- Returns values by which a workspace's runs can be filtered, at most 100 of each kind, for a member with
+-- use_ai_studio. Returns { outcome: listed, keys (newest first), apps, members, providers } or { outcome: not_allowed
+-- }. providers is null if the workspace hides providers.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
@@ -190,17 +182,11 @@ begin
   );
 end
 $$;
-comment on function ai.list_run_filters(uuid, uuid) is
-  'Returns values by which a workspace''s runs can be filtered, at most 100 of each kind, for a member with '
-  'use_ai_studio. Returns { outcome: listed, keys (newest first), apps, members, providers } or { outcome: not_allowed'
-  ' }. providers is null if the workspace hides providers.';
 
+-- Uses the daily sums to find where ai.list_runs can start to search backwards for runs that match its filter and are
+-- older than the given moment. Returns a time that is not later than the moment, or null if no earlier run can match.
 create or replace function ai.runs_may_exist_before(workspace uuid, filter jsonb, moment timestamptz) returns timestamptz
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
-  set plan_cache_mode = force_custom_plan
+  language plpgsql stable security invoker set search_path = '' set plan_cache_mode = force_custom_plan
 as $$
 declare
   starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
@@ -242,7 +228,3 @@ begin
   return least(moment, (day + 1)::timestamp at time zone 'UTC');
 end
 $$;
-comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
-  'Uses the daily sums to find where ai.list_runs can start to search backwards for runs that match its filter and are'
-  ' older than the given moment. Returns a time that is not later than the moment, or null if no earlier run can '
-  'match.';

@@ -1,15 +1,16 @@
 -- Shows a workspace's usage to its members.
 
+-- Returns a workspace's usage for a member with use_ai_studio: a page of rows, the totals of the whole window, and the
+-- credits deducted without a run. Rows are grouped by any of day, model, feature, executionMode, provider, key (its
+-- lineage), app and member. Alternatively they are grouped by label, or by label and day. provider is null if the
+-- workspace hides provider cost. The default window is the last 30 days. after is the position of the last row on the
+-- previous page.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_usage(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   group_by text[] default '{day,model,feature,executionMode}', after text[] default null, page_size integer default 50
 ) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
-  set timezone = 'UTC'
+  language plpgsql stable security definer set search_path = '' set timezone = 'UTC'
 as $$
 declare
   asked record := ai.usage_window(given_from, given_to, 30);
@@ -112,18 +113,11 @@ begin
   );
 end
 $$;
-comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
-  'Returns a workspace''s usage for a member with use_ai_studio: a page of rows, the totals of the whole window, and '
-  'the credits deducted without a run. Rows are grouped by any of day, model, feature, executionMode, provider, key '
-  '(its lineage), app and member. Alternatively they are grouped by label, or by label and day. provider is null if '
-  'the workspace hides provider cost. The default window is the last 30 days. after is the position of the last row on'
-  ' the previous page.';
 
+-- Returns the display name of a workspace's member. Returns Former member if the person is no longer a member, or null
+-- if the id is null.
 create or replace function ai.member_label(workspace uuid, member uuid) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(
     (
@@ -136,18 +130,13 @@ as $$
   )
   where member is not null
 $$;
-comment on function ai.member_label(uuid, uuid) is
-  'Returns the display name of a workspace''s member. Returns Former member if the person is no longer a member, or '
-  'null if the id is null.';
 
+-- Formats sums of usage for display. amountUsd is null if the workspace hides provider cost.
 create or replace function ai.usage_sums(
   requests numeric, failed numeric, input_tokens numeric, output_tokens numeric, cost_usd numeric,
   billed_credits numeric, unmetered_credits numeric, latency_ms numeric, timed numeric
 ) returns jsonb
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
+  language sql immutable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'requests', coalesce(requests, 0),
@@ -160,5 +149,3 @@ as $$
     'averageLatencyMs', round(latency_ms / nullif(timed, 0))
   )
 $$;
-comment on function ai.usage_sums(numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric, numeric) is
-  'Formats sums of usage for display. amountUsd is null if the workspace hides provider cost.';

@@ -1,17 +1,17 @@
 -- The usage of all workspaces, by provider and billing account.
 
+-- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account.
+-- With of_provider (a result of ai.billing_provider), returns only that provider's usage, also grouped by workspace and
+-- day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.
+-- Without of_provider, workspace_id and day are null. Not granted to any role.
 create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
   returns table (
     workspace_id uuid, day date, provider_id text, billing_name text, billing_account text, requests numeric, failed numeric,
     input_tokens numeric, output_tokens numeric, cost_usd numeric, estimated_runs numeric, closed_runs numeric
   )
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
   -- Days are in UTC. A custom plan is required, because a generic plan would read all daily sums.
-  set timezone = 'UTC'
-  set plan_cache_mode = force_custom_plan
+  set timezone = 'UTC' set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
@@ -80,8 +80,3 @@ begin
     group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account;
 end
 $$;
-comment on function ai.platform_usage(date, date, text) is
-  'Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account. '
-  'With of_provider (a result of ai.billing_provider), returns only that provider''s usage, also grouped by workspace '
-  'and day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.'
-  ' Without of_provider, workspace_id and day are null. Not granted to any role.';

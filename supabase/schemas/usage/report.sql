@@ -1,17 +1,15 @@
 -- GET /v1/usage: returns the usage and cost of an app's runs in a window, in one statement.
 
+-- Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact
+-- decimals. notes_use: the request counts as a use of the key.
 -- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
 -- the request.
 create or replace function ai.report_usage(call jsonb) returns json
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
   -- Days of the report are UTC days.
   set timezone = 'UTC'
   -- Sorts a year's groups in memory, and plans the query only once per connection.
-  set work_mem = '32MB'
-  set plan_cache_mode = force_generic_plan
+  set work_mem = '32MB' set plan_cache_mode = force_generic_plan
 as $$
 declare
   caller ai.caller := ai.app_caller(call);
@@ -61,18 +59,16 @@ begin
   );
 end
 $$;
-comment on function ai.report_usage(jsonb) is
-  'Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact '
-  'decimals. notes_use: the request counts as a use of the key.';
 
+-- Returns a workspace's usage in a half-open window, in rows that callers group. Reads daily sums for sealed, unchanged
+-- days that are completely in the window, and runs for the rest. One statement reads both, so that each run counts
+-- exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read from runs.
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_between(
   workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
 )
   returns setof ai.usage_daily
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   with live as materialized (
     select * from ai.live_usage_ranges(workspace, window_from, window_to, by_member)
@@ -88,18 +84,12 @@ as $$
   from live l
   cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
 $$;
-comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
-  'Returns a workspace''s usage in a half-open window, in rows that callers group. Reads daily sums for sealed, '
-  'unchanged days that are completely in the window, and runs for the rest. One statement reads both, so that each run'
-  ' counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read '
-  'from runs.';
 
+-- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between.
 -- This function has no SET clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns setof ai.usage_labels_daily
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   with live as materialized (
     select * from ai.live_usage_ranges(workspace, window_from, window_to, true)
@@ -115,16 +105,15 @@ as $$
   from live l
   cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
 $$;
-comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
-  'Returns a workspace''s usage by label in a half-open window, from the same sources as ai.usage_between.';
 
+-- Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they
+-- were sealed, and days that are only partly in the window. If detailed, also returns days whose stored sums lack
+-- members and labels.
 -- This function has no SET clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.live_usage_ranges(
   workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
 ) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   with bounds as (
     select
@@ -161,19 +150,14 @@ as $$
   ) c
   where c.first_moment < c.end_moment
 $$;
-comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
-  'Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they '
-  'were sealed, and days that are only partly in the window. If detailed, also returns days whose stored sums lack '
-  'members and labels.';
 
+-- Returns the requested half-open window. It ends now if no end is given. fault describes why the window is invalid, or
+-- is null.
 create or replace function ai.usage_window(
   given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,
   out window_from timestamptz, out window_to timestamptz, out fault text
 )
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 begin
   -- An interval of hours always has the same length. The length of a day depends on daylight saving in the session's
@@ -186,15 +170,10 @@ begin
   end;
 end
 $$;
-comment on function ai.usage_window(timestamptz, timestamptz, integer, integer) is
-  'Returns the requested half-open window. It ends now if no end is given. fault describes why the window is invalid, '
-  'or is null.';
 
+-- Returns whether an app has any run in a workspace before the given time.
 create or replace function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select
     exists (
@@ -215,14 +194,12 @@ as $$
       where u.app_id = app
     )
 $$;
-comment on function ai.has_usage_before(uuid, uuid, timestamptz) is
-  'Returns whether an app has any run in a workspace before the given time.';
 
+-- Returns the caller of a request that a registered app sends. The credential must be an app's token or a key that is
+-- bound to an app, and the request must name the workspace. The app is derived only from the credential. refused is the
+-- reason why the call is refused, or null. Not granted to any role.
 create or replace function ai.app_caller(call jsonb) returns ai.caller
-  language plpgsql
-  stable
-  security invoker
-  set search_path = ''
+  language plpgsql stable security invoker set search_path = ''
 as $$
 declare
   caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
@@ -237,18 +214,13 @@ begin
   return caller;
 end
 $$;
-comment on function ai.app_caller(jsonb) is
-  'Returns the caller of a request that a registered app sends. The credential must be an app''s token or a key that '
-  'is bound to an app, and the request must name the workspace. The app is derived only from the credential. refused '
-  'is the reason why the call is refused, or null. Not granted to any role.';
 
+-- Checks whether a credential may import costs and read usage. Used if the request body is invalid. Returns {
+-- workspace_id } or { refused }.
 -- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
 -- the request.
 create or replace function ai.check_app_caller(call jsonb) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
   caller ai.caller := ai.app_caller(call);
@@ -259,15 +231,11 @@ begin
   return jsonb_build_object('workspace_id', caller.workspace_id);
 end
 $$;
-comment on function ai.check_app_caller(jsonb) is
-  'Checks whether a credential may import costs and read usage. Used if the request body is invalid. Returns { '
-  'workspace_id } or { refused }.';
 
+-- Formats a time like ai.utc_text, but with microseconds if they are not zero.
 -- Has no settings of its own, so Postgres inlines it into the plans of queries that return thousands of rows.
 create or replace function ai.utc_text_microseconds(moment timestamptz) returns text
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select to_char(
     moment at time zone 'UTC',
@@ -277,5 +245,3 @@ as $$
     end
   )
 $$;
-comment on function ai.utc_text_microseconds(timestamptz) is
-  'Formats a time like ai.utc_text, but with microseconds if they are not zero.';

@@ -2,12 +2,12 @@
 -- to a run of a finished day marks the day in the same transaction. A marked day is read from its runs until it is
 -- summarized again.
 
+-- Updates ai.usage_daily and ai.usage_labels_daily. Summarizes new days, changed days, and older days whose summary
+-- lacks details, at most max_days of each. Only one caller runs at a time; others return 0. Returns the number of
+-- summarized days.
 -- Definer: the service role may not write the daily sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
@@ -16,16 +16,10 @@ begin
   return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days) + ai.detail_older_usage_days(max_days);
 end
 $$;
-comment on function ai.roll_up_usage(integer) is
-  'Updates ai.usage_daily and ai.usage_labels_daily. Summarizes new days, changed days, and older days whose summary '
-  'lacks details, at most max_days of each. Only one caller runs at a time; others return 0. Returns the number of '
-  'summarized days.';
 
+-- Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized days.
 create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   -- Waits until 15 minutes after a day's end. By then, all of the day's calls have committed, because the gateway's
@@ -48,15 +42,11 @@ begin
   return sealed;
 end
 $$;
-comment on function ai.seal_completed_usage_days(integer) is
-  'Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized '
-  'days.';
 
+-- Summarizes sealed days again if their runs changed later, at most max_days days. Returns the number of summarized
+-- days.
 create or replace function ai.rebuild_changed_usage_days(max_days integer) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   changed record;
@@ -78,15 +68,11 @@ begin
   return summed;
 end
 $$;
-comment on function ai.rebuild_changed_usage_days(integer) is
-  'Summarizes sealed days again if their runs changed later, at most max_days days. Returns the number of summarized '
-  'days.';
 
+-- Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,
+-- at most max_days. Returns the number of summarized days.
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   next_day date := (select least(s.detailed_from, s.before) from ai.usage_sealed_days s);
@@ -108,15 +94,10 @@ begin
   return summed;
 end
 $$;
-comment on function ai.detail_older_usage_days(integer) is
-  'Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,'
-  ' at most max_days. Returns the number of summarized days.';
 
+-- Returns the workspaces that have runs on a UTC day.
 create or replace function ai.workspaces_used_on(day date) returns uuid[]
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select array(
     select distinct r.workspace_id
@@ -124,13 +105,10 @@ as $$
     where r.created_at >= day::timestamp at time zone 'UTC' and r.created_at < (day + 1)::timestamp at time zone 'UTC'
   )
 $$;
-comment on function ai.workspaces_used_on(date) is 'Returns the workspaces that have runs on a UTC day.';
 
+-- Replaces the sums of a day for the given workspaces.
 create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
   insert into ai.usage_daily
@@ -147,13 +125,11 @@ as $$
     w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
   ) as s
 $$;
-comment on function ai.rebuild_usage_day(date, uuid[]) is 'Replaces the sums of a day for the given workspaces.';
 
+-- Returns sums of a workspace's runs in a half-open range, in the format of ai.usage_daily. Includes runs in progress.
 -- Has no SET clause, so that Postgres inlines it into its callers' plans and applies their conditions to the runs.
 create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     r.workspace_id, (r.created_at at time zone 'UTC')::date, r.app_id, r.key_lineage_id, ai.run_provider(r.routes, r.route),
@@ -170,16 +146,13 @@ as $$
   where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
   group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
 $$;
-comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
-  'Returns sums of a workspace''s runs in a half-open range, in the format of ai.usage_daily. Includes runs in '
-  'progress.';
 
+-- Sums a workspace's runs in a half-open time range. Groups them by day and label (X-Platform-Entity-Id), in the format
+-- of ai.usage_labels_daily. For each day, returns the 10,000 most expensive labels and one sum for all others.
 -- Sets no search_path, so Postgres can inline this function into its callers' plans.
 create or replace function ai.sum_labels(workspace uuid, first_moment timestamptz, end_moment timestamptz)
   returns setof ai.usage_labels_daily
-  language sql
-  stable
-  security invoker
+  language sql stable security invoker
 as $$
   select
     workspace, n.day, n.label,
@@ -210,16 +183,12 @@ as $$
   ) n
   group by n.day, n.label
 $$;
-comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
-  'Sums a workspace''s runs in a half-open time range. Groups them by day and label (X-Platform-Entity-Id), in the '
-  'format of ai.usage_labels_daily. For each day, returns the 10,000 most expensive labels and one sum for all others.';
 
+-- Marks a finished day as changed if one of its runs changes. Today's runs need no mark, because they are not
+-- summarized yet. Most calls therefore write no mark.
 -- Definer: the role that settles a run cannot write the marks of changed days.
 create or replace function ai.record_usage_change() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   run ai.runs := case when tg_op = 'DELETE' then old else new end;
@@ -231,20 +200,14 @@ begin
   return null;
 end
 $$;
-comment on function ai.record_usage_change() is
-  'Marks a finished day as changed if one of its runs changes. Today''s runs need no mark, because they are not '
-  'summarized yet. Most calls therefore write no mark.';
 
+-- Fires when a run of a finished day is updated, for example when the run is settled.
 create or replace trigger record_usage_change after update on ai.runs
   for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_change on ai.runs is
-  'Fires when a run of a finished day is updated, for example when the run is settled.';
+-- Fires when an operator inserts a run by hand. Runs from our own code begin at the current time, so the trigger does
+-- not fire for them. The condition is short because Postgres reads the condition again for each statement.
 create or replace trigger record_usage_addition after insert on ai.runs
   for each row when (new.created_at <> now()) execute function ai.record_usage_change();
-comment on trigger record_usage_addition on ai.runs is
-  'Fires when an operator inserts a run by hand. Runs from our own code begin at the current time, so the trigger does'
-  ' not fire for them. The condition is short because Postgres reads the condition again for each statement.';
+-- Fires when an operator deletes a run of a finished day by hand. Our own code never deletes runs.
 create or replace trigger record_usage_deletion after delete on ai.runs
   for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
-comment on trigger record_usage_deletion on ai.runs is
-  'Fires when an operator deletes a run of a finished day by hand. Our own code never deletes runs.';

@@ -1,12 +1,11 @@
 -- Creates, joins, transfers and deletes workspaces. Each operation is a function, because its caller may not write the
 -- rows directly.
 
+-- Creates a workspace with the caller as owner and returns its id. Raises PT409 if the caller has created 20 workspaces
+-- that are not deleted, or 23514 if the name does not have 1 to 80 characters.
 -- Definer: users cannot insert workspaces directly, because they may set only the name.
 create or replace function public.create_workspace(name text) returns uuid
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   founder uuid := auth.uid();
@@ -29,16 +28,13 @@ begin
   return created;
 end
 $$;
-comment on function public.create_workspace(text) is
-  'Creates a workspace with the caller as owner and returns its id. Raises PT409 if the caller has created 20 '
-  'workspaces that are not deleted, or 23514 if the name does not have 1 to 80 characters.';
 
+-- Returns the details of the invitation with this token, or null if there is none. token_hash is the token's SHA-256 in
+-- hexadecimal. Returns { workspaceId, workspaceName, role, email, invitedBy, expiresAt, state: open | accepted |
+-- expired | withdrawn, forYou }.
 -- Definer: an invited person is not a member yet, and may see only these details of the workspace.
 create or replace function public.workspace_invitation(token_hash text) returns jsonb
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   if not private.account_required_mfa_satisfied() then
@@ -73,17 +69,12 @@ begin
   );
 end
 $$;
-comment on function public.workspace_invitation(text) is
-  'Returns the details of the invitation with this token, or null if there is none. token_hash is the token''s SHA-256'
-  ' in hexadecimal. Returns { workspaceId, workspaceName, role, email, invitedBy, expiresAt, state: open | accepted | '
-  'expired | withdrawn, forYou }.';
 
+-- Accepts the open invitation with this token. The invitation must have been sent to the caller's confirmed email.
+-- Returns the workspace's id. Raises PT404 if the caller has no such invitation.
 -- Definer: an invited person has no grant to write memberships.
 create or replace function public.accept_workspace_invitation(token_hash text) returns uuid
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   joined public.workspace_invitations;
@@ -116,16 +107,13 @@ begin
   return joined.workspace_id;
 end
 $$;
-comment on function public.accept_workspace_invitation(text) is
-  'Accepts the open invitation with this token. The invitation must have been sent to the caller''s confirmed email. '
-  'Returns the workspace''s id. Raises PT404 if the caller has no such invitation.';
 
+-- Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 if
+-- the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new
+-- owner is not a member, or PT409 if the new owner is the caller.
 -- Definer: changes two roles together, while the policies would check each change separately.
 create or replace function public.transfer_workspace_ownership(workspace_id uuid, new_owner_id uuid) returns void
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 #variable_conflict use_column
 declare
@@ -171,17 +159,13 @@ begin
   where m.workspace_id = transfer_workspace_ownership.workspace_id and m.user_id = auth.uid() and admin_role is not null;
 end
 $$;
-comment on function public.transfer_workspace_ownership(uuid, uuid) is
-  'Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 '
-  'if the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new'
-  ' owner is not a member, or PT409 if the new owner is the caller.';
 
+-- Closes a workspace for all its members. Its keys stop working and it can no longer be read. Runs, ledger entries and
+-- invoices are kept. Raises PT404 if the caller is not a member, or PT403 if the caller lacks manage_workspace_settings
+-- or has not proved their identity in the last ten minutes.
 -- Definer: members cannot write deleted_at or keys directly.
 create or replace function public.delete_workspace(workspace_id uuid) returns void
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 #variable_conflict use_column
 begin
@@ -207,7 +191,3 @@ begin
   where k.workspace_id = delete_workspace.workspace_id and k.revoked_at is null;
 end
 $$;
-comment on function public.delete_workspace(uuid) is
-  'Closes a workspace for all its members. Its keys stop working and it can no longer be read. Runs, ledger entries '
-  'and invoices are kept. Raises PT404 if the caller is not a member, or PT403 if the caller lacks '
-  'manage_workspace_settings or has not proved their identity in the last ten minutes.';

@@ -1,11 +1,9 @@
 -- A workspace's audit log. Triggers write the log, and the workspace's owners can read it.
 
+-- Logs a change to a row that belongs to a workspace.
 -- Definer, like the triggers below: the roles that change these rows have no grant to write the log.
 create or replace function private.log_workspace_row() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   row_before jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
@@ -53,30 +51,25 @@ begin
   return null;
 end
 $$;
-comment on function private.log_workspace_row() is 'Logs a change to a row that belongs to a workspace.';
 
+-- Logs when a workspace is created, deleted, renamed or given another plan.
 create or replace trigger audit_change after insert or update on public.workspaces
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspaces is
-  'Logs when a workspace is created, deleted, renamed or given another plan.';
+-- Shows the workspace's owners which members joined, left or changed roles.
 create or replace trigger audit_change after insert or update of role_id or delete on public.workspace_members
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_members is
-  'Shows the workspace''s owners which members joined, left or changed roles.';
+-- Shows the workspace's owners which roles were changed or deleted, and how their permissions changed.
 create or replace trigger audit_change after update or delete on public.workspace_roles
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_roles is
-  'Shows the workspace''s owners which roles were changed or deleted, and how their permissions changed.';
+-- Shows the workspace's owners which invitations were sent, accepted or withdrawn.
 create or replace trigger audit_change after insert or update of accepted_at or delete on public.workspace_invitations
   for each row execute function private.log_workspace_row();
-comment on trigger audit_change on public.workspace_invitations is
-  'Shows the workspace''s owners which invitations were sent, accepted or withdrawn.';
+-- Shows owners which roles were created, who created them, and what each role allows.
 -- Logs only roles that people create. A workspace's initial roles belong to its creation, which is logged separately.
 create or replace trigger audit_definition after insert on public.workspace_roles
   for each row when (pg_trigger_depth() = 0) execute function private.log_workspace_row();
-comment on trigger audit_definition on public.workspace_roles is
-  'Shows owners which roles were created, who created them, and what each role allows.';
 
+-- Adds an entry to a workspace's audit log.
 create or replace function private.log_workspace_change(
   workspace_id uuid,
   action text,
@@ -84,25 +77,16 @@ create or replace function private.log_workspace_change(
   subject text default null,
   details jsonb default '{}'
 ) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
   insert into public.workspace_audit_log (workspace_id, actor_id, action, subject_id, subject, details)
   values (workspace_id, private.acting_user_id(), action, subject_id, left(subject, 320), details)
 $$;
-comment on function private.log_workspace_change(uuid, text, uuid, text, jsonb) is
-  'Adds an entry to a workspace''s audit log.';
 
+-- Returns the user who makes the changes in this transaction: the token's user or, if a function derived the user from
+-- another credential, the user in the setting gatehouse.actor_id.
 create or replace function private.acting_user_id() returns uuid
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select coalesce(auth.uid(), private.uuid_or_null(nullif(current_setting('gatehouse.actor_id', true), '')))
 $$;
-comment on function private.acting_user_id() is
-  'Returns the user who makes the changes in this transaction: the token''s user or, if a function derived the user '
-  'from another credential, the user in the setting gatehouse.actor_id.';

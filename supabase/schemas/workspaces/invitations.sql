@@ -1,13 +1,13 @@
 -- Limits invitations, because each one sends an email to an address that the inviter chooses. The limits apply to our
 -- pages and to the Data API.
 
+-- Replaces an open invitation to the same workspace and email with the new one, if the inviter could withdraw the open
+-- invitation. If the open invitation is younger than private.mail_pause(), its link stays valid and the new invitation
+-- fails with 23505.
 -- Definer: the role authenticated has no usage on schema private. Replaces only invitations that the policy
 -- delete_with_permission would let the inviter delete.
 create or replace function private.replace_invitation() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   delete from public.workspace_invitations v
@@ -19,22 +19,16 @@ begin
   return new;
 end
 $$;
-comment on function private.replace_invitation() is
-  'Replaces an open invitation to the same workspace and email with the new one, if the inviter could withdraw the '
-  'open invitation. If the open invitation is younger than private.mail_pause(), its link stays valid and the new '
-  'invitation fails with 23505.';
 
+-- Leaves only the newest invitation link valid for each workspace and email address.
 create or replace trigger replace_invitation before insert on public.workspace_invitations
   for each row execute function private.replace_invitation();
-comment on trigger replace_invitation on public.workspace_invitations is
-  'Leaves only the newest invitation link valid for each workspace and email address.';
 
+-- Limits the invitations that a person sends in all workspaces together. Raises PT429 if there are more than
+-- private.attempt_limits() allows; the error's detail is the number of seconds until the next invitation is allowed.
 -- Definer: the role authenticated has no usage on schema private, and no role may write rate-limit buckets.
 create or replace function private.limit_inviter() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   bucket record;
@@ -56,21 +50,15 @@ begin
   return null;
 end
 $$;
-comment on function private.limit_inviter() is
-  'Limits the invitations that a person sends in all workspaces together. Raises PT429 if there are more than '
-  'private.attempt_limits() allows; the error''s detail is the number of seconds until the next invitation is allowed.';
 
+-- Limits each person's invitations, to prevent bulk email to strangers.
 create or replace trigger limit_inviter after insert on public.workspace_invitations
   for each row when (new.invited_by is not null) execute function private.limit_inviter();
-comment on trigger limit_inviter on public.workspace_invitations is
-  'Limits each person''s invitations, to prevent bulk email to strangers.';
 
+-- Raises PT409 if a workspace has more than 500 invitations that were not accepted.
 -- Definer: counts all invitations, including those that the caller may not read.
 create or replace function private.limit_workspace_invitations() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if exists (
@@ -83,10 +71,7 @@ begin
   return null;
 end
 $$;
-comment on function private.limit_workspace_invitations() is
-  'Raises PT409 if a workspace has more than 500 invitations that were not accepted.';
 
+-- Limits the open invitations of a workspace, because pages read all of them at once.
 create or replace trigger limit_invitations after insert on public.workspace_invitations
   referencing new table as inserted for each statement execute function private.limit_workspace_invitations();
-comment on trigger limit_invitations on public.workspace_invitations is
-  'Limits the open invitations of a workspace, because pages read all of them at once.';

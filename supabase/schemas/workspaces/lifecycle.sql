@@ -1,12 +1,11 @@
 -- Rules for every workspace: it is created with roles and an owner, always has an owner, and closes when its last
 -- member's account is deleted.
 
+-- Creates the roles of a new workspace and makes its founder the owner, in the same statement that creates the
+-- workspace.
 -- Definer: the role authenticated may not insert owner roles or memberships.
 create or replace function private.create_workspace_defaults() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   owner_role_id uuid;
@@ -28,21 +27,15 @@ begin
   return null;
 end
 $$;
-comment on function private.create_workspace_defaults() is
-  'Creates the roles of a new workspace and makes its founder the owner, in the same statement that creates the '
-  'workspace.';
 
+-- Gives every new workspace its roles, because each member needs a role.
 create or replace trigger create_workspace_defaults after insert on public.workspaces
   for each row execute function private.create_workspace_defaults();
-comment on trigger create_workspace_defaults on public.workspaces is
-  'Gives every new workspace its roles, because each member needs a role.';
 
+-- Raises PT409 if the last owner leaves or loses the owner role. The Data API returns this error as 409.
 -- Definer: counts all owners and locks the workspace, even if the caller may not see them.
 create or replace function private.require_workspace_owner() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if not (select r.is_owner from public.workspace_roles r where r.id = old.role_id) then
@@ -71,20 +64,17 @@ begin
   return null;
 end
 $$;
-comment on function private.require_workspace_owner() is
-  'Raises PT409 if the last owner leaves or loses the owner role. The Data API returns this error as 409.';
 
+-- An ownerless workspace could never get an owner again.
 create or replace trigger require_workspace_owner after update of role_id or delete on public.workspace_members
   for each row execute function private.require_workspace_owner();
-comment on trigger require_workspace_owner on public.workspace_members is
-  'An ownerless workspace could never get an owner again.';
 
+-- Closes workspaces when a member's account is deleted, so that the workspaces' keys stop working. The person's
+-- personal workspace stays open if it has another owner. Any other workspace stays open if it has another member. A
+-- closed personal workspace is renamed to "Deleted workspace".
 -- Definer: Supabase Auth deletes users and has no grant on workspaces.
 create or replace function private.close_orphaned_workspaces() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   -- These locks make concurrent deletions wait. Otherwise the last two members could each assume that the other stays.
@@ -114,22 +104,15 @@ begin
   return old;
 end
 $$;
-comment on function private.close_orphaned_workspaces() is
-  'Closes workspaces when a member''s account is deleted, so that the workspaces'' keys stop working. The person''s '
-  'personal workspace stays open if it has another owner. Any other workspace stays open if it has another member. A '
-  'closed personal workspace is renamed to "Deleted workspace".';
 
+-- Runs before a profile is deleted, while the person's memberships still exist.
 create or replace trigger close_orphaned_workspaces before delete on public.profiles
   for each row execute function private.close_orphaned_workspaces();
-comment on trigger close_orphaned_workspaces on public.profiles is
-  'Runs before a profile is deleted, while the person''s memberships still exist.';
 
+-- Raises PT409 if a workspace has more than 100 roles.
 -- Definer: counts all roles, including those that the caller may not read.
 create or replace function private.limit_workspace_roles() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   if exists (
@@ -142,9 +125,7 @@ begin
   return null;
 end
 $$;
-comment on function private.limit_workspace_roles() is 'Raises PT409 if a workspace has more than 100 roles.';
 
+-- Limits the number of roles, because pages read all roles of a workspace at once.
 create or replace trigger limit_roles after insert on public.workspace_roles
   referencing new table as inserted for each statement execute function private.limit_workspace_roles();
-comment on trigger limit_roles on public.workspace_roles is
-  'Limits the number of roles, because pages read all roles of a workspace at once.';

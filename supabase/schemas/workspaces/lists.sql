@@ -1,12 +1,11 @@
 -- Lists a person's workspaces, and the members of a workspace, in pages. Row-level security decides which rows are
 -- visible.
 
+-- Returns a page of the caller's workspaces: the personal workspace first, then the others by name. after contains
+-- personal, name and id of the last workspace on the previous page.
 create or replace function public.list_workspaces(after text[] default null, page_size integer default 50)
   returns table (id uuid, name text, plan_id text, personal boolean, role text)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select w.id, w.name, w.plan_id, p.personal, r.name
   from public.workspace_members m
@@ -18,17 +17,13 @@ as $$
   order by not p.personal, w.name, w.id
   limit page_size
 $$;
-comment on function public.list_workspaces(text[], integer) is
-  'Returns a page of the caller''s workspaces: the personal workspace first, then the others by name. after contains '
-  'personal, name and id of the last workspace on the previous page.';
 
+-- Returns the email addresses of a workspace's members that the caller may see: only the caller's own or, if the caller
+-- manages members, all.
 -- Definer: email addresses are in Supabase Auth's table. Members who manage members may see these addresses, because
 -- invitations are sent by email.
 create or replace function public.list_member_emails(workspace_id uuid) returns table (user_id uuid, email text)
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select m.user_id, u.email::text
   from public.workspace_members m
@@ -41,10 +36,10 @@ as $$
       or m.workspace_id in (select private.my_workspace_ids_with_permission('manage_members'))
     )
 $$;
-comment on function public.list_member_emails(uuid) is
-  'Returns the email addresses of a workspace''s members that the caller may see: only the caller''s own or, if the '
-  'caller manages members, all.';
 
+-- Returns a page of a workspace's members: owners first, then by name. The search text matches part of the name or of a
+-- visible email. A role or user id restricts the list further. after contains is_owner, sorts_as and user_id of the
+-- last member on the previous page.
 create or replace function public.list_workspace_members(
   workspace_id uuid,
   search text default '',
@@ -63,10 +58,7 @@ create or replace function public.list_workspace_members(
     sorts_as text,
     email text
   )
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select m.user_id, n.name, r.id, r.name, r.is_owner, m.created_at, lower(n.name), v.email
   from public.workspace_members m
@@ -84,16 +76,10 @@ as $$
   order by not r.is_owner, lower(n.name), m.user_id
   limit page_size
 $$;
-comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
-  'Returns a page of a workspace''s members: owners first, then by name. The search text matches part of the name or '
-  'of a visible email. A role or user id restricts the list further. after contains is_owner, sorts_as and user_id of '
-  'the last member on the previous page.';
 
+-- Returns the number of members for each role of a workspace. Stops counting at 1,001.
 create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select
     r.id,
@@ -106,5 +92,3 @@ as $$
   from public.workspace_roles r
   where r.workspace_id = count_role_members.workspace_id
 $$;
-comment on function public.count_role_members(uuid) is
-  'Returns the number of members for each role of a workspace. Stops counting at 1,001.';

@@ -2,12 +2,10 @@
 -- memberships would otherwise call itself. The functions return only the caller's data. They use plpgsql because it
 -- caches plans.
 
+-- Returns the ids of the caller's workspaces, except deleted ones.
 -- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_workspace_ids() returns setof uuid
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
@@ -17,15 +15,11 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null;
 end
 $$;
-comment on function private.my_workspace_ids() is
-  'Returns the ids of the caller''s workspaces, except deleted ones.';
 
+-- Returns the ids of the workspaces in which the caller's role has the given permission.
 -- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_workspace_ids_with_permission(permission public.workspace_permission) returns setof uuid
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
@@ -38,15 +32,11 @@ begin
       and (r.is_owner or my_workspace_ids_with_permission.permission = any (r.permissions));
 end
 $$;
-comment on function private.my_workspace_ids_with_permission(public.workspace_permission) is
-  'Returns the ids of the workspaces in which the caller''s role has the given permission.';
 
+-- Returns the ids of the workspaces that the caller owns.
 -- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_owned_workspace_ids() returns setof uuid
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
@@ -57,14 +47,11 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null and r.is_owner;
 end
 $$;
-comment on function private.my_owned_workspace_ids() is 'Returns the ids of the workspaces that the caller owns.';
 
+-- Returns the ids of the people who share a workspace with the caller.
 -- Definer: bypasses the policy on memberships, but reads only workspaces of the caller.
 create or replace function private.my_coworker_ids() returns setof uuid
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
@@ -73,14 +60,13 @@ begin
     where m.workspace_id in (select private.my_workspace_ids());
 end
 $$;
-comment on function private.my_coworker_ids() is 'Returns the ids of the people who share a workspace with the caller.';
 
+-- Returns the ids of the roles that the caller may assign to members and withdraw from them. Excludes roles with
+-- permissions that the caller's role lacks, to prevent self-promotion. Includes the owner role only if the caller is an
+-- owner who proved their identity in the last ten minutes.
 -- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_assignable_role_ids() returns setof uuid
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
@@ -101,20 +87,14 @@ begin
       );
 end
 $$;
-comment on function private.my_assignable_role_ids() is
-  'Returns the ids of the roles that the caller may assign to members and withdraw from them. Excludes roles with '
-  'permissions that the caller''s role lacks, to prevent self-promotion. Includes the owner role only if the caller is'
-  ' an owner who proved their identity in the last ten minutes.';
 
+-- Returns the caller's permissions in each workspace.
 -- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_workspace_permissions() returns table (
   workspace_id uuid,
   permissions public.workspace_permission[]
 )
-  language plpgsql
-  stable
-  security definer
-  set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
@@ -125,17 +105,15 @@ begin
     where m.user_id = (select auth.uid()) and w.deleted_at is null;
 end
 $$;
-comment on function private.my_workspace_permissions() is 'Returns the caller''s permissions in each workspace.';
 
+-- Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential.
+-- Not granted to any role, because it does not check that the id is the caller's.
 create or replace function private.user_has_workspace_permission(
   user_id uuid,
   workspace_id uuid,
   permission public.workspace_permission
 ) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select exists (
     select
@@ -148,14 +126,11 @@ as $$
       and (r.is_owner or user_has_workspace_permission.permission = any (r.permissions))
   )
 $$;
-comment on function private.user_has_workspace_permission(uuid, uuid, public.workspace_permission) is
-  'Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential. '
-  'Not granted to any role, because it does not check that the id is the caller''s.';
 
+-- Returns whether a user is a member of a workspace. Not granted to any role, because it does not check that the user
+-- is the caller. Security definer functions call it after they derive the user from a credential.
 create or replace function private.is_workspace_member(user_id uuid, workspace_id uuid) returns boolean
-  language plpgsql
-  stable
-  security invoker
+  language plpgsql stable security invoker
 as $$
 begin
   return exists (
@@ -165,19 +140,13 @@ begin
   );
 end
 $$;
-comment on function private.is_workspace_member(uuid, uuid) is
-  'Returns whether a user is a member of a workspace. Not granted to any role, because it does not check that the user'
-  ' is the caller. Security definer functions call it after they derive the user from a credential.';
 
+-- Returns whether a list of permissions is one-dimensional and contains neither duplicates nor nulls.
 create or replace function private.has_unique_items(permissions public.workspace_permission[]) returns boolean
-  language sql
-  immutable
-  security invoker
+  language sql immutable security invoker
 as $$
   select coalesce(array_ndims(permissions), 1) = 1
     and not exists (
       select from unnest(permissions) as permission group by permission having permission is null or count(*) > 1
     )
 $$;
-comment on function private.has_unique_items(public.workspace_permission[]) is
-  'Returns whether a list of permissions is one-dimensional and contains neither duplicates nor nulls.';

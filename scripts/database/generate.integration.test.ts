@@ -2,11 +2,10 @@ import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { findDifferences, generateMigration, nextVersion } from "./generate.ts";
+import { findDifferences, generateMigration, heading, nextVersion } from "./generate.ts";
 import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
 
 const fixture = path.join(import.meta.dirname, "fixture");
-const heading = "-- Generated from supabase/schemas by npm run db:migration.";
 const functions = "notes/functions.sql";
 const views = "notes/access_views.sql";
 const grants = "grants.sql";
@@ -83,6 +82,18 @@ describe("generating a migration", () => {
   });
 
   test.for([
+    ["reworded", "-- Reworded.\n"],
+    ["removed", ""],
+  ] as const)(
+    "writes no migration when line comments are %s above a function and a trigger with comments in the database",
+    async ([, to]) => {
+      await edit(functions, "-- How many notes the caller may read.\n", to);
+      await edit(views, "-- Keeps titles trimmed.\n", to);
+      expect(await generateMigration(layoutOn(migratedUrl), "change")).toBeUndefined();
+    },
+  );
+
+  test.for([
     "$label$\n-- one\n$label$",
     "'\n-- one'",
     "e'\\\n\\'-- one'",
@@ -100,12 +111,10 @@ describe("generating a migration", () => {
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function private.may_read(uuid)"]);
     expect(statements).toEqual([
-      `-- Definer: reads what the caller may not.
+      `-- Whether the caller may read a note of this author.
+-- Definer: reads what the caller may not.
 create or replace function private.may_read(author uuid) returns boolean
-  language sql
-  stable
-  security definer
-  set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
   select (author = auth.uid()) -- Theirs alone; no other
 $$`,
@@ -113,14 +122,13 @@ $$`,
   });
 
   test("replaces a function whose attributes changed", async () => {
-    await edit(functions, "stable\n  security definer", "stable\n  parallel safe\n  cost 50\n  security definer");
+    await edit(functions, "stable security definer", "stable parallel safe cost 50 security definer");
     const { statements } = await generate();
-    expect(statements).toEqual([expect.stringMatching(/^-- Definer[^;]*parallel safe\n {2}cost 50/)]);
+    expect(statements).toEqual([expect.stringMatching(/^-- Whether[^;]*parallel safe cost 50/)]);
   });
 
   test("drops the old overload and grants privileges on the new one when a function gains an argument", async () => {
     await edit(functions, "public.count_notes() returns", "public.count_notes(at_most integer default 10) returns");
-    await edit(functions, "on function public.count_notes() is", "on function public.count_notes(integer) is");
     await edit(grants, "public.count_notes()", "public.count_notes(integer)");
     const { statements, changes } = await generate();
     expect(changes).toEqual([
@@ -129,20 +137,18 @@ $$`,
     ]);
     expect(statements).toEqual([
       "drop function public.count_notes()",
-      expect.stringMatching(/^create or replace function public\.count_notes\(at_most integer default 10\)/),
-      "comment on function public.count_notes(integer) is 'How many notes the caller may read.'",
+      expect.stringMatching(/^-- How.*\ncreate or replace function public\.count_notes\(at_most integer default 10\)/),
       "grant execute on function public.count_notes(integer) to authenticated",
     ]);
   });
 
-  test("drops and recreates a function whose return type changed, with its comment and grants", async () => {
+  test("drops and recreates a function whose return type changed, with its line comments and grants", async () => {
     await edit(functions, "public.count_notes() returns integer", "public.count_notes() returns bigint");
     const { statements, changes } = await generate();
     expect(changes).toEqual(["changed  function public.count_notes()"]);
     expect(statements).toEqual([
       "drop function public.count_notes()",
-      expect.stringMatching(/^create or replace function public\.count_notes\(\) returns bigint/),
-      "comment on function public.count_notes() is 'How many notes the caller may read.'",
+      expect.stringMatching(/^-- How.*\ncreate or replace function public\.count_notes\(\) returns bigint/),
       "grant execute on function public.count_notes() to authenticated",
     ]);
   });
@@ -159,13 +165,11 @@ $$`,
       "drop view public.titles",
     ]);
     expect(statements.slice(5)).toEqual([
-      expect.stringMatching(/^create or replace function private\.label\(words text/),
-      expect.stringMatching(/^create or replace function private\.shout\(title text\)[\s\S]*\nend$/),
+      expect.stringMatching(/^-- The label.*\ncreate or replace function private\.label\(words text/),
+      expect.stringMatching(/^-- The label.*\ncreate or replace function private\.shout\(title text\)[\s\S]*\nend$/),
       expect.stringMatching(/^create or replace view public\.titles/),
       "alter table public.notes add constraint has_label check ((private.label(title) <> '#'::text))",
       "alter table public.notes alter column body set default private.label('New'::text)",
-      "comment on function private.label(text, text) is\n  'The label of a note, '\n  'with its prefix.'",
-      "comment on function private.shout(text) is 'The label in capitals.'",
       "comment on column public.titles.label is 'The title with its prefix.'",
       "comment on view public.titles is 'The notes in short.'",
       "grant select on table public.titles to authenticated",
@@ -188,12 +192,11 @@ $$`,
     expect(statements).toEqual([
       "drop policy select_readable on public.notes",
       "drop function private.may_read(uuid)",
-      expect.stringMatching(/^-- Definer.*\ncreate or replace function private\.may_read\(owner uuid\)/),
+      expect.stringMatching(/^-- Whether.*\n-- Definer.*\ncreate or replace function private\.may_read\(owner uuid\)/),
       expect.stringMatching(
         /^create policy select_readable on public\.notes for select to authenticated using \(.*'SECRET'::text.*\)$/s,
       ),
       "comment on policy select_readable on public.notes is 'Readers see only their own notes.'",
-      "comment on function private.may_read(uuid) is 'Whether the caller may read a note of this author.'",
       "grant execute on function private.may_read(uuid) to authenticated",
     ]);
     expect(statements[3]).not.toMatch(/\b(SELECT|AND|AS)\b/);
@@ -205,7 +208,6 @@ $$`,
       "may_read(author uuid) returns",
       "may_read(author uuid, anyone boolean default false) returns",
     );
-    await edit(functions, "function private.may_read(uuid)", "function private.may_read(uuid, boolean)");
     await edit(grants, "private.may_read(uuid)", "private.may_read(uuid, boolean)");
     const { statements } = await generate();
     expect(statements.slice(0, 2)).toEqual([
@@ -217,7 +219,7 @@ $$`,
 
   test("recreates a policy when the return type of the policy's function changes", async () => {
     await edit(functions, "may_read(author uuid) returns boolean", "may_read(author uuid) returns setof boolean");
-    await edit(functions, "stable\n  security definer", "stable\n  rows 1\n  security definer");
+    await edit(functions, "stable security definer", "stable rows 1 security definer");
     expect((await generate()).statements.slice(0, 2)).toEqual([
       "drop policy select_readable on public.notes",
       "drop function private.may_read(uuid)",
@@ -225,7 +227,7 @@ $$`,
   });
 
   test("drops a function that is removed from the schema files", async () => {
-    await remove(functions, /create or replace function private\.shout[\s\S]*?in capitals\.';\n/);
+    await remove(functions, /-- The label in capitals[\s\S]*?\nend;\n/);
     const { statements, changes } = await generate();
     expect(changes).toEqual(["removed  function private.shout(text)"]);
     expect(statements).toEqual(["drop function private.shout(text)"]);
@@ -246,7 +248,9 @@ $$`,
   test("replaces a changed trigger, and drops and recreates a changed constraint trigger", async () => {
     await edit(views, "before insert or update of title on", "before insert on");
     expect((await generate()).statements).toEqual([
-      "create or replace trigger set_title before insert on public.notes\n  for each row execute function private.set_title()",
+      "-- Keeps titles trimmed.\n" +
+        "create or replace trigger set_title before insert on public.notes\n" +
+        "  for each row execute function private.set_title()",
     ]);
     await edit(
       views,
@@ -255,8 +259,7 @@ $$`,
     );
     expect((await generate()).statements).toEqual([
       "drop trigger set_title on public.notes",
-      expect.stringMatching(/^create constraint trigger set_title/),
-      "comment on trigger set_title on public.notes is 'Keeps titles trimmed.'",
+      expect.stringMatching(/^-- Keeps.*\ncreate constraint trigger set_title/),
     ]);
   });
 
@@ -266,17 +269,16 @@ $$`,
     expect(changes).toEqual(["removed  trigger welcome on auth.users"]);
     expect(statements).toEqual([
       "drop function private.welcome() cascade",
-      expect.stringMatching(/^create or replace function private\.welcome\(\)/),
-      "comment on function private.welcome() is 'Gives a new account its first note.'",
+      expect.stringMatching(/^-- Gives.*\ncreate or replace function private\.welcome\(\)/),
     ]);
   });
 
-  test("writes only a comment statement when a comment changes, and sets a removed comment to null", async () => {
-    await edit(functions, "is 'Trims the title.'", "is 'Trims what people typed.'");
+  test("writes only a comment statement when a view's comment changes, and sets a removed comment to null", async () => {
+    await edit(views, "is 'The notes in short.'", "is 'Notes with labels.'");
     await remove(views, "comment on column public.titles.label is 'The title with its prefix.';\n");
     expect((await generate()).statements.toSorted()).toEqual([
       "comment on column public.titles.label is null",
-      "comment on function private.set_title() is 'Trims what people typed.'",
+      "comment on view public.titles is 'Notes with labels.'",
     ]);
   });
 
@@ -393,6 +395,16 @@ describe("input that the migration generator refuses", () => {
     expect(message).toContain(`${sql};`);
   });
 
+  test.for(["function public.count_notes()", "procedure private.archive()", "trigger set_title on public.notes"])(
+    "refuses a comment on %s in a schema file, with file and line",
+    async (target) => {
+      await add("other.sql", `-- Notes.\n\ncomment on ${target} is 'Notes.';`);
+      expect(await refusal()).toBe(
+        '/schemas/other.sql, line 3: write this comment as "--" lines above the definition.',
+      );
+    },
+  );
+
   test("refuses a grant outside grants.sql, and says where grants belong", async () => {
     await add("other.sql", "grant select on public.notes to anon;");
     expect(await refusal()).toBe("/schemas/other.sql, line 1: grants are listed in grants.sql.");
@@ -400,7 +412,7 @@ describe("input that the migration generator refuses", () => {
 
   test("refuses a definition without create or replace", async () => {
     await edit(functions, "create or replace function private.shout", "create function private.shout");
-    expect(await refusal()).toBe('/schemas/notes/functions.sql, line 28: write "create or replace".');
+    expect(await refusal()).toBe('/schemas/notes/functions.sql, line 19: write "create or replace".');
   });
 
   test("refuses a definition that occurs twice", async () => {
@@ -414,9 +426,9 @@ describe("input that the migration generator refuses", () => {
   });
 
   test("refuses invalid SQL in a schema file, with file and line", async () => {
-    await edit(functions, "returns trigger\n  language plpgsql\n  volatile\n  security definer", "retruns trigger");
+    await edit(functions, "private.welcome() returns", "private.welcome() retruns");
     expect(await refusal()).toBe(
-      '/schemas/notes/functions.sql, line 53: syntax error at or near "retruns"\n' +
+      '/schemas/notes/functions.sql, line 36: syntax error at or near "retruns"\n' +
         "  create or replace function private.welcome() retruns trigger",
     );
   });
@@ -428,7 +440,7 @@ describe("input that the migration generator refuses", () => {
       "select count(*)::integer\n  from public.missing",
     );
     expect(await refusal()).toMatch(
-      /functions\.sql, line 77: relation "public\.missing" does not exist \(SQLSTATE 42P01\)\nTables, columns and types come from supabase\/migrations\//,
+      /functions\.sql, line 53: relation "public\.missing" does not exist \(SQLSTATE 42P01\)\nTables, columns and types come from supabase\/migrations\//,
     );
   });
 
@@ -437,23 +449,23 @@ describe("input that the migration generator refuses", () => {
       "a table",
       "new.title := trim(new.title);",
       "perform from public.missing;",
-      "line 46: public.missing does not exist.",
+      "line 30: public.missing does not exist.",
     ],
     [
       "a table in another schema",
       "new.title := trim(new.title);",
       "delete from store.notes;",
-      "line 46: store.notes does not exist.",
+      "line 30: store.notes does not exist.",
     ],
-    ["a column", "(title, author)", "(title, writer)", "line 60: column writer of public.notes does not exist."],
-    ["a function", "trim(new.title)", "private.tidy(new.title)", "line 46: private.tidy does not exist."],
+    ["a column", "(title, author)", "(title, writer)", "line 40: column writer of public.notes does not exist."],
+    ["a function", "trim(new.title)", "private.tidy(new.title)", "line 30: private.tidy does not exist."],
   ] as const)("refuses a PL/pgSQL body that uses %s that no migration creates", async ([, from, to, expected]) => {
     await edit(functions, from, to);
     expect(await refusal()).toContain(`/schemas/notes/functions.sql, ${expected}\nTables, columns`);
   });
 
   test("refuses to drop a removed function that a policy still uses", async () => {
-    await remove(functions, /-- Definer: reads[\s\S]*?comment on function private\.may_read.*\n/);
+    await remove(functions, /-- Whether the caller[\s\S]*?\$\$;\n/);
     await remove(grants, "grant execute on function private.may_read(uuid) to authenticated;\n");
     expect(await refusal()).toMatch(
       /^function private\.may_read\(uuid\) is not in supabase\/schemas\/ any more, but policy select_readable on table public\.notes still uses it\.\nKeep it, or first write a migration by hand/,

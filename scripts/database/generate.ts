@@ -46,10 +46,7 @@ export async function generateMigration(
     if (changes.length === 0) return undefined;
     const statements = await planStatements(client, { current, wanted, differences, schemas });
     const file = path.join(layout.migrations, `${await nextVersion(layout.migrations, new Date())}_${name}.sql`);
-    const heading = "-- Generated from supabase/schemas by npm run db:migration.";
-    await writeFile(file, `${[heading, ...statements.map(terminated)].join("\n\n")}\n`, {
-      flag: "wx",
-    });
+    await writeFile(file, `${[heading, ...statements.map(terminated)].join("\n\n")}\n`, { flag: "wx" });
     try {
       await prove(client, { layout, wanted, schemas });
     } catch (error) {
@@ -61,6 +58,10 @@ export async function generateMigration(
     return { file, changes };
   });
 }
+
+/** The first lines of a generated migration. Triggers and policies lock tables in use, so each wait is short. */
+export const heading = `-- Generated from supabase/schemas by npm run db:migration.
+set lock_timeout = '500ms';`;
 
 /** Adds a semicolon, on a new line if the statement ends in a comment. */
 function terminated(statement: string): string {

@@ -141,7 +141,7 @@ function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop
 
 /**
  * Returns the definitions to run, in the order of the files: new definitions, changed definitions, and definitions
- * whose objects were dropped.
+ * whose objects were dropped. Triggers come last, because they block writes to their table until the file is applied.
  */
 function createStatements(
   dropped: ReadonlySet<string>,
@@ -150,6 +150,7 @@ function createStatements(
   const due = new Set([...differences.added, ...differences.changed, ...dropped]);
   return [...wanted.definitions]
     .filter(([key]) => due.has(key))
+    .sort(([, a], [, b]) => Number(a.object.kind === "trigger") - Number(b.object.kind === "trigger"))
     .map(([key, definition]) => ({ key, text: guarded(definition), definition }));
 }
 

@@ -135,7 +135,12 @@ function functionName({ funcname, parameters }: CreateFunctionStmt): ObjectName 
 }
 
 /** Objects whose description is in their file only, so that rewording it needs no migration. */
-const lineCommented = new Set<CommentStmt["objtype"]>(["OBJECT_FUNCTION", "OBJECT_PROCEDURE", "OBJECT_TRIGGER"]);
+const lineCommented = new Set<CommentStmt["objtype"]>([
+  "OBJECT_FUNCTION",
+  "OBJECT_PROCEDURE",
+  "OBJECT_ROUTINE",
+  "OBJECT_TRIGGER",
+]);
 
 function commentedView({ objtype, object }: CommentStmt): Comment["object"] | undefined {
   if (!object || !("List" in object)) return undefined;

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Env, parseEnv } from "../../remix-app/config/env.server.ts";
-import { readCheckout } from "../local-stack/contents/differences.ts";
+import { listMigrations } from "../local-stack/migrations.ts";
 import { readAuthConfig } from "./auth-config.ts";
 import { checkBackendSettings, judgeMailInterval } from "./backend-settings-checks.ts";
 import { checkPooler, checkProxyHops, checkSettingNames, judgeCron } from "./deployment-checks.ts";
@@ -68,7 +68,7 @@ const database = async (contents: object) => {
   const url = await answering({ "/rest/v1/rpc/describe_database": [200, contents] });
   return checkDatabase(envOf({ SUPABASE_URL: url }), undefined);
 };
-const migrationsOf = async () => (await readCheckout(process.cwd())).migrations.map(({ version }) => version);
+const migrationsOf = async () => (await listMigrations("supabase/migrations")).map(({ version }) => version);
 
 type Row = [name: string, examine: () => Promise<Finding[]> | Finding[], level: Finding["level"], says: RegExp];
 

@@ -5,7 +5,8 @@ import { isTenantAddress } from "../../remix-app/config/oauth-providers.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
 import { createServiceClient } from "../../remix-app/supabase/data-api.ts";
 import { describeAuthTriggers } from "../local-stack/contents/auth-triggers.ts";
-import { compareContents, readCheckout } from "../local-stack/contents/differences.ts";
+import { readCheckout } from "../local-stack/contents/checkout.ts";
+import { compareContents } from "../local-stack/contents/differences.ts";
 import { readContents } from "../local-stack/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
@@ -54,7 +55,8 @@ export function judgeSkew(skewMs: number): Finding {
  */
 export async function checkDatabase(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
   const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
-  const [contents, checkout] = [await readContents(project), await readCheckout(process.cwd())];
+  const contents = await readContents(project);
+  const checkout = await readCheckout(process.cwd(), contents);
   const differences = compareContents(contents, checkout);
   const compared =
     differences.length === 0

@@ -10,6 +10,7 @@ const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/fu
 /** Modules in the local stack's folder that scripts outside the folder may import. */
 const openToScripts = [
   "contents/auth-triggers.ts",
+  "contents/checkout.ts",
   "contents/differences.ts",
   "contents/read-contents.ts",
   "contents/releases.ts",

@@ -1,5 +1,5 @@
 import { webOrigin } from "./addresses.ts";
-import { findContentDifferences } from "./contents/differences.ts";
+import { findContentDifferences } from "./contents/checkout.ts";
 import { buildTask } from "./embedded-tasks.ts";
 import { type Environment, parseEnvironment, refuseExamples } from "./environment.ts";
 import { StackError } from "./errors.ts";

@@ -85,8 +85,7 @@ function findPending(
   );
   if (older) {
     throw new StackError(
-      `This database is from before 0.1.0 (it has another migration ${older.version}) and cannot be upgraded here. ${untouched}\n` +
-        "Start afresh: npm run reset. For a hosted database see docs/upgrading.md.",
+      `This database is from before 0.1.0 (it has another migration ${older.version}) and cannot be upgraded. ${untouched}\nStart afresh: npm run reset`,
     );
   }
   const newer = recorded.filter(({ version }) => version > newestFile);
@@ -96,14 +95,16 @@ function findPending(
         "Start the newer release, or keep this one's data apart: npm start -- --data-dir <directory>",
     );
   }
+  const gone = recorded.filter(({ version }) => !byVersion.has(version));
+  if (gone.length > 0) {
+    const applied = `${gone[0]?.version}${gone.length > 1 ? ` and ${gone.length - 1} more` : ""}`;
+    throw new StackError(
+      `This database has applied migration ${applied}, whose file is gone: a release merges unreleased migrations. ${untouched}\n${reset}`,
+    );
+  }
   for (const one of recorded) {
     const migration = byVersion.get(one.version);
-    if (!migration) {
-      throw new StackError(
-        `Migration ${one.version} has been applied to this database, but its file is gone. ${untouched}\n${reset}`,
-      );
-    }
-    if (!matches(one)) {
+    if (migration && !matches(one)) {
       throw new StackError(`${relative(migration.file)} was changed after it had been applied. ${untouched}\n${reset}`);
     }
   }

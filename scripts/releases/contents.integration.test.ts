@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -10,14 +10,13 @@ import { type ScratchCluster, startScratchCluster } from "../database/scratch-cl
 import type { Finding } from "../doctor/finding.ts";
 import { checkDatabase } from "../doctor/project-checks.ts";
 import { authSchemaFile, describeAuthTriggers, parseAuthTrigger } from "../local-stack/contents/auth-triggers.ts";
-import { type Difference, findContentDifferences } from "../local-stack/contents/differences.ts";
+import { readCheckout } from "../local-stack/contents/checkout.ts";
+import { type Checkout, compareContents, type Difference } from "../local-stack/contents/differences.ts";
 import { readContents } from "../local-stack/contents/read-contents.ts";
 import {
   expectedObjects,
-  manifestFile,
   type ObjectChanges,
   type Objects,
-  objectsFile,
   readManifest,
   readObjectChanges,
 } from "../local-stack/contents/releases.ts";
@@ -37,10 +36,12 @@ const files = (await listMigrations(migrations)).map(({ file }) => path.basename
 const mfa = "20260923130000_required_account_mfa.sql";
 const invoices = "20260907110000_external_provider_invoices.sql";
 const costs = "20260906100000_external_provider_costs.sql";
+const unreleased = files.filter((file) => file > mfa).map((file) => file.slice(0, 14));
 /** Migrations that come after the optional migrations and depend on tables that the optional migrations create. */
 const later = files.filter((file) => file > mfa);
 
 let cluster: ScratchCluster;
+let own: Checkout;
 let migrated: string;
 let copies = 0;
 const folders: string[] = [];
@@ -49,7 +50,8 @@ beforeAll(async () => {
   cluster = await startScratchCluster();
   migrated = await cluster.createDatabase();
   await applyMigrations({ dbUrl: migrated, directory: migrations });
-});
+  own = await readCheckout(root, await readContents({ url: "", secretKey: "", dbUrl: migrated }));
+}, 120_000);
 afterAll(async () => {
   await cluster.stop();
   for (const folder of folders) await rm(folder, { recursive: true });
@@ -81,11 +83,11 @@ async function partly(keep: (file: string) => boolean): Promise<string> {
 }
 
 const short = (differences: readonly Difference[]) => differences.map(({ level, says }) => `${level} ${says}`);
-const ask = async (dbUrl: string, checkout = root) =>
-  short(await findContentDifferences(checkout, { url: "", secretKey: "", dbUrl }));
+const ask = async (dbUrl: string, checkout = own) =>
+  short(compareContents(await readContents({ url: "", secretKey: "", dbUrl }), checkout));
 
 /** Queries a database through its own Data API. */
-async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
+async function askDataApi(dbUrl: string, checkout = own): Promise<string[]> {
   const databaseUrl = Object.assign(new URL(dbUrl), { username: "authenticator" }).href;
   const api = createDataApi({ databaseUrl, schemas: ["public", "private", "ai"] });
   const caller = { kind: "secret", claims: { role: "service_role" } } as const;
@@ -98,7 +100,7 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
   const { port } = server.address() as AddressInfo;
   try {
     const project = { url: `http://127.0.0.1:${port}`, secretKey: "secret", dbUrl: undefined };
-    return short(await findContentDifferences(checkout, project));
+    return short(compareContents(await readContents(project), checkout));
   } finally {
     server.closeAllConnections();
     server.close();
@@ -106,27 +108,27 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
   }
 }
 
-describe("supabase/releases/objects.json matches the migrations (npm run release -- --objects)", () => {
-  test("objects.json has an entry for every migration since the first one that it lists", async () => {
+describe("supabase/releases/objects.json matches the released migrations", () => {
+  test("objects.json has an entry for every released migration since the first one that it lists", async () => {
     const recorded = Object.keys(await readObjectChanges(root));
-    const versions = files.map((file) => file.slice(0, 14));
+    const { releases } = await readManifest(root);
+    const versions = Object.keys(releases.at(-1)?.migrations ?? {}).map((file) => file.slice(0, 14));
     expect(recorded).toEqual(versions.slice(versions.indexOf(recorded[0] ?? "")));
   });
 
-  test("objects.json matches the database after each release and after the newest migration", async () => {
-    const changes = await readObjectChanges(root);
+  test("objects.json matches the database after each release, and the checkout's record the newest migration", async () => {
     const { releases } = await readManifest(root);
     const all = await listMigrations(migrations);
     const lastVersions = releases.map(({ migrations: released }) => Object.keys(released).sort().at(-1)?.slice(0, 14));
     const projects = await createProjects(cluster);
     try {
       let applied = 0;
-      for (const last of [...lastVersions, all.at(-1)?.version]) {
+      for (const last of new Set([...lastVersions, all.at(-1)?.version])) {
         const next = all.findIndex(({ version }) => version === last) + 1;
         const objects = await projects.migrate(all.slice(applied, next).map(({ file }) => file));
         applied = next;
         const versions = new Set(all.slice(0, next).map(({ version }) => version));
-        expect(objects).toEqual(foldChanges(changes, versions));
+        expect(objects).toEqual(foldChanges(own.changes, versions));
       }
     } finally {
       await projects.close();
@@ -328,7 +330,7 @@ const statements = [...(await readFile(path.join(root, authSchemaFile), "utf8"))
 describe("Triggers on Supabase Auth's tables", () => {
   const list = async (sql: string) => {
     const contents = await readContents({ url: "", secretKey: "", dbUrl: await changed(sql, superuser) });
-    return describeAuthTriggers(contents, await readObjectChanges(root));
+    return describeAuthTriggers(contents, own.changes);
   };
 
   test.for([
@@ -359,7 +361,7 @@ describe("Triggers on Supabase Auth's tables", () => {
   );
 
   test("the triggers expected on Supabase Auth's tables match supabase/schemas/auth-schema.sql", async () => {
-    const changes = await readObjectChanges(root);
+    const { changes } = own;
     const names = Object.keys(expectedObjects(changes, new Set(Object.keys(changes)))).filter(parseAuthTrigger);
     expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
   });
@@ -386,7 +388,7 @@ describe("Triggers on Supabase Auth's tables", () => {
 
   test("reports a trigger that a missing migration would create", async () => {
     const { migrations, auth } = await readContents({ url: "", secretKey: "", dbUrl: migrated });
-    const changes = await readObjectChanges(root);
+    const { changes } = own;
     const last = Object.keys(changes).find(
       (version) => "trigger record_sign_in on auth.mfa_amr_claims" in (changes[version] ?? {}),
     );
@@ -414,19 +416,15 @@ describe("Triggers on Supabase Auth's tables", () => {
   });
 });
 
-/** Creates a checkout with an additional migration, which changes a function. */
-async function laterCheckout(): Promise<string> {
-  const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-later-"));
-  folders.push(folder);
-  await cp(path.join(root, "supabase/migrations"), path.join(folder, "supabase/migrations"), { recursive: true });
-  await mkdir(path.join(folder, "supabase/releases"));
-  await writeFile(path.join(folder, "supabase/migrations/20990101000000_later.sql"), "select 1;");
+/** Returns this checkout with an additional migration, which changes a function, as if all others were released. */
+function laterCheckout(): Checkout {
+  const file = path.join(migrations, "20990101000000_later.sql");
   const later = { "20990101000000": { "function private.set_updated_at()": "0123456789abcdef" } };
-  const changes = { ...(await readObjectChanges(root)), ...later };
-  await writeFile(path.join(folder, objectsFile), JSON.stringify(changes));
-  const manifest = JSON.parse(await readFile(path.join(root, manifestFile), "utf8"));
-  await writeFile(path.join(folder, manifestFile), JSON.stringify({ releases: manifest.releases.slice(0, 1) }));
-  return folder;
+  return {
+    migrations: [...own.migrations, { version: "20990101000000", name: "later", file }],
+    changes: { ...own.changes, ...later },
+    manifest: { releases: own.manifest.releases.slice(0, 1) },
+  };
 }
 
 const record = (version: string) =>
@@ -478,6 +476,17 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
     ["warn extra: migration 20260815000000 is recorded and has no file here"],
   ],
   [
+    "the history of unreleased migrations that were merged since, and a change by hand",
+    () =>
+      changed(
+        `${forget(...unreleased)} ${record("20260923130001")} ${record("20260923130002")} drop policy select_own on public.profiles`,
+      ),
+    [
+      "fail unreleased: migrations 20260923130001, 20260923130002 were merged into others after they had been applied",
+      "fail dropped: policy select_own on public.profiles",
+    ],
+  ],
+  [
     "lost migration records",
     () => changed(forget(...files.map((file) => file.slice(0, 14)))),
     [
@@ -509,7 +518,7 @@ describe("Comparison of a database with a release, through the database's URL an
   );
 
   test("reports both an older release and a manual change in one database", async () => {
-    const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), await laterCheckout()];
+    const [dbUrl, checkout] = [await changed("drop policy select_own on public.profiles"), laterCheckout()];
     const says = [
       "fail older release: the database is of 0.1.0",
       "fail missing: migration 20990101000000_later.sql",

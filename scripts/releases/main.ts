@@ -6,12 +6,12 @@ import { startScratchCluster } from "../database/scratch-cluster.ts";
 import { type Manifest, manifestFile, objectsFile, readManifest } from "../local-stack/contents/releases.ts";
 import { messageOf, StackError } from "../local-stack/errors.ts";
 import { majorVersion } from "../local-stack/services/postgres/placement.ts";
+import { mergeUnreleased } from "./merge-unreleased.ts";
 import { recordObjects } from "./record-objects.ts";
 import { findReleaseFaults } from "./release-faults.ts";
 import { findFaults, hashMigrations } from "./released-migrations.ts";
 
-const usage = `npm run release -- <version>    record the migrations and their objects as this release
-npm run release -- --objects    record the objects alone, after a change of unreleased migrations
+const usage = `npm run release -- <version>    merge the unreleased migrations, and record them and their objects as this release
 npm run release -- --commit     enter this commit as that of the newest release`;
 
 const root = process.cwd();
@@ -19,18 +19,14 @@ const migrations = path.join(root, "supabase/migrations");
 
 try {
   const { values, positionals } = parseArgs({
-    options: { objects: { type: "boolean" }, commit: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+    options: { commit: { type: "boolean" }, help: { type: "boolean", short: "h" } },
     allowPositionals: true,
   });
   const [version, ...others] = positionals;
-  const asked = [version, values.objects, values.commit].filter(Boolean).length;
   if (values.help) console.log(usage);
-  else if (asked !== 1 || others.length > 0) throw new StackError(usage);
-  else if (values.commit) await enterCommit();
-  else {
-    if (version !== undefined) await recordRelease(version);
-    await writeObjects();
-  }
+  else if (values.commit && version === undefined) await enterCommit();
+  else if (values.commit || version === undefined || others.length > 0) throw new StackError(usage);
+  else await recordRelease(version);
 } catch (error) {
   console.error(error instanceof StackError ? error.message : messageOf(error));
   process.exitCode = 1;
@@ -44,14 +40,28 @@ async function recordRelease(version: string): Promise<void> {
     readManifest(root),
   ]);
   const earlier = releases.filter((release) => release.version !== version);
-  const hashes = await hashMigrations(migrations);
   const faults = [
     ...findReleaseFaults(version, { packaged, locked, changelog, releases }),
-    ...findFaults({ releases: earlier }, hashes),
+    ...findFaults({ releases: earlier }, await hashMigrations(migrations)),
   ];
   if (faults.length > 0) throw new StackError(faults.join("\n"));
-  const release = { version, commit: null, postgres: Number(majorVersion), migrations: hashes };
-  await writeManifest({ releases: [...earlier, release] });
+  const released = new Set(earlier.flatMap((release) => Object.keys(release.migrations)));
+  const cluster = await startScratchCluster();
+  try {
+    const checkout = { migrations, schemas: path.join(root, "supabase/schemas"), released };
+    const merged = await mergeUnreleased(cluster, checkout, { prefix: version.replaceAll(".", "_"), at: new Date() });
+    for (const file of merged) console.log(`Merged supabase/migrations/${file}`);
+    const release = {
+      version,
+      commit: null,
+      postgres: Number(majorVersion),
+      migrations: await hashMigrations(migrations),
+    };
+    await writeManifest({ releases: [...earlier, release] });
+    await write(objectsFile, await recordObjects(cluster, migrations));
+  } finally {
+    await cluster.stop();
+  }
 }
 
 async function enterCommit(): Promise<void> {
@@ -75,15 +85,6 @@ async function readVersion(file: string): Promise<string> {
 
 async function writeManifest(manifest: Manifest): Promise<void> {
   await write(manifestFile, manifest);
-}
-
-async function writeObjects(): Promise<void> {
-  const cluster = await startScratchCluster();
-  try {
-    await write(objectsFile, await recordObjects(cluster, migrations));
-  } finally {
-    await cluster.stop();
-  }
 }
 
 async function write(file: string, content: unknown): Promise<void> {

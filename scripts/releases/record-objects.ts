@@ -4,7 +4,7 @@ import path from "node:path";
 import type { ScratchCluster } from "../database/scratch-cluster.ts";
 import { splitPrivileges } from "../local-stack/contents/differences.ts";
 import { readContents } from "../local-stack/contents/read-contents.ts";
-import type { ObjectChanges, Objects } from "../local-stack/contents/releases.ts";
+import { expectedObjects, type ObjectChanges, type Objects } from "../local-stack/contents/releases.ts";
 import { withDatabase } from "../local-stack/database.ts";
 import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 
@@ -18,13 +18,22 @@ export const grantNothingByDefault = ["tables", "functions", "sequences"]
 /**
  * Applies the migrations one by one and records what each changes, in a project with Supabase's default privileges and
  * in one without them. Privileges that exist in only one of the two are optional.
+ * @param recorded what earlier releases recorded, which is kept
  */
-export async function recordObjects(cluster: ScratchCluster, migrations: string): Promise<ObjectChanges> {
+export async function recordObjects(
+  cluster: ScratchCluster,
+  migrations: string,
+  recorded: ObjectChanges = {},
+): Promise<ObjectChanges> {
   const projects = await createProjects(cluster);
   try {
-    const changes: ObjectChanges = {};
-    let before: Objects = {};
-    for (const { version, file } of await listMigrations(migrations)) {
+    const changes = { ...recorded };
+    const last = Object.keys(recorded).sort().at(-1) ?? "";
+    const all = await listMigrations(migrations);
+    const [released, added] = [true, false].map((is) => all.filter(({ version }) => version <= last === is));
+    let before: Objects = expectedObjects(recorded, new Set(released?.map(({ version }) => version)));
+    if (released && released.length > 0) await projects.migrate(released.map(({ file }) => file));
+    for (const { version, file } of added ?? []) {
       const after = await projects.migrate([file]);
       if (!after) continue;
       changes[version] = changesBetween(before, after);

@@ -1,4 +1,4 @@
-import { type AlterTableCmd, type Node, parse } from "libpg-query";
+import { type AlterTableCmd, type DoStmt, type Node, parse } from "libpg-query";
 
 /** Marks a statement that removes something which no running release uses. */
 const unused = /^\s*--\s*Unused since \d+\.\d+\.\d+/m;
@@ -127,7 +127,19 @@ function locksTable(node: Node, created: ReadonlySet<string>): boolean {
 }
 
 function changesData(node: Node): boolean {
-  return "UpdateStmt" in node || "DeleteStmt" in node || "DoStmt" in node;
+  return "UpdateStmt" in node || "DeleteStmt" in node || ("DoStmt" in node && !isGuard(node.DoStmt));
+}
+
+/** The block around a generated trigger on a table that this version of Supabase Auth may lack. */
+const guard =
+  /^\s*begin\s+if to_regclass\('auth\.\w+'\) is not null then\s+(?:--.*\s+)*create or replace trigger [^;]*;\s+end if;\s+end\s*$/;
+
+function isGuard({ args = [] }: DoStmt): boolean {
+  return args.some((one) => {
+    if (!("DefElem" in one) || one.DefElem.defname !== "as") return false;
+    const { arg } = one.DefElem;
+    return arg !== undefined && "String" in arg && guard.test(arg.String.sval ?? "");
+  });
 }
 
 function isShortLockTimeout(node: Node): boolean {

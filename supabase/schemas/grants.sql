@@ -1,4 +1,4 @@
--- Lists every grant on tables and functions, by role. Default privileges deny everything else (see the migration
+-- Lists every grant on schemas, tables and functions, by role. Default privileges deny everything else (see the migration
 -- schemas_and_roles). Functions that are not listed here are called only by other functions.
 
 -- Role authenticated: signed-in users, through the Data API and under row-level security. Includes the functions that
@@ -29,6 +29,8 @@ grant execute on function
   public.device_session_state(uuid, text)
 to authenticated;
 
+-- Policies run the functions in private. Users can't call them, because they have no usage on the schema.
+
 -- Functions of mfa/.
 grant execute on function
   private.account_required_mfa_satisfied(),
@@ -57,6 +59,8 @@ grant execute on function
 to authenticated;
 
 -- Role gateway: the functions that the gateway calls.
+
+grant usage on schema ai to gateway;
 
 -- Functions of gateway/.
 grant execute on function
@@ -90,6 +94,8 @@ to gateway;
 
 -- Role supabase_auth_admin: the functions that Supabase Auth calls as hooks.
 
+grant usage on schema private to supabase_auth_admin;
+
 -- Functions of abuse/.
 grant execute on function
   private.password_verification_attempt(jsonb),
@@ -97,6 +103,8 @@ grant execute on function
 to supabase_auth_admin;
 
 -- Role service_role: our server, which uses the Data API with its secret key.
+
+grant usage on schema private, ai to service_role;
 
 -- Append-only, even for the service role.
 revoke update, delete, truncate on public.security_events from service_role;
@@ -447,6 +455,7 @@ grant execute on function
   private.change_app(jsonb),
   private.read_app(text, text[], integer),
   private.describe_app(uuid),
+  private.delete_expired_rows(regclass, name, interval, integer),
   private.uuid_or_null(text),
   private.find_runs(text),
   private.read_run(uuid),

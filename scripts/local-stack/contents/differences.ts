@@ -1,18 +1,9 @@
 import path from "node:path";
-import { listMigrations, type MigrationFile } from "../migrations.ts";
+import type { MigrationFile } from "../migrations.ts";
 import { majorVersion } from "../services/postgres/placement.ts";
 import { type AuthTriggers, authSchemaFile, parseAuthTrigger } from "./auth-triggers.ts";
-import { type Contents, type Project, readContents } from "./read-contents.ts";
-import {
-  expectedObjects,
-  grantsPrefix,
-  type Manifest,
-  type ObjectChanges,
-  type Objects,
-  partsOf,
-  readManifest,
-  readObjectChanges,
-} from "./releases.ts";
+import type { Contents } from "./read-contents.ts";
+import { expectedObjects, grantsPrefix, type Manifest, type ObjectChanges, type Objects, partsOf } from "./releases.ts";
 
 /**
  * A difference between a database and what this checkout expects, with advice. `warn` means that the checkout works in
@@ -27,23 +18,6 @@ const push = "Apply the migrations: npx supabase db push --linked";
 const fail = (says: string, advice: string): Difference => ({ level: "fail", says, advice });
 const warn = (says: string, advice: string): Difference => ({ level: "warn", says, advice });
 
-/**
- * Compares a project's database with the objects that the checkout's migrations create. Changes nothing.
- * @throws StackError if the project cannot be queried
- */
-export async function findContentDifferences(root: string, project: Project): Promise<Difference[]> {
-  return compareContents(await readContents(project), await readCheckout(root));
-}
-
-export async function readCheckout(root: string): Promise<Checkout> {
-  const [migrations, changes, manifest] = await Promise.all([
-    listMigrations(path.join(root, "supabase/migrations")),
-    readObjectChanges(root),
-    readManifest(root),
-  ]);
-  return { migrations, changes, manifest };
-}
-
 /** Reports the differences, one for each object. */
 export function compareContents(contents: Contents, checkout: Checkout): Difference[] {
   const major = Math.floor(contents.postgres / 10_000);
@@ -52,16 +26,30 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   }
   const releases = checkout.manifest.releases.map(({ version }) => version);
   if (!contents.objects) {
-    const advice = 'or, if it had others before, see "A database from before 0.1.0" in docs/upgrading.md.';
-    return [fail(`older than ${releases[0]}: the database cannot describe itself`, `${push}, ${advice}`)];
+    return [fail(`older than ${releases[0]}: the database cannot describe itself`, `${push}.`)];
   }
-  const applied = new Set(contents.migrations);
-  const missing = checkout.migrations.filter(({ version }) => !applied.has(version));
   const known = new Set(checkout.migrations.map(({ version }) => version));
   const newest = checkout.migrations.at(-1)?.version ?? "";
   const [newer, unknown] = [true, false].map((isNewer) =>
     contents.migrations.filter((version) => !known.has(version) && version > newest === isNewer),
   );
+  const merged = findMerged(unknown ?? [], checkout);
+  if (merged.length > 0) {
+    // Its objects are compared with all migrations of this checkout, which hold what the merged ones did.
+    const objects = compareObjects(contents.objects, {
+      expected: expectedObjects(checkout.changes, known),
+      awaited: {},
+      isExact: major === required,
+      auth: contents.auth,
+    });
+    const advice = 'If nothing else differs, correct its history: "Unreleased migrations" in docs/upgrading.md.';
+    return [
+      fail(`unreleased: migrations ${merged.join(", ")} were merged into others after they had been applied`, advice),
+      ...objects,
+    ];
+  }
+  const applied = new Set(contents.migrations);
+  const missing = checkout.migrations.filter(({ version }) => !applied.has(version));
   const differences = [
     ...(missing.length > 0 ? [fail(describeAge(applied, checkout), push)] : []),
     ...missing.map(({ file }) => fail(`missing: migration ${path.basename(file)}`, push)),
@@ -87,6 +75,17 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   const expected = expectedObjects(checkout.changes, applied);
   const awaited = expectedObjects(checkout.changes, known);
   return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact, auth: contents.auth })];
+}
+
+/**
+ * Returns the applied migrations without a file that are newer than the newest release: `npm run release` merged them
+ * into this checkout's files.
+ */
+export function findMerged(unknown: readonly string[], { manifest, migrations }: Omit<Checkout, "changes">): string[] {
+  const released = manifest.releases.flatMap((release) => Object.keys(release.migrations)).sort();
+  const last = released.at(-1)?.slice(0, 14) ?? "";
+  const newest = migrations.at(-1)?.version ?? "";
+  return newest > last ? unknown.filter((version) => version > last && version < newest) : [];
 }
 
 /** Describes the release of a database that lacks some of this checkout's migrations. */

@@ -203,39 +203,15 @@ create or replace function private.delete_expired_attempts(at_most integer defau
 as $$
 declare
   cleared integer := 0;
-  batch integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.delete_expired_attempts', 0)) then
     return 0;
   end if;
   -- Skips rows locked by an attempt; the next run deletes them.
-  delete from private.rate_limits r
-  where r.subject = any (array(
-    select o.subject from private.rate_limits o where o.full_at < now() order by o.full_at limit at_most for update skip locked
-  ));
-  get diagnostics batch = row_count;
-  cleared := cleared + batch;
-  delete from private.open_attempts a
-  where a.id = any (array(
-    select o.id from private.open_attempts o
-    where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
-  ));
-  get diagnostics batch = row_count;
-  cleared := cleared + batch;
-  delete from private.verified_addresses p
-  where p.pair = any (array(
-    select o.pair from private.verified_addresses o
-    where o.verified_until < now() order by o.verified_until limit at_most for update skip locked
-  ));
-  get diagnostics batch = row_count;
-  cleared := cleared + batch;
+  cleared := cleared + private.delete_expired_rows('private.rate_limits', 'full_at', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.open_attempts', 'expires_at', '0', at_most);
+  cleared := cleared + private.delete_expired_rows('private.verified_addresses', 'verified_until', '0', at_most);
   -- Ended blocks are kept for a month, to explain to people why they could not sign in.
-  delete from private.address_blocks b
-  where b.id = any (array(
-    select o.id from private.address_blocks o
-    where o.blocked_until < now() - interval '30 days' order by o.blocked_until limit at_most for update skip locked
-  ));
-  get diagnostics batch = row_count;
-  return cleared + batch;
+  return cleared + private.delete_expired_rows('private.address_blocks', 'blocked_until', '30 days', at_most);
 end
 $$;

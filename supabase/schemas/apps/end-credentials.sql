@@ -241,57 +241,20 @@ create or replace function private.sweep_app_credentials(at_most integer default
 as $$
 declare
   swept integer := 0;
-  part integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
     return 0;
   end if;
   -- Disabling an app and closing an account lock these rows in another order, so locked ones are left to the next
   -- sweep.
-  delete from private.cross_app_tokens t
-  where t.id = any (array(
-    select o.id from private.cross_app_tokens o
-    where o.expires_at < now() - interval '1 day' order by o.expires_at limit at_most for update skip locked
-  ));
-  get diagnostics part = row_count;
-  swept := swept + part;
-  delete from private.app_sessions s
-  where s.id = any (array(
-    select o.id from private.app_sessions o
-    where o.ends_at < now() - interval '1 day' order by o.ends_at limit at_most for update skip locked
-  ));
-  get diagnostics part = row_count;
-  swept := swept + part;
+  swept := swept + private.delete_expired_rows('private.cross_app_tokens', 'expires_at', '1 day', at_most);
+  swept := swept + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
   -- A used refresh token is kept until it would have expired, so that its reuse is detected.
-  delete from ai.app_tokens t
-  where t.id = any (array(
-    select o.id from ai.app_tokens o
-    where o.refresh_expires_at < now() - interval '1 day' order by o.refresh_expires_at limit at_most for update skip locked
-  ));
-  get diagnostics part = row_count;
-  swept := swept + part;
-  delete from private.authorization_codes c
-  where c.id = any (array(
-    select o.id from private.authorization_codes o
-    where o.expires_at < now() - interval '1 day' order by o.expires_at limit at_most for update skip locked
-  ));
-  get diagnostics part = row_count;
-  swept := swept + part;
-  delete from private.device_authorizations d
-  where d.id = any (array(
-    select o.id from private.device_authorizations o
-    where o.expires_at < now() - interval '1 day' order by o.expires_at limit at_most for update skip locked
-  ));
-  get diagnostics part = row_count;
-  swept := swept + part;
+  swept := swept + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
+  swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
+  swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
   -- detected.
-  delete from private.openid_grants g
-  where g.id = any (array(
-    select o.id from private.openid_grants o
-    where o.ends_at < now() - interval '1 day' order by o.ends_at limit at_most for update skip locked
-  ));
-  get diagnostics part = row_count;
-  return swept + part;
+  return swept + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);
 end
 $$;

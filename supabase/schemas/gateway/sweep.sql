@@ -221,18 +221,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
   end if;
-  -- Skips rows that are in use.
-  delete from ai.idempotency_keys i
-  using (
-    select e.workspace_id, e.principal_id, e.key
-    from ai.idempotency_keys e
-    where e.expires_at <= now()
-    order by e.expires_at
-    limit at_most
-    for update skip locked
-  ) as expired
-  where i.workspace_id = expired.workspace_id and i.principal_id = expired.principal_id and i.key = expired.key;
-  get diagnostics keys = row_count;
+  keys := private.delete_expired_rows('ai.idempotency_keys', 'expires_at', '0', at_most);
 
   delete from ai.rate_windows w
   using (
@@ -245,17 +234,7 @@ begin
   where w.scope = old.scope and w.subject_id = old.subject_id;
   get diagnostics windows = row_count;
 
-  delete from ai.failed_attempts f
-  using (
-    select o.id
-    from ai.failed_attempts o
-    where o.at < now() - interval '7 days'
-    order by o.at
-    limit at_most
-    for update skip locked
-  ) as old
-  where f.id = old.id;
-  get diagnostics attempts = row_count;
+  attempts := private.delete_expired_rows('ai.failed_attempts', 'at', '7 days', at_most);
   return keys + windows + attempts;
 end
 $$;

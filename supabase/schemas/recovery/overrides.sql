@@ -150,13 +150,7 @@ begin
   end if;
   -- Credentials are kept for a day after they expire, so that the page can say that a link has expired, and the log can
   -- name the email.
-  delete from private.recovery_credentials c
-  where c.id = any (array(
-    select o.id from private.recovery_credentials o
-    where o.expires_at < now() - interval '1 day' limit at_most for update skip locked
-  ));
-  get diagnostics batch = row_count;
-  swept := swept + batch;
+  swept := swept + private.delete_expired_rows('private.recovery_credentials', 'expires_at', '1 day', at_most);
   -- A wrong guess counts for 24 hours, and a lock lasts 24 hours.
   delete from private.recovery_code_guesses g
   where g.email = any (array(
@@ -170,11 +164,6 @@ begin
   ));
   get diagnostics batch = row_count;
   swept := swept + batch;
-  delete from private.mint_leases l
-  where l.user_id = any (array(
-    select o.user_id from private.mint_leases o where o.expires_at < now() limit at_most for update skip locked
-  ));
-  get diagnostics batch = row_count;
-  return swept + batch;
+  return swept + private.delete_expired_rows('private.mint_leases', 'expires_at', '0', at_most);
 end
 $$;

@@ -137,12 +137,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_oauth_attempts', 0)) then
     return 0;
   end if;
-  delete from private.oauth_attempts a
-  where a.state_hash = any (array(
-    select o.state_hash from private.oauth_attempts o
-    where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
-  ));
-  get diagnostics swept = row_count;
+  swept := private.delete_expired_rows('private.oauth_attempts', 'expires_at', '0', at_most);
   -- Keeps unconfirmed identities for a little longer than an attempt's lifetime, because a link may still be in
   -- progress.
   perform private.remove_identity(n.identity_id)

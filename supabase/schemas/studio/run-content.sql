@@ -133,15 +133,7 @@ begin
   using over o
   where c.run_created_at = o.run_created_at and c.run_id = o.run_id;
   get diagnostics swept = row_count;
-  delete from ai.idempotency_keys i
-  where (i.workspace_id, i.principal_id, i.key) in (
-    select o.workspace_id, o.principal_id, o.key
-    from ai.idempotency_keys o
-    where o.expires_at < now()
-    order by o.expires_at
-    limit most
-    for update skip locked
-  );
+  perform private.delete_expired_rows('ai.idempotency_keys', 'expires_at', '0', most);
   return swept;
 end
 $$;

@@ -1,0 +1,1001 @@
+-- Tables, types, constraints and policies since 0.1.0. The next file changes data, and the last one validates constraints,
+-- so that this one holds its locks briefly.
+set lock_timeout = '500ms';
+-- If pg_trgm is installed in another schema, its operator class is found there.
+set search_path = extensions, public;
+
+create extension if not exists pg_trgm with schema extensions;
+
+-- Locks the tables in use first, in the order in which calls lock them (schemas/gateway/limits.sql), so that neither
+-- waits for the other.
+lock table
+  ai.runs, ai.keys, ai.budgets, ai.credit_accounts, ai.plans, ai.model_routes, private.apps, public.security_events,
+  private.outgoing_mails
+in access exclusive mode;
+
+-- Accounts: their log and its emails, additions, and what can open them.
+
+alter table public.security_events
+  add column target_id uuid,
+  add column place text,
+  add constraint security_events_place_check check (char_length(place) between 1 and 120) not valid;
+comment on column public.security_events.target_id is
+  'The identity, passkey or authenticator that the event concerns. No foreign key: they are the identity backend''s.';
+comment on column public.security_events.place is
+  'City and country of the visitor ("Porto, Portugal"), as a header of a trusted proxy gave them; null without one.';
+
+alter table private.outgoing_mails
+  add column event_id uuid references public.security_events (id) on delete cascade,
+  alter column subject drop not null,
+  alter column body drop not null,
+  add constraint text_or_event check ((event_id is null) = (subject is not null and body is not null)) not valid;
+comment on column private.outgoing_mails.event_id is
+  'The event that the mail tells the owner about. Our server writes the text when it sends the mail.';
+create index if not exists outgoing_mails_event_id_idx on private.outgoing_mails (event_id);
+
+create table private.unconfirmed_additions (
+  target_id uuid primary key,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  kind text not null check (kind in ('identity', 'passkey', 'authenticator')),
+  created_at timestamptz not null default now()
+);
+comment on table private.unconfirmed_additions is
+  'Identities, passkeys and authenticators that a direct call of the identity backend added, until the owner keeps '
+  'them. No foreign key to them: they are the identity backend''s.';
+create index unconfirmed_additions_user_id_idx on private.unconfirmed_additions (user_id);
+select private.protect_table('private.unconfirmed_additions');
+
+create table private.announced_additions (
+  target text primary key check (char_length(target) between 1 and 2048),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  expires_at timestamptz not null default now() + interval '1 minute'
+);
+comment on table private.announced_additions is
+  'Authenticators (by id) and passkeys (by credential id in hexadecimal) that our server is about to add, after '
+  'step-up.';
+create index announced_additions_user_id_idx on private.announced_additions (user_id);
+select private.protect_table('private.announced_additions');
+
+create table private.access_confirmations (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  confirmed_at timestamptz not null,
+  confirmed_by_mail_at timestamptz
+);
+comment on table private.access_confirmations is 'When an owner last confirmed the list of what can open the account.';
+comment on column private.access_confirmations.confirmed_by_mail_at is
+  'When a session that began with a password reset or recovery last did so. Others may have known the password alone.';
+select private.protect_table('private.access_confirmations');
+
+create table private.account_additions (
+  secret_hash bytea primary key check (octet_length(secret_hash) = 32),
+  device_id uuid not null references private.account_devices (id) on delete cascade,
+  user_id uuid references auth.users (id) on delete cascade,
+  session_id uuid not null,
+  sealed text check (char_length(sealed) between 40 and 16384),
+  key_id text check (char_length(key_id) between 1 and 64),
+  token_tag text check (char_length(token_tag) between 16 and 64),
+  taken_from bytea check (octet_length(taken_from) = 32),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '15 minutes',
+  constraint sealed_until_taken check (
+    (sealed is null) = (taken_from is not null)
+    and (sealed is null) = (user_id is null)
+    and (sealed is null) = (key_id is null)
+    and (sealed is null) = (token_tag is null)
+  )
+);
+comment on table private.account_additions is
+  'Sign-ins on a known browser, by the hash of a secret that only their response carries. A sign-in joins the '
+  'browser''s accounts when the browser shows that secret.';
+comment on column private.account_additions.user_id is
+  'Null once the account has joined: a browser that lost that response keeps its other accounts when this one is '
+  'deleted.';
+comment on column private.account_additions.session_id is
+  'No foreign key: sessions come and go in the identity backend''s own schema.';
+comment on column private.account_additions.taken_from is
+  'The hash of the device secret that was shown when the account joined; null before. The row then leads a browser '
+  'that lost that response from this secret to the next one.';
+create index account_additions_device_id_idx on private.account_additions (device_id);
+create index account_additions_user_id_idx on private.account_additions (user_id);
+create index account_additions_expires_at_idx on private.account_additions (expires_at);
+select private.protect_table('private.account_additions');
+
+alter table private.recovery_credentials
+  add column repeatable_by bytea,
+  add column repeatable_session_id uuid,
+  add column replaced_password boolean not null default false;
+comment on column private.recovery_credentials.repeatable_by is
+  'The hash of a secret of the browser that used it. From then on, only that browser can use it.';
+comment on column private.recovery_credentials.repeatable_session_id is
+  'The session that it has made. It can be used again until that session ends or its browser shows it. No foreign '
+  'key, as in private.account_additions.';
+comment on column private.recovery_credentials.replaced_password is
+  'Whether it replaced the password of an unconfirmed account, so that a repetition asks for a new one as well.';
+
+alter table private.login_challenges add column proof_key bytea check (octet_length(proof_key) = 32);
+comment on column private.login_challenges.proof_key is
+  'Key of the proofs that our server sends for a browser that shows the cookie of a bound approval. Null for '
+  'approvals that release 0.1.0 bound, which count without a proof.';
+
+create table private.password_replacements (
+  session_id uuid primary key,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  created_at timestamptz not null default now()
+);
+comment on table private.password_replacements is
+  'Sessions that began with a password that is easy to guess: they may replace it or sign out, and nothing else. No '
+  'foreign key to the session: it is the identity backend''s.';
+create index password_replacements_user_id_idx on private.password_replacements (user_id);
+select private.protect_table('private.password_replacements');
+
+-- Search by the console. The triggers are here, because they must exist before the next file copies existing accounts.
+
+create table private.account_search (
+  user_id uuid primary key references auth.users (id) on delete cascade,
+  email text,
+  terms text not null
+);
+comment on table private.account_search is
+  'What the console searches accounts by. Hosted Supabase allows no index of ours on auth.users, so triggers keep a '
+  'copy.';
+comment on column private.account_search.terms is 'Email and name, in lower case, a line each.';
+create index account_search_email_user_id_idx on private.account_search (email, user_id);
+create index account_search_terms_trgm_idx on private.account_search using gin (terms gin_trgm_ops) with (fastupdate = off);
+alter table private.account_search enable row level security;
+select private.protect_table('private.account_search');
+
+-- Maintains an account's row in private.account_search.
+-- Definer: the identity backend's role and signed-in users have no grant on private.account_search.
+create or replace function private.index_account() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  insert into private.account_search (user_id, email, terms)
+  select u.id, u.email, lower(concat_ws(e'\n', u.email, p.display_name))
+  from auth.users u
+  left join public.profiles p on p.id = u.id
+  where u.id = new.id
+  on conflict (user_id) do update set email = excluded.email, terms = excluded.terms;
+  return null;
+end
+$$;
+
+-- Lets the console find accounts by part of the name.
+create or replace trigger index_account after insert or update of display_name on public.profiles
+  for each row execute function private.index_account();
+
+-- Updates our search table when Auth changes an email. We can't add an index to Auth's own table.
+create or replace trigger index_account after update of email on auth.users
+  for each row when (old.email is distinct from new.email) execute function private.index_account();
+
+-- One index for a workspace's list and for the console, which knows no workspace. Dropping the old one first takes the
+-- stronger lock first: calls that wait for a weaker one would deadlock with it.
+drop index if exists ai.runs_request_id_idx;
+create index if not exists runs_request_id_workspace_id_idx on ai.runs (request_id, workspace_id);
+
+create index if not exists workspaces_name_id_idx on public.workspaces (name, id) where deleted_at is null;
+create index if not exists workspaces_name_trgm_idx on public.workspaces using gin (lower(name) gin_trgm_ops)
+  -- Searches would read what waits to be indexed, row by row.
+  with (fastupdate = off)
+  where deleted_at is null;
+
+-- Apps and OpenID Connect.
+
+alter table private.apps drop constraint apps_kind_check;
+alter table private.apps add constraint apps_kind_check check (kind in ('internal', 'external', 'openid')) not valid;
+alter table private.apps add column backchannel_logout_uri text;
+alter table private.apps add constraint apps_backchannel_logout_uri_check check (
+  char_length(backchannel_logout_uri) <= 2000
+  and (
+    backchannel_logout_uri ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[^#\s]*)?$'
+    or backchannel_logout_uri ~ '^http://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/[^#\s]*)?$'
+  )
+) not valid;
+comment on column private.apps.backchannel_logout_uri is
+  'Where the platform posts a logout token when a login at the app ends (OpenID Connect Back-Channel Logout 1.0).';
+
+create table private.openid_clients (
+  app_id uuid primary key references private.apps (id) on delete cascade,
+  is_public boolean not null,
+  redirect_uris text[] not null default '{}' check (cardinality(redirect_uris) <= 20),
+  post_logout_redirect_uris text[] not null default '{}' check (cardinality(post_logout_redirect_uris) <= 20),
+  allows_device_grant boolean not null default false,
+  created_at timestamptz not null default now()
+);
+comment on table private.openid_clients is 'OpenID Connect clients: what private.apps says of no other kind of app.';
+comment on column private.openid_clients.is_public is
+  'A client without a secret, such as a single-page or command-line app. It proves itself by PKCE alone.';
+comment on column private.openid_clients.redirect_uris is
+  'Compared as exact strings, except for the port of a public client''s loopback address (RFC 8252 section 7.3).';
+alter table private.openid_clients enable row level security;
+
+create table private.signing_keys (
+  kid text primary key check (char_length(kid) between 8 and 64),
+  public_jwk jsonb not null check (jsonb_typeof(public_jwk) = 'object' and not public_jwk ? 'd'),
+  sealed_private_jwk text not null check (char_length(sealed_private_jwk) between 40 and 16384),
+  sealing_key_id text not null check (char_length(sealing_key_id) between 1 and 64),
+  created_at timestamptz not null default now(),
+  signs_from timestamptz not null,
+  retires_at timestamptz
+);
+comment on table private.signing_keys is
+  'RSA keys for RS256. Published from their creation; sign from signs_from until the next one does.';
+comment on column private.signing_keys.sealed_private_jwk is
+  'Encrypted by the web server with a key derived from APP_SESSION_SECRET, with the kid as associated data.';
+comment on column private.signing_keys.retires_at is 'When it is no longer published; null while it may still sign.';
+alter table private.signing_keys enable row level security;
+
+create table private.openid_consents (
+  user_id uuid not null references auth.users (id) on delete cascade,
+  app_id uuid not null references private.apps (id) on delete cascade,
+  scopes text[] not null,
+  granted_at timestamptz not null default now(),
+  primary key (user_id, app_id)
+);
+comment on table private.openid_consents is
+  'The scopes that a person has granted a client, so that it is not asked again.';
+create index openid_consents_app_id_idx on private.openid_consents (app_id);
+alter table private.openid_consents enable row level security;
+
+create type private.openid_authentication as (
+  auth_time timestamptz,
+  acr text,
+  amr text[]
+);
+comment on type private.openid_authentication is
+  'How and when a person signed in: the claims auth_time, acr and amr (OpenID Connect Core 1.0 section 2).';
+
+create table private.authorization_codes (
+  id uuid primary key default gen_random_uuid(),
+  code_hash bytea not null unique check (octet_length(code_hash) = 32),
+  app_id uuid not null references private.apps (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  proof private.mfa_proof not null,
+  valid_until timestamptz,
+  authentication private.openid_authentication not null,
+  redirect_uri text not null check (char_length(redirect_uri) <= 2000),
+  scopes text[] not null,
+  nonce text check (char_length(nonce) <= 512),
+  code_challenge text not null check (code_challenge ~ '^[A-Za-z0-9_-]{43}$'),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  redeemed_at timestamptz,
+  revoked_at timestamptz,
+  constraint one_user check ((proof).user_id = user_id),
+  constraint lifetime check (expires_at > created_at and expires_at <= created_at + interval '60 seconds')
+);
+comment on table private.authorization_codes is
+  'Authorization codes (RFC 6749 section 4.1) by their SHA-256, each bound to its client, redirect URI and S256 '
+  'challenge.';
+comment on column private.authorization_codes.valid_until is 'When what a mobile approval lent ends; else null.';
+create index authorization_codes_user_id_idx on private.authorization_codes (user_id);
+create index authorization_codes_app_id_idx on private.authorization_codes (app_id);
+create index authorization_codes_expires_at_idx on private.authorization_codes (expires_at);
+alter table private.authorization_codes enable row level security;
+
+create table private.device_authorizations (
+  id uuid primary key default gen_random_uuid(),
+  device_code_hash bytea not null unique check (octet_length(device_code_hash) = 32),
+  user_code text not null unique check (user_code ~ '^[BCDFGHJKLMNPQRSTVWXZ]{8}$'),
+  app_id uuid not null references private.apps (id) on delete cascade,
+  scopes text[] not null,
+  ip inet,
+  user_agent text check (char_length(user_agent) <= 512),
+  place jsonb check (jsonb_typeof(place) = 'object'),
+  interval_seconds smallint not null default 5 check (interval_seconds between 5 and 60),
+  polled_at timestamptz,
+  user_id uuid references auth.users (id) on delete cascade,
+  proof private.mfa_proof,
+  valid_until timestamptz,
+  authentication private.openid_authentication,
+  approved_at timestamptz,
+  denied_at timestamptz,
+  redeemed_at timestamptz,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  constraint approval_is_whole check (
+    -- A composite is only "not null" if all of its fields are, and the proof of a device's login has no session.
+    approved_at is null
+    or (user_id is not null and proof is distinct from null and authentication is distinct from null)
+  ),
+  constraint one_decision check (approved_at is null or denied_at is null),
+  constraint one_user check ((proof).user_id is not distinct from user_id),
+  constraint lifetime check (expires_at > created_at and expires_at <= created_at + interval '10 minutes')
+);
+comment on table private.device_authorizations is
+  'Device authorization requests (RFC 8628). The device code is kept as its SHA-256; the user code is what a person '
+  'types.';
+create index device_authorizations_app_id_idx on private.device_authorizations (app_id);
+create index device_authorizations_user_id_idx on private.device_authorizations (user_id);
+create index device_authorizations_expires_at_idx on private.device_authorizations (expires_at);
+alter table private.device_authorizations enable row level security;
+
+create table private.openid_grants (
+  id uuid primary key default gen_random_uuid(),
+  source_id uuid not null unique,
+  app_id uuid not null references private.apps (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  proof private.mfa_proof not null,
+  authentication private.openid_authentication not null,
+  scopes text[] not null,
+  nonce text check (char_length(nonce) <= 512),
+  created_at timestamptz not null default now(),
+  ends_at timestamptz not null,
+  revoked_at timestamptz,
+  constraint one_user check ((proof).user_id = user_id),
+  constraint lifetime check (ends_at > created_at and ends_at <= created_at + interval '30 days')
+);
+comment on table private.openid_grants is
+  'Logins at OpenID clients. The id is the claim sid; all tokens of a login end with it.';
+comment on column private.openid_grants.source_id is
+  'The authorization code or device authorization that it came from; these are deleted after a day.';
+comment on column private.openid_grants.proof is
+  'Without a session for a device: such a login outlives the sign-out of the browser that approved it.';
+create index openid_grants_user_id_idx on private.openid_grants (user_id);
+create index openid_grants_app_id_idx on private.openid_grants (app_id);
+create index openid_grants_ends_at_idx on private.openid_grants (ends_at);
+alter table private.openid_grants enable row level security;
+
+create table private.openid_tokens (
+  id uuid primary key default gen_random_uuid(),
+  grant_id uuid not null references private.openid_grants (id) on delete cascade,
+  scopes text[] not null,
+  access_hash bytea not null unique check (octet_length(access_hash) = 32),
+  access_expires_at timestamptz not null,
+  refresh_hash bytea unique check (octet_length(refresh_hash) = 32),
+  refreshed_at timestamptz,
+  created_at timestamptz not null default now(),
+  constraint lifetime check (access_expires_at <= created_at + interval '1 hour')
+);
+comment on table private.openid_tokens is
+  'Access tokens of a login, each with the refresh token issued next to it. Only their SHA-256 is kept.';
+comment on column private.openid_tokens.refreshed_at is
+  'When the refresh token was used. A use more than 30 seconds later revokes the login (RFC 9700 section 4.14.2).';
+create index openid_tokens_grant_id_idx on private.openid_tokens (grant_id);
+alter table private.openid_tokens enable row level security;
+
+create table private.logout_notices (
+  id uuid primary key default gen_random_uuid(),
+  app_id uuid not null references private.apps (id) on delete cascade,
+  user_id uuid not null,
+  sid uuid not null,
+  attempts smallint not null default 0,
+  next_attempt_at timestamptz not null default now(),
+  created_at timestamptz not null default now()
+);
+comment on table private.logout_notices is
+  'Logouts that apps have yet to acknowledge: sub and sid of the logout token. No foreign key to the account, which '
+  'may be deleted before. A sid can repeat: on a unique index, two transactions of Supabase Auth that end one login '
+  'could deadlock.';
+create index logout_notices_sid_idx on private.logout_notices (sid);
+create index logout_notices_app_id_idx on private.logout_notices (app_id);
+create index logout_notices_next_attempt_at_idx on private.logout_notices (next_attempt_at);
+alter table private.logout_notices enable row level security;
+
+select private.protect_table(t.name)
+from unnest(array[
+  'private.openid_clients', 'private.signing_keys', 'private.openid_consents', 'private.authorization_codes',
+  'private.device_authorizations', 'private.openid_grants', 'private.openid_tokens', 'private.logout_notices'
+]::regclass[]) as t (name);
+
+alter table private.apps drop constraint apps_scopes_check;
+alter table private.apps add constraint apps_scopes_check check (
+  scopes <@ array[
+    'profile', 'workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys', 'workspace:session', 'ai:use', 'tts:use'
+  ]
+) not valid;
+alter table private.apps add constraint key_scope_is_for_openid_clients check (
+  kind = 'openid' or not scopes @> array['studio:keys']
+) not valid;
+
+-- Runs and routes.
+
+alter table ai.runs
+  add column attempts jsonb,
+  add column reserved_tokens bigint,
+  add column tokens_reserved_at timestamptz;
+comment on column ai.runs.attempts is
+  'The requests to providers in order, one object each: route, provider, model, status, failure, upstream_request_id,'
+  ' may_have_charged and latency_ms. Null while the run is open.';
+comment on column ai.runs.reserved_tokens is
+  'Tokens that the run reserved in the rate windows of tokens_reserved_at. Null without a token limit.';
+comment on column ai.runs.tokens_reserved_at is 'The start of the rate window that holds reserved_tokens.';
+
+alter type ai.run_request
+  add attribute output_limit_assumed boolean,
+  add attribute fee_requests bigint,
+  add attribute session_label text;
+alter type ai.run_outcome add attribute attempts jsonb;
+alter type ai.route_offer add attribute output_limit bigint;
+
+alter table ai.model_routes
+  add column first_byte_seconds smallint check (first_byte_seconds between 1 and 140),
+  add column idle_seconds smallint check (idle_seconds between 1 and 140),
+  add column total_seconds smallint check (total_seconds between 1 and 400);
+comment on column ai.model_routes.first_byte_seconds is
+  'How long a stream of this route may take until its first byte. Null: the provider''s setting.';
+comment on column ai.model_routes.idle_seconds is
+  'How long a stream of this route may pause. Null: the provider''s setting.';
+comment on column ai.model_routes.total_seconds is
+  'How long a call of this route may take. Null: the provider''s setting.';
+
+create table ai.failed_attempts (
+  id bigint generated always as identity primary key,
+  at timestamptz not null default now(),
+  run_created_at timestamptz not null,
+  run_id uuid not null,
+  request_id text not null,
+  workspace_id uuid not null,
+  model_id text not null,
+  provider_id text not null,
+  provider_model text not null,
+  route smallint not null,
+  status smallint,
+  failure text not null,
+  upstream_request_id text
+);
+comment on table ai.failed_attempts is
+  'The failed requests to providers of the last seven days, for the console. Copied from ai.runs.attempts when a run '
+  'is settled. Like ai.runs, it has no foreign key: workspaces and models may be deleted.';
+create index failed_attempts_at_idx on ai.failed_attempts (at);
+create index failed_attempts_route_idx on ai.failed_attempts (model_id, provider_id, provider_model, at);
+alter table ai.failed_attempts enable row level security;
+select private.protect_table('ai.failed_attempts');
+revoke insert, update, delete on ai.failed_attempts from service_role;
+
+-- Keys: coding agents, requests for approval, and the caller that a key stands for.
+
+create table ai.agent_access (
+  workspace_id uuid not null,
+  user_id uuid not null,
+  state text not null default 'open' check (state in ('open', 'approved', 'declined', 'withdrawn')),
+  tool text not null check (tool in ('claude', 'codex', 'opencode')),
+  host text not null check (char_length(host) between 1 and 64),
+  requested_at timestamptz not null default now(),
+  answered_at timestamptz,
+  answered_by uuid references public.profiles (id) on delete set null,
+  emailed_at timestamptz,
+  primary key (workspace_id, user_id),
+  constraint agent_access_member_fkey foreign key (workspace_id, user_id)
+    references public.workspace_members (workspace_id, user_id) on delete cascade,
+  constraint answered_with_a_time check ((answered_at is null) = (state = 'open'))
+);
+comment on table ai.agent_access is
+  'Requests of members without manage_ai_keys to connect coding agents, one per member and workspace, and their '
+  'answers. An approval holds until it is withdrawn or the member leaves.';
+comment on column ai.agent_access.tool is
+  'The coding agent that the request came from. An approval covers all of them.';
+comment on column ai.agent_access.emailed_at is 'When key managers were last emailed about this member. Null if never.';
+create index agent_access_user_id_idx on ai.agent_access (user_id);
+create index agent_access_answered_by_idx on ai.agent_access (answered_by);
+alter table ai.agent_access enable row level security;
+
+create table ai.agent_connections (
+  id uuid primary key default gen_random_uuid(),
+  workspace_id uuid not null references public.workspaces (id) on delete cascade,
+  user_id uuid not null references public.profiles (id) on delete cascade,
+  login_id uuid references private.openid_grants (id) on delete set null,
+  tool text not null check (tool in ('claude', 'codex', 'opencode')),
+  host text not null check (char_length(host) between 1 and 64),
+  created_at timestamptz not null default now(),
+  revoked_at timestamptz
+);
+comment on table ai.agent_connections is
+  'Coding agents that get short-lived keys for a workspace, each through a member''s login. Ending either ends the '
+  'keys.';
+comment on column ai.agent_connections.login_id is
+  'Null once the login has ended and was deleted: the connection gives no keys.';
+create unique index agent_connections_login_id_idx on ai.agent_connections (login_id, workspace_id, tool)
+  where revoked_at is null;
+create index agent_connections_workspace_id_idx on ai.agent_connections (workspace_id);
+create index agent_connections_user_id_idx on ai.agent_connections (user_id);
+alter table ai.agent_connections enable row level security;
+
+select private.protect_table('ai.agent_access');
+select private.protect_table('ai.agent_connections');
+revoke insert, update, delete on ai.agent_access from service_role;
+revoke insert, update, delete on ai.agent_connections from service_role;
+
+alter table ai.keys
+  add column is_strict boolean not null default false,
+  add column entity_id text,
+  add constraint keys_entity_id_check
+    check (char_length(entity_id) between 1 and 128 and entity_id !~ '[^A-Za-z0-9._:-]') not valid,
+  add column connection_id uuid,
+  add constraint keys_connection_id_fkey
+    foreign key (connection_id) references ai.agent_connections (id) on delete set null not valid,
+  add constraint agent_keys_are_short_lived
+    check (connection_id is null or expires_at is not null and expires_at <= created_at + interval '8 hours') not valid;
+comment on column ai.keys.is_strict is
+  'Calls with members or tools that the provider would not get are refused. Otherwise these are left out and named in'
+  ' the answer.';
+comment on column ai.keys.entity_id is
+  'The entity label of all runs of the key; null: runs have the label of their X-Platform-Entity-Id. Set when the key'
+  ' is created, and kept by rotation.';
+comment on column ai.keys.connection_id is
+  'The coding agent that the key was made for. Such a key lives for 8 hours at most, and no longer than the agent''s '
+  'login.';
+create index if not exists keys_connection_id_idx on ai.keys (connection_id) where connection_id is not null;
+
+create table ai.key_approval_requests (
+  workspace_id uuid primary key references public.workspaces (id) on delete cascade,
+  requested_by uuid references public.profiles (id) on delete set null,
+  requested_at timestamptz not null default now(),
+  note text check (char_length(note) between 1 and 500),
+  state text not null default 'open' check (state in ('open', 'withdrawn', 'approved', 'declined')),
+  answered_at timestamptz,
+  decline_reason text check (char_length(decline_reason) between 1 and 500),
+  admins_emailed_at timestamptz,
+  admins_emailed_for uuid references public.profiles (id) on delete set null,
+  constraint answered_with_a_time check ((answered_at is not null) = (state in ('approved', 'declined'))),
+  constraint declined_with_a_reason check ((decline_reason is not null) = (state = 'declined'))
+);
+comment on table ai.key_approval_requests is
+  'The latest request of each workspace for the approval to create keys. Answers are also in private.admin_audit_log.';
+comment on column ai.key_approval_requests.note is 'What the keys are for, in the requester''s words.';
+comment on column ai.key_approval_requests.admins_emailed_at is
+  'When infrastructure admins were last emailed about this workspace. Null if never.';
+comment on column ai.key_approval_requests.admins_emailed_for is
+  'Whose request that email was about. A later request of somebody else may have sent none.';
+create index key_approval_requests_open_idx on ai.key_approval_requests (requested_at, workspace_id) where state = 'open';
+create index key_approval_requests_requested_by_idx on ai.key_approval_requests (requested_by);
+create index key_approval_requests_admins_emailed_for_idx on ai.key_approval_requests (admins_emailed_for);
+alter table ai.key_approval_requests enable row level security;
+select private.protect_table('ai.key_approval_requests');
+revoke insert, update, delete on ai.key_approval_requests from service_role;
+
+-- The console lists accounts by this: hosted Supabase allows no index of ours on auth.users.
+create index if not exists profiles_created_at_id_idx on public.profiles (created_at desc, id desc);
+
+alter type ai.caller add attribute entity_id text, add attribute key_name text, add attribute is_strict boolean;
+
+-- The function of 0.1.0 with three more values, since it builds the type by position. A later file replaces it.
+create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  key ai.keys;
+  plan_id text;
+  plan ai.plans;
+  policy ai.workspace_policies;
+  is_member boolean;
+  budgets text[];
+  refused text;
+begin
+  -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
+  select k.* into key
+  from ai.keys k
+  where k.secret_hash = key_caller.secret_hash
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > now());
+  if not found then
+    return null;
+  end if;
+  select s.plan_id into plan_id from public.workspaces s where s.id = key.workspace_id and s.deleted_at is null;
+  if not found then
+    return null;
+  end if;
+  select p.* into plan from ai.plans p where p.id = plan_id;
+  select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
+  if plan.payer = 'member' then
+    perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
+    is_member := found;
+  end if;
+  -- Few workspaces have any.
+  perform from ai.budgets b where b.workspace_id = key.workspace_id;
+  if found then
+    budgets := ai.budget_scopes(key.workspace_id, key.lineage_id, key.external_app_id);
+  end if;
+  if key.allowed_addresses is not null or key.external_app_id is not null then
+    refused := case
+      -- No address told, no address allowed.
+      when key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false)
+        then 'insufficient_scope'
+      -- A bound key stands for its app.
+      when key.external_app_id is not null and not ai.app_can_act_in_workspace(key.external_app_id, key.workspace_id)
+        then 'app_not_allowed'
+    end;
+  end if;
+  return row(
+    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, null,
+    key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
+    plan.id, plan.payer, plan.markup, plan.initial_credits,
+    least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
+    policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
+    coalesce(policy.content_capture, false), is_member, budgets, null, null, null
+  )::ai.caller;
+end
+$$;
+
+-- Budgets and credits.
+
+alter table ai.budgets
+  add column label text,
+  drop constraint budgets_scope_check,
+  add constraint budgets_scope_check check (
+    scope in ('key', 'app', 'member', 'workspace') and label is null
+    or scope = 'label' and char_length(label) between 1 and 128 and label !~ '[^A-Za-z0-9._:-]' and label is not null
+  ) not valid;
+comment on table ai.budgets is
+  'Monthly budgets (UTC) of a workspace, or of a key''s lineage, an app, a member or an entity label in it. What is '
+  'reserved counts as spent until it settles.';
+comment on column ai.budgets.label is
+  'The text of an entity label, of which subject_id is ai.label_id. Null for other scopes.';
+
+alter table ai.budget_alerts
+  drop constraint budget_alerts_scope_check,
+  add constraint budget_alerts_scope_check check (scope in ('key', 'app', 'member', 'label', 'workspace')) not valid;
+
+create table ai.credit_references (
+  account_id uuid not null,
+  reference text not null check (char_length(reference) between 1 and 120 and reference !~ '[[:cntrl:]]'),
+  amount numeric(24, 8) not null,
+  entry_id bigint not null,
+  created_at timestamptz not null default now(),
+  primary key (account_id, reference)
+);
+comment on table ai.credit_references is
+  'The references of grants and withdrawals: each is used once per account. Apart from ai.credit_ledger, so that the '
+  'entries of settlements pay for no further index. Append-only; no foreign keys, as in the ledger.';
+comment on column ai.credit_references.amount is 'As in the ledger entry. Negative: a withdrawal.';
+create unique index credit_references_entry_idx on ai.credit_references (account_id, entry_id);
+select private.protect_table('ai.credit_references');
+create trigger reject_reference_change before update or delete on ai.credit_references
+  for each row execute function ai.reject_ledger_change();
+
+create type ai.credit_level as enum ('funded', 'low', 'empty');
+comment on type ai.credit_level is 'How much is left of a balance, in the order of urgency.';
+
+create table ai.credit_alerts (
+  account_id uuid primary key,
+  level ai.credit_level not null,
+  threshold numeric not null,
+  crossed_at timestamptz not null default now(),
+  posted_at timestamptz
+);
+comment on table ai.credit_alerts is
+  'The most urgent level that a balance has reached since its last top-up, and whether the emails about it are '
+  'queued. No foreign key to ai.credit_accounts, which would lock rows that calls wait for.';
+comment on column ai.credit_alerts.threshold is 'In credits, as it was when the level was recorded.';
+comment on column ai.credit_alerts.posted_at is 'Null: the emails about this level are not queued yet.';
+create index credit_alerts_unposted_idx on ai.credit_alerts (crossed_at) where posted_at is null;
+select private.protect_table('ai.credit_alerts');
+
+alter table ai.plans add column low_credits numeric(24, 8);
+alter table ai.plans add constraint plans_low_credits_check check (low_credits >= 0) not valid;
+comment on column ai.plans.low_credits is
+  'Below this balance a payer is warned. 0: never. Null: a tenth of the initial credits, or 10,000 where there are '
+  'none.';
+
+alter table ai.credit_accounts add column refused_at timestamptz;
+comment on column ai.credit_accounts.refused_at is
+  'When a call was last refused for lack of credits, to the minute. Null after a top-up.';
+
+-- Daily sums. ai.sum_usage returns rows of the table, so it changes with it.
+
+alter table ai.usage_daily
+  add column actor_id uuid,
+  add column estimated_runs bigint not null default 0,
+  add column closed_runs bigint not null default 0;
+comment on column ai.usage_daily.actor_id is
+  'The member who called, or who made the key. Null in sums of days before ai.usage_sealed_days.detailed_from.';
+comment on column ai.usage_daily.estimated_runs is
+  'Runs whose usage was estimated in part or in whole. 0 in sums of days before ai.usage_sealed_days.detailed_from.';
+comment on column ai.usage_daily.closed_runs is
+  'Runs that the sweep closed, which name no billing account. As estimated_runs, 0 in older sums.';
+
+-- Returns whether at least a part of a run's usage was estimated. Returns false for runs that the sweep closed.
+create or replace function ai.is_estimated(usage_source ai.usage_source, swept boolean) returns boolean
+  language sql immutable security invoker parallel safe
+as $$
+  select usage_source in ('provider_partial', 'estimated_partial') and not swept
+$$;
+
+-- Returns sums of a workspace's runs in a half-open range, in the format of ai.usage_daily. Includes runs in progress.
+-- Has no SET clause, so that Postgres inlines it into its callers' plans and applies their conditions to the runs.
+create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
+  language sql stable security invoker
+as $$
+  select
+    r.workspace_id, (r.created_at at time zone 'UTC')::date, r.app_id, r.key_lineage_id, ai.run_provider(r.routes, r.route),
+    r.model_id, r.feature, r.execution_mode,
+    count(*), count(*) filter (where r.status = 'failed'), sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint,
+    sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits),
+    coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
+    coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
+    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0),
+    r.billing_name, r.billing_account, r.actor_id,
+    count(*) filter (where ai.is_estimated(r.usage_source, r.swept)),
+    count(*) filter (where r.swept)
+  from ai.runs r
+  where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
+  group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
+$$;
+
+-- One writer replaces a day's rows of a workspace; reports find them by workspace and day.
+create index if not exists usage_daily_workspace_id_day_idx on ai.usage_daily (workspace_id, day, app_id);
+alter table ai.usage_daily
+  drop constraint usage_daily_workspace_id_day_app_id_key_lineage_id_provider_key;
+
+alter table ai.usage_sealed_days add column detailed_from date;
+comment on column ai.usage_sealed_days.detailed_from is
+  'Sums of this day and later ones have members and labels; -infinity when all have. Earlier days are read from runs '
+  'for reports by member or label until ai.roll_up_usage() has summed them again.';
+
+create table ai.usage_labels_daily (
+  workspace_id uuid not null,
+  day date not null,
+  label text not null,
+  requests bigint not null,
+  failed bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cost_usd numeric(36, 12) not null,
+  billed_credits numeric(36, 8) not null,
+  unmetered_credits numeric(36, 8) not null,
+  latency_ms bigint not null,
+  timed bigint not null,
+  primary key (workspace_id, day, label)
+);
+comment on table ai.usage_labels_daily is
+  'Runs summed by UTC day and label (X-Platform-Entity-Id), made from ai.runs by ai.roll_up_usage(). At most 10,002 '
+  'rows a workspace and day. No foreign keys, as runs have none.';
+comment on column ai.usage_labels_daily.label is
+  'Empty for runs without a label; * for all labels of the day beyond the 10,000 most expensive. A label is never '
+  'either.';
+select private.protect_table('ai.usage_labels_daily');
+
+-- Provider totals over all workspaces.
+create index if not exists usage_daily_day_idx on ai.usage_daily (day);
+
+-- Costs and invoices.
+
+alter table ai.external_provider_invoices
+  add column if not exists kind text not null default 'invoice',
+  add column if not exists replaces text;
+alter table ai.external_provider_invoices
+  add constraint external_provider_invoices_kind_check check (kind in ('invoice', 'credit_note')) not valid,
+  add constraint external_provider_invoices_replaces_check check (replaces <> reference) not valid;
+comment on column ai.external_provider_invoices.kind is 'The amount of a credit note is positive and is subtracted.';
+comment on column ai.external_provider_invoices.replaces is
+  'The reference of the invoice that this one corrects, which no longer counts.';
+
+create unique index if not exists external_provider_invoices_one_replacement_idx
+  on ai.external_provider_invoices (workspace_id, app_id, provider, replaces, account_id) nulls not distinct
+  where replaces is not null;
+
+create table ai.cost_imports (
+  id uuid primary key default gen_random_uuid(),
+  workspace_id uuid,
+  app_id uuid,
+  provider text not null check (provider ~ '^[a-z0-9._:-]{1,128}$'),
+  format text not null check (char_length(format) between 1 and 64 and format !~ '[[:cntrl:]]'),
+  file_name text not null check (char_length(file_name) between 1 and 255 and file_name !~ '[[:cntrl:]]'),
+  file_sha256 bytea not null check (octet_length(file_sha256) = 32),
+  time_zone text not null check (char_length(time_zone) between 1 and 64 and time_zone !~ '[[:cntrl:]]'),
+  rates jsonb not null default '{}' check (jsonb_typeof(rates) = 'object'),
+  imported_by uuid,
+  imported_at timestamptz not null default now(),
+  constraint cost_imports_book check ((workspace_id is null) = (app_id is null))
+);
+comment on table ai.cost_imports is
+  'Imported cost files. Append-only. No foreign keys, so that a record outlives its workspace, its app and the '
+  'person.';
+comment on column ai.cost_imports.workspace_id is 'Null: the platform''s book.';
+comment on column ai.cost_imports.time_zone is
+  'The zone of the provider''s calendar days, which are stored at midnight UTC.';
+comment on column ai.cost_imports.rates is 'USD for one unit of each other currency, as the person entered it.';
+comment on column ai.cost_imports.imported_by is
+  'Who imported the file and entered the rates. Null: the operator''s command.';
+select private.protect_table('ai.cost_imports');
+revoke insert, update, delete on ai.cost_imports from service_role;
+
+create table ai.platform_provider_costs (
+  id uuid primary key default gen_random_uuid(),
+  provider text not null check (provider ~ '^[a-z0-9._:-]{1,128}$'),
+  account_id text check (
+    char_length(account_id) between 1 and 256 and account_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ),
+  external_run_id text not null check (
+    char_length(external_run_id) between 1 and 256 and external_run_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ),
+  granularity text not null default 'run' check (granularity in ('run', 'account_day')),
+  service text check (char_length(service) between 1 and 256 and service !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'),
+  amount_usd numeric(24, 12) not null,
+  occurred_at timestamptz not null,
+  observed_at timestamptz not null,
+  recorded_at timestamptz not null default now(),
+  revision integer not null default 1,
+  import_id uuid,
+  original jsonb,
+  unique nulls not distinct (provider, account_id, external_run_id),
+  check (amount_usd >= 0 or granularity = 'account_day'),
+  check (occurred_at <= observed_at),
+  check (observed_at <= recorded_at + interval '60 seconds'),
+  check (granularity = 'run' or account_id is not null),
+  check (granularity = 'run' or occurred_at = date_trunc('day', occurred_at, 'UTC')),
+  check (original is null or import_id is not null)
+);
+comment on table ai.platform_provider_costs is
+  'Costs that providers report to the platform: columns and rules as of ai.external_provider_costs, whose records '
+  'never add to these.';
+comment on column ai.platform_provider_costs.import_id is
+  'The import in ai.cost_imports that wrote the current state; null for none.';
+comment on column ai.platform_provider_costs.original is
+  'The amounts before conversion, [{ currency, amount }] as exact text. Null where all were USD.';
+create index platform_provider_costs_occurred_at_idx on ai.platform_provider_costs (occurred_at desc, id);
+create index platform_provider_costs_account_day_idx
+  on ai.platform_provider_costs (provider, account_id, occurred_at)
+  where granularity = 'account_day';
+select private.protect_table('ai.platform_provider_costs');
+revoke insert, update, delete on ai.platform_provider_costs from service_role;
+
+create table ai.platform_provider_invoices (
+  id uuid primary key default gen_random_uuid(),
+  provider text not null check (provider ~ '^[a-z0-9._:-]{1,128}$'),
+  account_id text check (
+    char_length(account_id) between 1 and 256 and account_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ),
+  reference text not null check (
+    char_length(reference) between 1 and 256 and reference !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ),
+  kind text not null default 'invoice' check (kind in ('invoice', 'credit_note')),
+  replaces text check (replaces <> reference),
+  amount_usd numeric(24, 12) not null check (amount_usd >= 0),
+  issued_on date not null,
+  period_start date,
+  period_end date,
+  reviewed_at timestamptz not null,
+  recorded_at timestamptz not null default now(),
+  unique nulls not distinct (provider, account_id, reference),
+  check (reviewed_at <= recorded_at),
+  check (reviewed_at >= issued_on::timestamp at time zone 'UTC'),
+  check (period_start <= period_end)
+);
+comment on table ai.platform_provider_invoices is
+  'Reviewed invoices to the platform: columns and rules as of ai.external_provider_invoices, which never add to '
+  'these.';
+comment on column ai.platform_provider_invoices.kind is 'The amount of a credit note is positive and is subtracted.';
+comment on column ai.platform_provider_invoices.replaces is
+  'The reference of the invoice that this one corrects, which no longer counts.';
+create index platform_provider_invoices_issued_on_idx on ai.platform_provider_invoices (issued_on desc, id);
+create unique index platform_provider_invoices_one_replacement_idx
+  on ai.platform_provider_invoices (provider, replaces, account_id) nulls not distinct
+  where replaces is not null;
+select private.protect_table('ai.platform_provider_invoices');
+revoke insert, update, delete on ai.platform_provider_invoices from service_role;
+
+alter table ai.external_provider_costs
+  add column import_id uuid,
+  add column original jsonb;
+alter table ai.external_provider_costs
+  drop constraint external_provider_costs_account_id_check,
+  drop constraint external_provider_costs_external_run_id_check,
+  drop constraint external_provider_costs_service_check,
+  drop constraint external_provider_costs_amount_usd_check,
+  add constraint external_provider_costs_account_id_form check (
+    char_length(account_id) between 1 and 256 and account_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ) not valid,
+  add constraint external_provider_costs_external_run_id_form check (
+    char_length(external_run_id) between 1 and 256 and external_run_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ) not valid,
+  add constraint external_provider_costs_service_form check (
+    char_length(service) between 1 and 256 and service !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ) not valid,
+  add constraint external_provider_costs_amount_sign check (amount_usd >= 0 or granularity = 'account_day') not valid,
+  add constraint external_provider_costs_original_import check (original is null or import_id is not null) not valid;
+comment on column ai.external_provider_costs.amount_usd is
+  'A day''s total is negative where refunds and credits exceed the cost.';
+comment on column ai.external_provider_costs.import_id is
+  'The import in ai.cost_imports that wrote the current state; null for the API.';
+comment on column ai.external_provider_costs.original is
+  'The amounts before conversion, [{ currency, amount }] as exact text. Null where all were USD.';
+
+alter table ai.external_provider_invoices
+  drop constraint external_provider_invoices_account_id_check,
+  drop constraint external_provider_invoices_reference_check,
+  add constraint external_provider_invoices_account_id_form check (
+    char_length(account_id) between 1 and 256 and account_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ) not valid,
+  add constraint external_provider_invoices_reference_form check (
+    char_length(reference) between 1 and 256 and reference !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+  ) not valid;
+
+-- Provider names were once stored as they were sent. Comparisons use lower(provider).
+create index if not exists external_provider_costs_spelling_idx
+  on ai.external_provider_costs (workspace_id, app_id, external_run_id)
+  where provider <> lower(provider);
+create index if not exists external_provider_costs_account_day_name_idx
+  on ai.external_provider_costs (workspace_id, app_id, lower(provider), account_id, occurred_at)
+  where granularity = 'account_day';
+create index if not exists external_provider_invoices_reference_idx
+  on ai.external_provider_invoices (workspace_id, app_id, reference);
+create index if not exists external_provider_invoices_replaces_idx
+  on ai.external_provider_invoices (workspace_id, app_id, replaces)
+  where replaces is not null;
+
+create type ai.cost_file_day as (
+  account_id text,
+  day date,
+  external_run_id text,
+  amount_usd numeric,
+  original jsonb,
+  stored_id uuid,
+  stored_usd numeric,
+  stored_revision integer,
+  observed_before timestamptz,
+  change text
+);
+comment on type ai.cost_file_day is
+  'An account''s day of a cost file, the record that it is compared with, and the change: added, corrected or '
+  'unchanged.';
+
+create index if not exists external_provider_costs_name_idx
+  on ai.external_provider_costs (workspace_id, app_id, lower(provider), external_run_id);
+create index if not exists platform_provider_costs_name_idx
+  on ai.platform_provider_costs (provider, external_run_id);
+
+-- external_provider_costs_account_day_name_idx has taken its place.
+drop index if exists ai.external_provider_costs_account_day_idx;
+
+create type ai.platform_part as (
+  kind text,
+  workspace_id uuid,
+  day date,
+  account_id text,
+  metered numeric,
+  runs numeric,
+  estimated_runs numeric,
+  closed_runs numeric,
+  imported numeric,
+  invoiced numeric
+);
+comment on type ai.platform_part is
+  'A part of a provider''s month. kind: metered (what a workspace''s runs cost), booked (a record of the platform''s '
+  'book) or own (a record of a workspace''s own book, which never adds to the platform''s).';
+
+-- Reworded comments of 0.1.0.
+comment on type ai.closed_run is
+  'A run in its closed state, and the resulting changes: the credits and cost that become due, what its reservation '
+  'returns to the account and the budgets, and whether its idempotency key is free again.';
+comment on type ai.credential is
+  'What a caller presents: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
+comment on type ai.lock_list is
+  'The rows and locks that ai.lock_rows takes. Idempotency keys are advisory locks of the listed workspaces. The '
+  'listed keys are those whose last use is updated.';
+comment on column ai.model_prices.cache_write_1h_usd_per_million is
+  'The price of writing input to a cache for one hour. If null, these writes cost the price of other cache writes.';
+comment on column ai.model_prices.cache_write_usd_per_million is
+  'The price of writing input to a cache. If null, cache writes cost the input price.';
+comment on column ai.model_prices.image_input_usd_per_million is
+  'The price of image input. If null, image input costs the input price.';
+comment on column ai.model_prices.request_fee_usd is
+  'The fee for each billable action that the provider counts in a call, such as a web search. Null if there is no '
+  'fee.';
+comment on column ai.model_prices.service_tier is
+  'The service tier that the provider''s answer states; default if it states none.';
+comment on column ai.model_routes.tier_multipliers is
+  'Multiples of the default prices by service tier, such as {"priority": 2}. Tiers that have prices of their own have'
+  ' rows in ai.model_prices.';
+comment on column ai.model_routes.trusts_stated_cost is
+  'If true, the cost of a run is the cost that the provider states in its answer.';
+comment on type ai.priced_call is
+  'A call with its caller, offer and paying account, before anything is locked; or the reason why it is refused.';
+comment on type ai.reservation is 'What a provider call has reserved, or the limit that refused it.';
+comment on type ai.route_offer is
+  'A model with its routes and prices, and the maximum tokens and cost of a call; or the reason why there is none.';
+comment on type ai.run_outcome is
+  'How a run ended, as the gateway reports it, with the usage and cost of all its provider calls together.';
+comment on type ai.run_report is 'A locked run, and what the gateway reported about it.';
+comment on type ai.run_request is
+  'A call as the gateway describes it to ai.begin_run. Functions that only read a credential receive some of the '
+  'fields.';
+comment on column ai.runs.billing_name is
+  'The company that bills the run''s provider call. Used for reconciliation, together with the account.';
+comment on column ai.runs.cost_so_far_usd is
+  'The cost of an open run''s provider calls at its latest heartbeat. Charged if the function that runs it crashes.';
+comment on column ai.runs.marks is
+  'Reasons for an operator to check the run: above_context_window, above_output_limit, implausible, unpriced_tier.';
+comment on type ai.token_use is 'The tokens of a call: input by class, and output.';

@@ -1,11 +1,13 @@
 import { configDefaults, defineConfig } from "vitest/config";
+import { tierTests } from "./scripts/test/parts.ts";
 
-const generated = [...configDefaults.exclude, "build/**", ".local/**"];
-const sql = "supabase/tests/**/*.test.ts";
-const contract = "scripts/local-stack/contract/**/*.test.ts";
-const integration = "**/*.integration.test.ts";
-const fault = "**/*.fault.test.ts";
-const fuzz = "**/*.fuzz.test.ts";
+const { sql, contract, integration, fault, fuzz } = tierTests;
+/** Generated files, and the tests that `npm test` leaves out. */
+const exclude = [
+  ...configDefaults.exclude,
+  ...["build/**", ".local/**"],
+  ...(process.env.EXCLUDED_TESTS ?? "").split("\n").filter((file) => file !== ""),
+];
 const globalSetup = ["scripts/test/global-setup.ts"];
 
 /**
@@ -29,7 +31,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["**/*.test.{ts,tsx}"],
-          exclude: [...generated, sql, contract, integration, fault, fuzz],
+          exclude: [...exclude, sql, contract, integration, fault, fuzz],
           maxWorkers: 2,
           testTimeout: 20_000,
           // Half of the processor time would otherwise go into starting a process per file and loading the same modules
@@ -41,7 +43,7 @@ export default defineConfig({
         test: {
           name: "sql",
           include: [sql],
-          exclude: generated,
+          exclude,
           globalSetup,
           // Concurrent callers in a test wait for each other's locks and for processor time.
           testTimeout: 20_000,
@@ -54,7 +56,7 @@ export default defineConfig({
         test: {
           name: "contract",
           include: [contract],
-          exclude: generated,
+          exclude,
           globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
@@ -69,7 +71,7 @@ export default defineConfig({
         test: {
           name: "integration",
           include: [integration],
-          exclude: generated,
+          exclude,
           globalSetup,
           testTimeout: 30_000,
           hookTimeout: 30_000,
@@ -82,12 +84,12 @@ export default defineConfig({
           expect: { poll: { timeout: 10_000 } },
         },
       },
-      { test: { name: "fuzz", include: [fuzz], exclude: generated, globalSetup } },
+      { test: { name: "fuzz", include: [fuzz], exclude, globalSetup } },
       {
         test: {
           name: "fault",
           include: [fault],
-          exclude: generated,
+          exclude,
           testTimeout: 120_000,
           hookTimeout: 120_000,
           // Two files can run at the same time, because each breaks only its own stacks.

@@ -6,7 +6,6 @@ import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type ScratchCluster, startScratchCluster } from "../../scripts/database/scratch-cluster.ts";
-import { applyMigrations } from "../../scripts/local-stack/migrations.ts";
 import { createDataApi } from "../../scripts/local-stack/services/data-api/data-api.ts";
 import { parseEnv } from "../config/env.server.ts";
 import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";
@@ -19,8 +18,7 @@ let dataApi: { server: Server; url: string; close: () => Promise<void> };
 
 beforeAll(async () => {
   cluster = await startScratchCluster();
-  const dbUrl = await cluster.createDatabase();
-  await applyMigrations({ dbUrl, directory: "supabase/migrations" });
+  const dbUrl = await cluster.createDatabase({ migrated: true });
   db = new pg.Client(dbUrl);
   await db.connect();
   const databaseUrl = Object.assign(new URL(dbUrl), { username: "authenticator" }).href;

@@ -20,8 +20,8 @@ const facts = z.object({
     required: z.boolean(),
     satisfied: z.boolean(),
     /**
-     * Whether the session satisfies the policy only because of a mobile approval. The server must then check the
-     * approval's cookie, because the database can't verify the cookie for approvals that release 0.1.0 stored.
+     * Whether the session satisfies the policy only because of a mobile approval. Until 0.3.0: the server must then check
+     * the approval's cookie, because the database can't verify the cookie for approvals that release 0.1.0 stored.
      */
     byApproval: z.boolean(),
   }),

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,23 +10,21 @@ const main = path.join(import.meta.dirname, "main.ts");
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "gatehouse-interrupted-"));
-  await cp(path.join(import.meta.dirname, "fixture"), path.join(folder, "supabase"), { recursive: true });
-  await mkdir(path.join(folder, "tmp"), { mode: 0o755 });
+  await chmod(folder, 0o755);
 });
 afterEach(() => rm(folder, { recursive: true }));
 
 test.for(["SIGINT", "SIGTERM"] as const)(
   "generating a migration leaves nothing behind when %s arrives while Postgres is starting",
   async (signal) => {
-    const temporary = path.join(folder, "tmp");
-    const env = { ...process.env, TMPDIR: temporary };
-    const command = spawn(process.execPath, [main, "--check"], { cwd: folder, env, stdio: "ignore" });
+    const env = { ...process.env, TMPDIR: folder };
+    const command = spawn(process.execPath, [main, "--check"], { env, stdio: "ignore" });
     const exited = new Promise((resolve) => command.once("exit", (code) => resolve(code)));
     const deadline = performance.now() + 10_000;
-    while ((await readdir(temporary)).length === 0 && performance.now() < deadline) await sleep(5);
-    expect(await readdir(temporary)).not.toEqual([]);
+    while ((await readdir(folder)).length === 0 && performance.now() < deadline) await sleep(5);
+    expect(await readdir(folder)).not.toEqual([]);
     command.kill(signal);
     expect(await exited).toBe(1);
-    expect(await readdir(temporary)).toEqual([]);
+    expect(await readdir(folder)).toEqual([]);
   },
 );

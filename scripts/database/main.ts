@@ -35,7 +35,7 @@ async function run(name: string | undefined): Promise<void> {
   const cluster = await starting;
   try {
     const layout = {
-      dbUrl: await cluster.createDatabase(),
+      dbUrl: await cluster.createDatabase({ migrated: true }),
       migrations: path.resolve("supabase/migrations"),
       schemas: path.resolve("supabase/schemas"),
     };

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => cluster.stop());
 
 test("the migrations build exactly what the schema files define", async () => {
-  const layout = { dbUrl: await cluster.createDatabase(), migrations, schemas };
+  const layout = { dbUrl: await cluster.createDatabase({ migrated: true }), migrations, schemas };
   expect(await findDifferences(layout)).toEqual([]);
 });
 

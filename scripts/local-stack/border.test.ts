@@ -24,12 +24,12 @@ const openToScripts = [
   "services/functions/deno-arguments.ts",
   "services/gateway/user-tokens.ts",
   "services/identity/core/mail-template.ts",
-  "services/identity/db.ts",
-  "services/identity/schema.ts",
   "services/pgbouncer/pgbouncer.ts",
   "services/postgres/cluster.ts",
   "services/postgres/placement.ts",
+  "services/postgres/temporary-server.ts",
   "services/turnstile/app.ts",
+  "snapshot.ts",
   "statements.ts",
 ];
 /** Modules that code outside the folder may import only in tests. */

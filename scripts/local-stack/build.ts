@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
-import { createHash } from "node:crypto";
 import { createWriteStream, existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { codeOf, StackError } from "./errors.ts";
+import { hashFiles } from "./hash-files.ts";
 import { isAlive, type ProcessIdentity, startOf } from "./runner/processes.ts";
 import type { Adopt } from "./runner/service.ts";
 
@@ -14,34 +14,15 @@ const sources = [
   "remix.config.js",
   "vite.config.ts",
   "tsconfig.json",
-  "remix-app",
-  "supabase/functions/_shared",
+  "remix-app/**/*",
+  "supabase/functions/_shared/**/*",
+  "!**/*.test.{ts,tsx}",
 ];
 const outputs = ["build/client", "build/server/index.js"];
 
-async function filesBelow(root: string, entry: string): Promise<string[]> {
-  const full = path.join(root, entry);
-  if (!existsSync(full)) return [];
-  if (path.extname(entry) !== "") return [entry];
-  const found = await readdir(full, { recursive: true, withFileTypes: true });
-  return found
-    .filter((file) => file.isFile() && !/\.test\.tsx?$/.test(file.name))
-    .map((file) => path.relative(root, path.join(file.parentPath, file.name)))
-    .sort();
-}
-
 /** Returns one hash of all build sources. */
-export async function hashSources(root: string): Promise<string> {
-  const hash = createHash("sha256");
-  for (const entry of sources) {
-    for (const file of await filesBelow(root, entry)) {
-      hash
-        .update(`${file}\0`)
-        .update(await readFile(path.join(root, file)))
-        .update("\0");
-    }
-  }
-  return hash.digest("hex");
+export function hashSources(root: string): Promise<string> {
+  return hashFiles(root, sources);
 }
 
 /**

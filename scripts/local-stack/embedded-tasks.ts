@@ -9,6 +9,7 @@ import type { Log } from "./runner/log.ts";
 import type { Task } from "./runner/service.ts";
 import { bootstrapCluster, initialiseCluster } from "./services/postgres/cluster.ts";
 import type { ServiceContext } from "./services.ts";
+import { prepareSnapshot } from "./snapshot.ts";
 
 /** Builds the web server if its build is missing or outdated. */
 export function buildTask(root: string, log: Log): Task {
@@ -27,10 +28,10 @@ export function buildTask(root: string, log: Log): Task {
  * exists.
  */
 export function describeTasks(
-  context: Pick<ServiceContext, "root" | "dataDir" | "ports" | "addresses" | "secrets" | "placement">,
+  context: Pick<ServiceContext, "root" | "dataDir" | "ports" | "addresses" | "secrets" | "environment" | "placement">,
   { log, testModels, onDemo }: { log: Log; testModels: boolean; onDemo: (data: DemoData) => void },
 ): Task[] {
-  const { root, dataDir, ports, addresses, secrets, placement } = context;
+  const { root, dataDir, ports, addresses, secrets, environment, placement } = context;
   const dbUrl = databaseUrl("postgres", secrets, ports.postgres);
   return [
     {
@@ -38,7 +39,16 @@ export function describeTasks(
       name: "cluster",
       dependsOn: [],
       run: async (adopt) => {
-        await initialiseCluster({ dataDir: placement.dataDir, passwords: secrets.passwords, placement, adopt });
+        const { IDENTITY_BIN, POSTGRES_BIN: folder } = environment.settings;
+        // Another identity backend creates its own version of the schema `auth`.
+        const snapshot = IDENTITY_BIN ? undefined : () => prepareSnapshot(root, { folder, adopt });
+        await initialiseCluster({
+          dataDir: placement.dataDir,
+          passwords: secrets.passwords,
+          placement,
+          adopt,
+          snapshot,
+        });
       },
     },
     {

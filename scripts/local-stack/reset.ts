@@ -9,7 +9,7 @@ import { reachableDataDir } from "./services/postgres/placement.ts";
 
 /** The files that the stack creates in its data directory. Other files are kept. */
 const ours =
-  /^(logs|mail|compile-cache|postgres(-identity-bin)?(\.new|\.password)?|(run|stack|secrets)\.json(\.new)?|test-.+)$/;
+  /^(logs|mail|compile-cache|snapshots|postgres(-identity-bin)?(\.new|\.password)?|(run|stack|secrets)\.json(\.new)?|test-.+)$/;
 
 function refuseIfRunning(dataDir: string): void {
   const live = liveRun(dataDir);
@@ -24,7 +24,8 @@ function remove(dataDir: string): void {
     if (!ours.test(name)) continue;
     const full = path.join(dataDir, name);
     if (name.startsWith("test-")) remove(full);
-    if (name.startsWith("postgres")) rmSync(path.dirname(reachableDataDir(full)), { recursive: true, force: true });
+    if (/^(postgres|snapshots)/.test(name))
+      rmSync(path.dirname(reachableDataDir(full)), { recursive: true, force: true });
     rmSync(full, { recursive: true, force: true });
   }
 }

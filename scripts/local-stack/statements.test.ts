@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { excerpt, leadingComments, lineAt, SqlSyntaxError, splitStatements } from "./statements.ts";
+import { excerpt, isJoinOf, leadingComments, lineAt, SqlSyntaxError, splitStatements } from "./statements.ts";
 
 const texts = async (sql: string) => (await splitStatements(sql)).map((statement) => statement.text);
 
@@ -30,6 +30,29 @@ test("measures a statement's offset in characters, even after multi-byte charact
   const [, second] = await splitStatements(sql);
   expect(second?.text).toBe("select 2");
   expect(lineAt(sql, second?.offset ?? 0)).toBe(4);
+});
+
+test.for([
+  ["the same statements", "select 1;\n\n-- why\nselect 2;\n", true],
+  ["further white space and semicolons", ";;select 1 ;;\n-- why\nselect 2", true],
+  ["a changed statement", "select 3;\n-- why\nselect 2;", false],
+  ["a further statement", "select 1;\n-- why\nselect 2; select 3;", false],
+  ["a missing statement", "select 1;", false],
+  ["no semicolon between the statements", "select 1\n-- why\nselect 2;", false],
+  ["a changed comment", "select 1;\n-- how\nselect 2;", false],
+  ["nothing", "", false],
+] as const)("compares recorded statements with a file that has %s", async ([, sql, expected]) => {
+  const recorded = ["select 1", "-- why\nselect 2"];
+  expect(isJoinOf(sql, recorded)).toBe(expected);
+  expect((await texts(sql).catch(() => "invalid")).toString() === recorded.toString()).toBe(expected);
+});
+
+test("does not take a semicolon in a comment for the end of a statement", async () => {
+  const recorded = await texts("select 1 -- one\n; select 2;");
+  expect(isJoinOf("select 1 -- one; select 2;", recorded)).toBe(false);
+  expect(isJoinOf("select 1; -- none", ["select 1"])).toBe(false);
+  expect(isJoinOf("-- nothing", [])).toBe(false);
+  expect(isJoinOf("\n", [])).toBe(true);
 });
 
 test("reports the line of a syntax error", async () => {

@@ -43,15 +43,40 @@ export async function splitStatements(sql: string): Promise<Statement[]> {
     throw new SqlSyntaxError(error.sqlDetails.message, lineAt(sql, before.length));
   }
   let start = 0;
+  let startUnit = 0;
   return parsed.stmts.map(({ stmt_location = 0, stmt_len }) => {
     // The parser returns the position of the statement's first word, so comments before the statement are between the
     // end of the previous statement and that position.
     const raw = bytes.subarray(start, stmt_len ? stmt_location + stmt_len : undefined).toString("utf8");
     const text = raw.replace(emptyStatements, "");
-    const offset = bytes.subarray(0, start).toString("utf8").length + (raw.length - text.length);
+    const offset = startUnit + (raw.length - text.length);
+    startUnit += raw.length;
     start = stmt_location + (stmt_len ?? 0);
     return { text: text.replace(/[\s;]+$/, ""), offset };
   });
+}
+
+/** White space of SQL, and semicolons. */
+const separator = /[ \t\n\r\f\v;]*/y;
+
+/**
+ * Returns whether a SQL file certainly splits into `texts`, without parsing it: whether it consists of them, with only
+ * white space and semicolons around them. Returns false for some files that do split into them.
+ */
+export function isJoinOf(sql: string, texts: readonly string[]): boolean {
+  let at = 0;
+  let previous = ";";
+  for (const text of [...texts, ""]) {
+    separator.lastIndex = at;
+    const between = separator.exec(sql)?.[0] ?? "";
+    at += between.length;
+    // A semicolon after a comment may be part of the comment.
+    const isSeparated = (between.includes(";") && !/--[^\n]*$/.test(previous)) || previous === ";" || at === sql.length;
+    if (!isSeparated || !sql.startsWith(text, at)) return false;
+    at += text.length;
+    previous = text;
+  }
+  return at === sql.length;
 }
 
 /** Returns the first lines of a statement, without the comments before it. */

@@ -48,8 +48,7 @@ const folders: string[] = [];
 
 beforeAll(async () => {
   cluster = await startScratchCluster();
-  migrated = await cluster.createDatabase();
-  await applyMigrations({ dbUrl: migrated, directory: migrations });
+  migrated = await cluster.createDatabase({ migrated: true });
   own = await readCheckout(root, await readContents({ url: "", secretKey: "", dbUrl: migrated }));
 }, 120_000);
 afterAll(async () => {

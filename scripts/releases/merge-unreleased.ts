@@ -50,9 +50,10 @@ export async function mergeUnreleased(
         `The merged migrations build another database, so the files stay as they are. Merge them by hand, or correct:\n${differences.join("\n")}`,
       );
     }
-    for (const { file } of unreleased) await rm(file);
+    const merged = (await listMigrations(folder)).map(({ file }) => path.basename(file));
     await cp(folder, migrations, { recursive: true });
-    return (await listMigrations(folder)).map(({ file }) => path.basename(file)).filter((file) => !released.has(file));
+    for (const { file } of unreleased) if (!merged.includes(path.basename(file))) await rm(file);
+    return merged.filter((file) => !released.has(file));
   } finally {
     await rm(folder, { recursive: true });
   }

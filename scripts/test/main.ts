@@ -1,16 +1,37 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
+import { parseArgs } from "node:util";
+import { listFiles } from "../local-stack/hash-files.ts";
+import {
+  findChanged,
+  hashParts,
+  parts,
+  readVerified,
+  testsOf,
+  tierTests,
+  verifiedAfter,
+  writeVerified,
+} from "./parts.ts";
 import type { Result } from "./reports.ts";
 import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm test`: runs every tier on one stack, cheapest first. The type check runs concurrently with the other checks and
- * the unit tests. The last two tiers run in parallel, since they mostly wait. `npm run test:stack` tests faults of the
- * local stack itself. All tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N
- * failed`. The exit code is 0 only if something ran and nothing failed. A tier over its time budget is reported but
- * does not fail, since machines are shared. Budgets are for two idle cores.
+ * `npm test`: runs the product's tests on one stack, cheapest tier first, and the tests of each part of the repository
+ * that has changed since it was verified (`parts.ts`). `-- --all` runs the tests of all parts, and records the hashes
+ * of those that pass in `verified.json`. The type check runs concurrently with the other checks and the unit tests. All
+ * tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N failed`. The exit code is
+ * 0 only if something ran and nothing failed. A tier over its time budget is reported but does not fail, since machines
+ * are shared. Budgets are for two idle cores.
  */
+const { values: options } = parseArgs({ options: { all: { type: "boolean", default: false } } });
+const hashes = await hashParts();
+const chosen = options.all ? parts : findChanged(hashes, await readVerified());
+const excluded = parts.filter((part) => !chosen.includes(part)).flatMap(testsOf);
+const names = chosen.map(({ name }) => name).join(", ");
+if (options.all) console.log("Runs the tests of the product and of every part.");
+else console.log(names ? `Parts that changed since npm test -- --all: ${names}` : "No part needs its tests.");
+
 const reportDir = path.resolve("test-results/reports");
 await rm(reportDir, { recursive: true, force: true });
 await mkdir(reportDir, { recursive: true });
@@ -19,7 +40,7 @@ await mkdir(reportDir, { recursive: true });
 // compiled.
 process.env.NODE_COMPILE_CACHE ??= path.resolve("node_modules/.cache/node-compile");
 
-const totalBudgetSeconds = 720;
+const totalBudgetSeconds = chosen.length === 0 ? 420 : 1_500;
 const outcomes: Outcome[] = [];
 const started = performance.now();
 
@@ -43,7 +64,20 @@ function failStack(error: unknown): undefined {
 }
 
 const check = (command: string, args: string[]) => () => runCheck(command, args);
-const vitest = (project: string) => () => runVitest(project, { reportDir });
+
+/** Runs the tests of a tier, unless all of them are excluded. */
+async function vitest(name: keyof typeof tierTests | "unit", budgetSeconds: number): Promise<void> {
+  const isEmpty = name !== "unit" && listFiles(".", [tierTests[name]]).every((file) => excluded.includes(file));
+  if (!isEmpty) await tier(name, { budgetSeconds, run: () => runVitest(name, { reportDir, excluded }) });
+}
+
+/** Runs a tier that is a command, if its part is chosen. */
+async function command(
+  name: "gallery" | "soak",
+  { budgetSeconds, run }: { budgetSeconds: number; run: () => Promise<Result> },
+): Promise<void> {
+  if (chosen.some((part) => part.command === name)) await tier(name, { budgetSeconds, run });
+}
 
 // Neither the stack's start nor the type check uses both cores, so the other checks and the unit tests start
 // concurrently.
@@ -53,7 +87,7 @@ const [stack] = await Promise.all([
     .then(async (started) => {
       await tier("lint", { budgetSeconds: 5, run: check("npm", ["run", "-s", "lint"]) });
       await tier("dead code", { budgetSeconds: 10, run: check("knip", ["--no-progress"]) });
-      await tier("unit", { budgetSeconds: 60, run: vitest("unit") });
+      await vitest("unit", 60);
       return started;
     }),
   tier("types", { budgetSeconds: 20, run: check("npm", ["run", "-s", "typecheck"]) }),
@@ -62,23 +96,26 @@ const [stack] = await Promise.all([
 if (stack) {
   process.env.GATEHOUSE_STACK = stack.file;
   try {
-    await tier("sql", { budgetSeconds: 60, run: vitest("sql") });
-    await tier("contract", { budgetSeconds: 60, run: vitest("contract") });
-    await tier("integration", { budgetSeconds: 120, run: vitest("integration") });
-    await tier("browser", { budgetSeconds: 240, run: () => runPlaywright({ reportDir }) });
+    await vitest("sql", 60);
+    await vitest("contract", 60);
+    await vitest("integration", 120);
+    await tier("browser", { budgetSeconds: 150, run: () => runPlaywright({ reportDir }) });
+    await command("gallery", { budgetSeconds: 480, run: check("npm", ["run", "-s", "gallery"]) });
     // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
-    await tier("fuzz", { budgetSeconds: 60, run: vitest("fuzz") });
+    await vitest("fuzz", 60);
   } finally {
+    delete process.env.GATEHOUSE_STACK;
     await stack.stop().catch(failStack);
   }
 }
-await Promise.all([
-  tier("fault", {
-    budgetSeconds: 90,
-    run: () => runVitest("fault", { reportDir, label: "fault", files: ["scripts/releases", "supabase/functions"] }),
-  }),
-  tier("soak", { budgetSeconds: 120, run: () => runSoak({ reportDir, label: "soak" }) }),
-]);
+await vitest("fault", chosen.length === 0 ? 40 : 240);
+await command("soak", { budgetSeconds: 120, run: () => runSoak({ reportDir }) });
+
+const passedNames = outcomes.flatMap(({ name, passed, failed, passedFiles = [] }) =>
+  failed === 0 && passed > 0 ? [name, ...passedFiles] : passedFiles,
+);
+const verified = verifiedAfter(hashes, new Set(passedNames));
+if (options.all) await writeVerified(verified);
 
 const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
 for (const { name, failures } of outcomes) {
@@ -94,6 +131,8 @@ for (const { name, passed, failed, seconds, budgetSeconds } of outcomes) {
   ];
   console.log(`${name.padEnd(14)}${figures.join("")}${seconds > budgetSeconds ? "  over" : ""}`);
 }
+const failedParts = chosen.filter(({ name }) => !(name in verified)).map(({ name }) => name);
+if (failedParts.length > 0) console.log(`\nParts that are not verified: ${failedParts.join(", ")}`);
 const { version } = JSON.parse(await readFile("package.json", "utf8")) as { version: string };
 const totalSeconds = (performance.now() - started) / 1000;
 const total = `${totalSeconds.toFixed(0)} s in all, of ${totalBudgetSeconds} s${totalSeconds > totalBudgetSeconds ? ": over" : ""}`;

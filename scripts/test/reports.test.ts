@@ -1,9 +1,15 @@
+import path from "node:path";
 import { expect, test } from "vitest";
 import { playwrightResult, soakResult, vitestResult } from "./reports.ts";
 
 test("the Vitest report names failures with their messages, without colours, and counts skipped tests and broken files", () => {
   const result = vitestResult({
     testResults: [
+      {
+        name: path.resolve("scripts/good.test.ts"),
+        status: "passed",
+        assertionResults: [{ fullName: "counts", status: "passed" }],
+      },
       {
         name: "/a.test.ts",
         status: "failed",
@@ -27,7 +33,8 @@ test("the Vitest report names failures with their messages, without colours, and
     ],
   });
   expect(result).toEqual({
-    passed: 1,
+    passedFiles: ["scripts/good.test.ts"],
+    passed: 2,
     failed: 5,
     failures: [
       "/a.test.ts: divides\n  AssertionError: 1 is not 2\n  at x",
@@ -42,7 +49,7 @@ test("the Vitest report names failures with their messages, without colours, and
 test("the Vitest report ignores tests with the tag that the run left out", () => {
   const skipped = { fullName: "rests", status: "skipped", tags: ["slow"] };
   const report = { testResults: [{ name: "/a.test.ts", status: "passed", assertionResults: [skipped] }] };
-  expect(vitestResult(report, "slow")).toEqual({ passed: 0, failed: 0, failures: [] });
+  expect(vitestResult(report, "slow")).toMatchObject({ passed: 0, failed: 0, failures: [] });
   expect(vitestResult(report, "fast")).toMatchObject({ failed: 1 });
 });
 

@@ -1,3 +1,4 @@
+import path from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 
@@ -10,6 +11,8 @@ export type Result = {
    * output may be thousands of lines earlier.
    */
   failures: string[];
+  /** The test files of a Vitest project in which every test passed, relative to the checkout. */
+  passedFiles?: string[];
 };
 
 const longestMessageLines = 12;
@@ -51,7 +54,9 @@ export function vitestResult(report: unknown, withoutTag = ""): Result {
   const brokenFiles = testResults.filter(
     ({ status, assertionResults }) => status !== "passed" && assertionResults.every((test) => test.status !== "failed"),
   );
+  const faulty = new Set([...bad, ...brokenFiles].map(({ name }) => name));
   return {
+    passedFiles: testResults.flatMap(({ name }) => (faulty.has(name) ? [] : [path.relative(".", name)])),
     passed: tests.length - bad.length,
     failed: bad.length + brokenFiles.length,
     failures: [

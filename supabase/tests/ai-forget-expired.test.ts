@@ -20,7 +20,7 @@ describe("deletion of expired rows", () => {
     await settle(db, [outcome(await begin(db, keyed("old"))), outcome(await begin(db, keyed("young")))]);
     const age =
       "update ai.idempotency_keys set expires_at = now() + $3 * interval '1 second' where key = $2 and workspace_id = $1";
-    await db.query(age, [tenant.workspaceId, "old", 0]);
+    await db.query(age, [tenant.workspaceId, "old", -0.000001]);
     await db.query(age, [tenant.workspaceId, "young", 1]);
     await forget(db);
     const left = await db.query("select key from ai.idempotency_keys where workspace_id = $1", [tenant.workspaceId]);

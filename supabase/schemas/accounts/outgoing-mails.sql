@@ -50,7 +50,7 @@ $$;
 
 -- Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email is
 -- kept as a record for a week.
--- Unused since 0.2.0. Kept for servers of release 0.1.0, which support only emails that have a text.
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it and support only emails that have a text.
 create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql volatile security invoker set search_path = ''

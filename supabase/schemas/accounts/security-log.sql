@@ -81,7 +81,7 @@ begin
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    -- null keeps servers of release 0.1.0 from sending a second email.
+    -- Until 0.3.0: null keeps servers of release 0.1.0 from sending a second email.
     'email', null,
     'newPlace', false
   );

@@ -76,7 +76,7 @@ begin
       set
         display_name = change ->> 'displayName',
         scopes = array(select jsonb_array_elements_text(change -> 'scopes')),
-        -- Servers of 0.1.0 send no logoutUrl.
+        -- Until 0.3.0: servers of 0.1.0 send no logoutUrl.
         backchannel_logout_uri = case
           when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
         end

@@ -61,7 +61,8 @@ begin
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
-  -- Servers of release 0.1.0 pass an email in the argument mail, which is ignored, and read mailId from the result.
+  -- Until 0.3.0: servers of release 0.1.0 pass an email in the argument mail, which is ignored, and read mailId from the
+  -- result.
   perform private.record_security_event(event);
   return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end

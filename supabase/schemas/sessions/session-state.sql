@@ -4,8 +4,8 @@
 -- hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned,
 -- deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.
 -- policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session
--- satisfies the policy only because of a mobile approval. For an approval by release 0.1.0, the server must also check
--- the cookie.
+-- satisfies the policy only because of a mobile approval. Until 0.3.0: for an approval by release 0.1.0, the server must
+-- also check the cookie.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.

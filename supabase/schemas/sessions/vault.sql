@@ -40,8 +40,8 @@ $$;
 -- if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }. The
 -- status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash of the
 -- device's secret, or 2 if secondNextHash is.
--- Our servers use this function to register new devices. Servers of release 0.1.0 also use it to add accounts to known
--- devices.
+-- Our servers use this function to register new devices. Until 0.3.0: servers of release 0.1.0 also use it to add
+-- accounts to known devices.
 --
 -- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb

@@ -1,18 +1,13 @@
-import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { MailDev } from "maildev";
-import pg from "pg";
 import { freePort } from "../../ports.ts";
-import {
-  bootstrapCluster,
-  type ClusterPasswords,
-  clusterCommand,
-  initialiseCluster,
-} from "../../services/postgres/cluster.ts";
+import { bootstrapCluster, type ClusterPasswords, initialiseCluster } from "../../services/postgres/cluster.ts";
+import { placeCluster } from "../../services/postgres/placement.ts";
+import { startTemporaryServer } from "../../services/postgres/temporary-server.ts";
 import { captchaVerifiers } from "./captcha-verifier.ts";
 import { startInternet } from "./internet.ts";
 import { startProvider } from "./oauth-provider.ts";
@@ -82,35 +77,13 @@ async function startPostgres(endings: (() => Promise<unknown>)[]) {
     supabase_auth_admin: password,
     supabase_admin: password,
   };
-  await initialiseCluster({ dataDir, passwords });
-  const { command, args, uid, gid } = await clusterCommand({ dataDir, port });
-  const child = spawn(command, [...args, "-c", "fsync=off", "-c", "max_connections=300"], {
-    uid,
-    gid,
-    stdio: "ignore",
-  });
-  const exited = new Promise((resolve) => child.once("exit", resolve));
-  endings.push(() => {
-    child.kill("SIGINT");
-    return exited;
-  });
-  const url = (role: string) => `postgres://${role}:${password}@127.0.0.1:${port}/postgres`;
-  await untilItAnswers(url("supabase_admin"));
+  const placement = await placeCluster(dataDir);
+  await initialiseCluster({ dataDir: placement.dataDir, passwords, placement });
+  const settings = { max_connections: "300" };
+  const server = await startTemporaryServer({ placement, port, passwords, settings });
+  endings.push(server.stop);
   await bootstrapCluster({ port, passwords });
-  return { dbUrl: url("postgres"), authDbUrl: `${url("supabase_auth_admin")}?search_path=auth` };
-}
-
-async function untilItAnswers(connectionString: string): Promise<void> {
-  for (let attempt = 0; attempt < 200; attempt++) {
-    const client = new pg.Client({ connectionString });
-    try {
-      await client.connect();
-      return await client.end();
-    } catch {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
-  throw new Error("Postgres did not start");
+  return { dbUrl: server.url("postgres"), authDbUrl: `${server.url("supabase_auth_admin")}?search_path=auth` };
 }
 
 async function startMail(endings: (() => Promise<unknown>)[]) {

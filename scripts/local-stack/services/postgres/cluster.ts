@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import {
   chownSync,
   existsSync,
@@ -10,8 +10,9 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { cp, readFile } from "node:fs/promises";
 import path from "node:path";
+import pg from "pg";
 import { withDatabase } from "../../database.ts";
 import { StackError } from "../../errors.ts";
 import type { Adopt } from "../../runner/service.ts";
@@ -23,7 +24,11 @@ export const superuser = "supabase_admin";
 
 export type ClusterPasswords = Record<(typeof loginRoles)[number] | typeof superuser, string>;
 export type ClusterOptions = { dataDir: string; port: number; passwords: ClusterPasswords; placement?: Placement };
-type InitialiseOptions = Omit<ClusterOptions, "port"> & { adopt?: Adopt };
+type InitialiseOptions = Omit<ClusterOptions, "port"> & {
+  adopt?: Adopt;
+  /** Returns the data directory of a stopped cluster to copy. Without it, the new cluster is empty. */
+  snapshot?: (() => Promise<string>) | undefined;
+};
 
 /**
  * Creates the cluster's files in `dataDir` unless they exist. They are created in a separate directory and then moved,
@@ -33,17 +38,50 @@ type InitialiseOptions = Omit<ClusterOptions, "port"> & { adopt?: Adopt };
  */
 export async function initialiseCluster(options: InitialiseOptions): Promise<boolean> {
   const placement = options.placement ?? (await placeCluster(options.dataDir));
-  const { initdb, dataDir, user } = placement;
+  const { dataDir, user } = placement;
   const draft = `${dataDir}.new`;
   rmSync(draft, { recursive: true, force: true });
   if (existsSync(dataDir) && readdirSync(dataDir).length > 0) {
     refuseDamaged(dataDir);
     return false;
   }
-  mkdirSync(draft, { recursive: true, mode: 0o700 });
-  if (user) chownSync(draft, user.uid, user.gid);
+  if (options.snapshot) {
+    await copyCluster(await options.snapshot(), draft, options.adopt);
+    await setSuperuserPassword(draft, { ...options, placement });
+  } else {
+    mkdirSync(draft, { recursive: true, mode: 0o700 });
+    if (user) chownSync(draft, user.uid, user.gid);
+    await createEmpty(draft, { ...options, placement });
+  }
+  rmSync(dataDir, { recursive: true, force: true });
+  renameSync(draft, dataDir);
+  return true;
+}
+
+/** Copies a stopped cluster. `cp` preserves the owner, and is several times faster than Node's function. */
+async function copyCluster(from: string, to: string, adopt: Adopt | undefined): Promise<void> {
+  if (process.platform === "win32") return cp(from, to, { recursive: true });
+  const child = spawnProgram("cp", ["-Rp", from, to], undefined);
+  adopt?.("copy", child);
+  await outputOf(child, `${from} could not be copied`);
+}
+
+type CreateOptions = InitialiseOptions & { placement: Placement };
+
+/** Sets the superuser's password while no server runs, because nobody may connect with the snapshot's password. */
+async function setSuperuserPassword(draft: string, { passwords, placement, adopt }: CreateOptions): Promise<void> {
+  const args = ["--single", "-D", draft, "-c", "fsync=off", "-c", "log_checkpoints=off", "postgres"];
+  const child = spawnProgram(placement.postgres, args, placement.user);
+  adopt?.("postgres-password", child);
+  child.stdin?.end(`alter role ${superuser} password ${pg.escapeLiteral(passwords[superuser])}\n`);
+  const output = await outputOf(child, "Postgres could not open a copy of its prepared data directory");
+  if (/^(ERROR|FATAL|PANIC):/m.test(output)) throw new StackError(`The superuser's password was not set:\n${output}`);
+}
+
+async function createEmpty(draft: string, { dataDir, passwords, placement, adopt }: CreateOptions): Promise<void> {
+  const { initdb, user } = placement;
   const passwordFile = `${dataDir}.password`;
-  writeFileSync(passwordFile, `${options.passwords[superuser]}\n`, { mode: 0o600 });
+  writeFileSync(passwordFile, `${passwords[superuser]}\n`, { mode: 0o600 });
   if (user) chownSync(passwordFile, user.uid, user.gid);
   const args = [
     `--pgdata=${draft}`,
@@ -57,13 +95,12 @@ export async function initialiseCluster(options: InitialiseOptions): Promise<boo
     "--data-checksums",
   ];
   try {
-    await runInitdb(initdb, args, { user, adopt: options.adopt });
+    const child = spawnProgram(initdb, args, user);
+    adopt?.("initdb", child);
+    await outputOf(child, "Postgres could not make its data directory");
   } finally {
     rmSync(passwordFile, { force: true });
   }
-  rmSync(dataDir, { recursive: true, force: true });
-  renameSync(draft, dataDir);
-  return true;
 }
 
 function refuseDamaged(dataDir: string): void {
@@ -78,21 +115,19 @@ function refuseDamaged(dataDir: string): void {
   }
 }
 
-function runInitdb(
-  initdb: string,
-  args: string[],
-  { user, adopt }: { user: Placement["user"]; adopt: Adopt | undefined },
-): Promise<void> {
+function spawnProgram(program: string, args: string[], user: Placement["user"]): ChildProcess {
+  return spawn(program, args, { ...user, cwd: "/", detached: true, env: { ...process.env, LC_ALL: "C" } });
+}
+
+/** Waits until a program ends. @returns what it printed @throws StackError with that text if it failed */
+function outputOf(child: ChildProcess, failure: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(initdb, args, { ...user, cwd: "/", detached: true, env: { ...process.env, LC_ALL: "C" } });
-    adopt?.("initdb", child);
     const output: string[] = [];
-    child.stdout.on("data", (chunk) => output.push(String(chunk)));
-    child.stderr.on("data", (chunk) => output.push(String(chunk)));
+    for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => output.push(String(chunk)));
     child.on("error", reject);
     child.on("close", (code) => {
-      if (code === 0) resolve();
-      else reject(new StackError(`Postgres could not make its data directory:\n${output.join("").trim()}`));
+      if (code === 0) resolve(output.join(""));
+      else reject(new StackError(`${failure}:\n${output.join("").trim()}`));
     });
   });
 }

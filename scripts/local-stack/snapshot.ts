@@ -1,0 +1,104 @@
+import { spawnSync } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
+import path from "node:path";
+import { withDatabase } from "./database.ts";
+import { hashFiles } from "./hash-files.ts";
+import { applyMigrations } from "./migrations.ts";
+import { freePort } from "./ports.ts";
+import type { Adopt } from "./runner/service.ts";
+import { openDatabase } from "./services/identity/db.ts";
+import { applySchema } from "./services/identity/schema.ts";
+import { bootstrapCluster, initialiseCluster, superuser } from "./services/postgres/cluster.ts";
+import { type Placement, placeCluster } from "./services/postgres/placement.ts";
+import { startTemporaryServer } from "./services/postgres/temporary-server.ts";
+
+/** The files that decide what a snapshot contains, relative to the checkout. */
+const sources = [
+  "supabase/migrations/*.sql",
+  "scripts/local-stack/{snapshot,migrations,statements}.ts",
+  "scripts/local-stack/services/postgres/{bootstrap.sql,cluster.ts}",
+  "scripts/local-stack/services/identity/{schema.ts,schema/*.sql}",
+];
+/** How many snapshots stay, the most recently used ones. */
+const keptSnapshots = 3;
+const abandonedAfterMs = 10 * 60_000;
+
+/** The database of a snapshot in which no migration has been applied. Database `postgres` has them all. */
+export const emptyDatabase = "before_migrations";
+
+/**
+ * Returns the data directory of a stopped cluster to copy: a new Supabase project with the identity server's schema and
+ * this checkout's migrations. Prepares it if the checkout has none for its present files. Concurrent callers may each
+ * prepare one, and the first stays.
+ * @param options.folder the folder of Postgres's programs to use instead of those from npm
+ * @throws StackError if Postgres does not start or a migration fails
+ */
+export async function prepareSnapshot(
+  root: string,
+  { folder, adopt }: { folder?: string | undefined; adopt?: Adopt | undefined } = {},
+): Promise<string> {
+  mkdirSync(path.join(root, ".local"), { recursive: true });
+  const placement = await placeCluster(path.join(root, ".local/snapshots"), folder);
+  mkdirSync(placement.dataDir, { recursive: true, mode: 0o700 });
+  const snapshot = path.join(placement.dataDir, await identify(root, placement));
+  if (!existsSync(snapshot)) {
+    await build(snapshot, { root, placement, adopt });
+    prune(placement.dataDir);
+  }
+  const now = new Date();
+  utimesSync(snapshot, now, now);
+  return snapshot;
+}
+
+async function identify(root: string, { postgres }: Placement): Promise<string> {
+  const { stdout } = spawnSync(postgres, ["--version"], { encoding: "utf8" });
+  const files = await hashFiles(root, sources);
+  return createHash("sha256").update(`${stdout}\0${files}`).digest("hex").slice(0, 32);
+}
+
+type BuildOptions = { root: string; placement: Placement; adopt: Adopt | undefined };
+
+async function build(snapshot: string, { root, placement, adopt }: BuildOptions): Promise<void> {
+  const draft = { ...placement, dataDir: `${snapshot}.${randomBytes(6).toString("hex")}` };
+  const password = randomBytes(24).toString("hex");
+  const passwords = {
+    postgres: password,
+    authenticator: password,
+    supabase_auth_admin: password,
+    [superuser]: password,
+  };
+  try {
+    await initialiseCluster({ dataDir: draft.dataDir, passwords, placement: draft, ...(adopt && { adopt }) });
+    const port = await freePort();
+    const server = await startTemporaryServer({ placement: draft, port, passwords, adopt });
+    try {
+      await bootstrapCluster({ port, passwords });
+      const identity = openDatabase(server.url("supabase_auth_admin"), () => undefined);
+      await applySchema(identity).finally(() => identity.end());
+      await withDatabase(server.url(superuser, "template1"), (client) =>
+        client.query(`create database ${emptyDatabase} template postgres owner postgres`),
+      );
+      await applyMigrations({ dbUrl: server.url("postgres"), directory: path.join(root, "supabase/migrations") });
+    } finally {
+      await server.stop();
+    }
+    renameSync(draft.dataDir, snapshot);
+  } catch (error) {
+    rmSync(draft.dataDir, { recursive: true, force: true });
+    if (!existsSync(snapshot)) throw error;
+  }
+}
+
+/** Removes all but the most recently used snapshots, and the drafts of processes that were killed. */
+function prune(cache: string): void {
+  const entries = readdirSync(cache).map((name) => {
+    const full = path.join(cache, name);
+    return { full, isDraft: name.includes("."), usedAt: statSync(full, { throwIfNoEntry: false })?.mtimeMs ?? 0 };
+  });
+  const snapshots = entries.filter(({ isDraft }) => !isDraft).sort((a, b) => b.usedAt - a.usedAt);
+  const abandoned = entries.filter(({ isDraft, usedAt }) => isDraft && usedAt < Date.now() - abandonedAfterMs);
+  for (const { full } of [...snapshots.slice(keptSnapshots), ...abandoned]) {
+    rmSync(full, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,55 @@
+import { describe, expect, test } from "vitest";
+import { listFiles } from "../local-stack/hash-files.ts";
+import { findChanged, hashParts, parts, productTests, testsOf, tierTests, verifiedAfter } from "./parts.ts";
+
+const everyTest = listFiles(".", ["**/*.test.{ts,tsx}", "e2e/*.spec.ts"]);
+
+describe("the parts of the repository that npm test verifies once", () => {
+  test("every test file belongs to the product or to exactly one part", () => {
+    const owners = new Map(everyTest.map((file) => [file, [] as string[]]));
+    for (const file of listFiles(".", productTests)) owners.get(file)?.push("product");
+    for (const part of parts) for (const file of testsOf(part)) owners.get(file)?.push(part.name);
+    expect([...owners].filter(([, names]) => names.length !== 1)).toEqual([]);
+  });
+
+  test("every pattern of a part, a tier and the product matches a file", () => {
+    const patterns = [
+      ...parts.flatMap(({ files, tests }) => [...files, ...tests]),
+      ...productTests,
+      ...Object.values(tierTests),
+    ];
+    const unmatched = patterns.filter((pattern) => listFiles(".", [pattern.replace(/^!/, "")]).length === 0);
+    expect(unmatched).toEqual([]);
+  });
+
+  test("a part changes with its own tests", () => {
+    for (const { name, files, tests } of parts) {
+      const own = new Set(listFiles(".", files));
+      expect(
+        listFiles(".", tests).filter((file) => !own.has(file)),
+        name,
+      ).toEqual([]);
+    }
+  });
+
+  test("only parts whose hash differs from the verified one have changed", async () => {
+    const hashes = await hashParts();
+    expect(findChanged(hashes, hashes)).toEqual([]);
+    const names = (verified: Record<string, string>) => findChanged(hashes, verified).map(({ name }) => name);
+    expect(names({ ...hashes, "identity server": "0" })).toEqual(["identity server"]);
+    expect(names({})).toEqual(parts.map(({ name }) => name));
+  });
+
+  test("a part is verified once all its test files and its command have passed", () => {
+    const hashes = Object.fromEntries(parts.map(({ name }) => [name, `hash of ${name}`]));
+    const all = new Set([...parts.flatMap(testsOf), "soak", "gallery"]);
+    expect(verifiedAfter(hashes, all)).toEqual(hashes);
+    const without = (one: string) => {
+      const verified = verifiedAfter(hashes, new Set([...all].filter((name) => name !== one)));
+      return parts.map(({ name }) => name).filter((name) => !(name in verified));
+    };
+    expect(without("soak")).toEqual(["soak"]);
+    expect(without("scripts/soak/journal.test.ts")).toEqual(["soak"]);
+    expect(without("scripts/local-stack/contract/totp.test.ts")).toEqual(["identity server"]);
+  });
+});

@@ -1,0 +1,146 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { hashFiles, listFiles } from "../local-stack/hash-files.ts";
+
+/** The test files of each tier that is a project of Vitest. Other `*.test.ts` files are unit tests. */
+export const tierTests = {
+  sql: "supabase/tests/**/*.test.ts",
+  contract: "scripts/local-stack/contract/**/*.test.ts",
+  integration: "**/*.integration.test.ts",
+  fault: "**/*.fault.test.ts",
+  fuzz: "**/*.fuzz.test.ts",
+};
+
+/** The tests that `npm test` always runs: those of the product, and those whose result depends on the whole tree. */
+export const productTests = [
+  "{remix-app,supabase,packages,satellites,e2e}/**/*.{test,spec}.{ts,tsx}",
+  "scripts/*.test.ts",
+  "scripts/{admins,apps,doctor,gatehouse,lint,mobile,openapi,operator,prices,provider-costs,test}/**/*.test.ts",
+  "scripts/docs/{documents,error-codes}.test.ts",
+  "scripts/gallery/states.test.ts",
+  "scripts/local-stack/border.test.ts",
+];
+
+/**
+ * A part of the repository whose tests run only after one of its files has changed. Patterns with `!` exclude files.
+ */
+export type Part = {
+  name: string;
+  files: readonly string[];
+  tests: readonly string[];
+  /** A tier that is a command and belongs to this part. */
+  command?: "gallery" | "soak";
+};
+
+const notDocuments = "!**/*.md";
+
+export const parts: readonly Part[] = [
+  {
+    name: "identity server",
+    files: [
+      "scripts/local-stack/{services/identity,contract}/**/*",
+      "scripts/local-stack/services/postgres/bootstrap.sql",
+      notDocuments,
+    ],
+    tests: ["scripts/local-stack/{services/identity,contract}/**/*.test.ts"],
+  },
+  {
+    name: "local stack",
+    files: ["scripts/local-stack/**/*", "!scripts/local-stack/{services/identity,contract}/**/*", notDocuments],
+    tests: [
+      "scripts/local-stack/**/*.test.ts",
+      "!scripts/local-stack/{services/identity,contract}/**/*",
+      "!scripts/local-stack/border.test.ts",
+    ],
+  },
+  {
+    name: "migrations",
+    files: [
+      "supabase/{migrations,schemas,releases}/**/*",
+      "scripts/{database,releases}/**/*",
+      "scripts/local-stack/{contents/*,migrations.ts,statements.ts}",
+    ],
+    tests: ["scripts/{database,releases}/**/*.test.ts", "!scripts/releases/{upgrade,rollback}.fault.test.ts"],
+  },
+  {
+    name: "upgrade and rollback",
+    files: ["supabase/{migrations,releases}/**/*", "scripts/releases/**/*", "scripts/soak/{stack,world}.ts"],
+    tests: ["scripts/releases/{upgrade,rollback}.fault.test.ts"],
+  },
+  {
+    name: "soak",
+    files: [
+      "scripts/soak/**/*",
+      "supabase/functions/_gateway/{admission,runs}/**/*",
+      "supabase/schemas/gateway/{admission,extension,limits,money,settlement,settlement-cost,sweep}.sql",
+      "!supabase/functions/**/*.test.ts",
+    ],
+    tests: ["scripts/soak/**/*.test.ts"],
+    command: "soak",
+  },
+  {
+    name: "fuzz",
+    files: [
+      "scripts/fuzz/**/*",
+      "remix-app/{app,routes}.ts",
+      "remix-app/http/**/*",
+      "supabase/functions/*/index.ts",
+      "supabase/functions/_gateway/http/**/*",
+      "!{remix-app,supabase}/**/*.test.{ts,tsx}",
+    ],
+    tests: ["scripts/fuzz/**/*.test.ts"],
+  },
+  {
+    name: "gallery",
+    files: ["scripts/gallery/**/*"],
+    tests: ["scripts/gallery/**/*.test.ts", "!scripts/gallery/states.test.ts"],
+    command: "gallery",
+  },
+  {
+    name: "documents",
+    files: ["{README,CONTRIBUTING}.md", "docs/*.md", "scripts/docs/**/*"],
+    tests: ["scripts/docs/**/*.test.ts", "!scripts/docs/{documents,error-codes}.test.ts"],
+  },
+  { name: "bench", files: ["scripts/{bench,load}/**/*", notDocuments], tests: ["scripts/bench/**/*.test.ts"] },
+  {
+    name: "clients",
+    files: ["scripts/{clients,satellite-apps}/**/*", notDocuments],
+    tests: ["scripts/{clients,satellite-apps}/**/*.test.ts"],
+  },
+];
+
+/** The hash of each part's files when its tests last passed. */
+export type Verified = Record<string, string>;
+
+const verifiedFile = "scripts/test/verified.json";
+
+/** Returns the hash of each part's present files. */
+export async function hashParts(root = "."): Promise<Verified> {
+  const hashes = await Promise.all(parts.map(async ({ name, files }) => [name, await hashFiles(root, files)] as const));
+  return Object.fromEntries(hashes);
+}
+
+export async function readVerified(): Promise<Verified> {
+  return JSON.parse(await readFile(verifiedFile, "utf8")) as Verified;
+}
+
+export async function writeVerified(verified: Verified): Promise<void> {
+  await writeFile(verifiedFile, `${JSON.stringify(verified, null, 2)}\n`);
+}
+
+/** Returns the parts whose files differ from those that were verified. */
+export function findChanged(hashes: Verified, verified: Verified): Part[] {
+  return parts.filter(({ name }) => hashes[name] !== verified[name]);
+}
+
+export const testsOf = (part: Part) => listFiles(".", part.tests);
+
+/**
+ * Returns the hashes of the parts that passed: all their test files did, and their command, if they have one.
+ * @param passed the test files and the commands that passed
+ */
+export function verifiedAfter(hashes: Verified, passed: ReadonlySet<string>): Verified {
+  const good = parts.filter(
+    (part) => testsOf(part).every((file) => passed.has(file)) && (!part.command || passed.has(part.command)),
+  );
+  return Object.fromEntries(good.map(({ name }) => [name, hashes[name] ?? ""]));
+}

@@ -64,7 +64,7 @@ function line(values: readonly (string | number | null | undefined)[]): string {
 
 /**
  * Writes one field. Puts an apostrophe before text that a spreadsheet would run as a formula, also after `;` and other
- * separators: quotation marks don't protect these, because they then stand inside a field.
+ * separators: quotation marks don't protect these, because the spreadsheet then finds them inside a field.
  */
 function csvField(value: string | number | null | undefined): string {
   const text = value === null || value === undefined ? "" : String(value);

@@ -5,7 +5,7 @@ import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./fo
  * @param props.amount exact decimal string; null if the workspace hides it
  * @param props.of the total, if the amount is shown as a part of a total
  * @param props.decimals the number of decimals of all amounts in the column
- * @param props.isUnknown whether nobody knows the amount, so that a recorded 0 doesn't mean that it was free
+ * @param props.isUnknown whether the amount is unknown, so that a recorded 0 doesn't mean that the call was free
  */
 export function Usd(props: { amount: string | null; of?: string; decimals?: number; isUnknown?: boolean }) {
   const { amount, of, decimals, isUnknown = false } = props;

@@ -9,7 +9,7 @@ const scope = "openid profile email offline_access workspaces:read studio:keys";
 /** An access token that expires within this time is refreshed before use. */
 const refreshBeforeMs = 60_000;
 
-/** Polls at least each minute and at most each second, for at most an hour, whatever the platform says. */
+/** Bounds for the platform's polling interval and for the lifetime of a code. */
 const [minIntervalSeconds, maxIntervalSeconds, maxLifetimeSeconds] = [1, 60, 3_600];
 const address = z.string().refine(isSafeAddress);
 const device = z.object({
@@ -123,7 +123,7 @@ export async function requireLogin(store: Store): Promise<Login> {
 
 /**
  * Ends the login at the platform, which also revokes all keys created with it. Deletes the local tokens and keys even
- * if the platform can't be told.
+ * if the platform is unavailable.
  * @returns the login, and why the platform was not told, or null
  */
 export async function signOut(store: Store): Promise<Login & { fault: string | null }> {

@@ -21,7 +21,10 @@ const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text
 export const rounding = z.object({ roundedAmountUsd: z.instanceof(JsonNumber).optional() });
 
 /** Returns a record as it is stored, and what its receipt adds about its amount. */
-function withRounding<Fields extends { amountUsd: UsdAmount }>({ amountUsd: { amount, isRounded }, ...fields }: Fields) {
+function withRounding<Fields extends { amountUsd: UsdAmount }>({
+  amountUsd: { amount, isRounded },
+  ...fields
+}: Fields) {
   const receipt: z.output<typeof rounding> = isRounded ? { roundedAmountUsd: new JsonNumber(amount) } : {};
   return { record: { ...fields, amountUsd: amount }, receipt };
 }

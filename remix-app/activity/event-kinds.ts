@@ -191,7 +191,7 @@ export const eventKinds = {
     label: "Reviewed account access",
     notice: {
       subject: "Access to your {product} account was reviewed",
-      what: "Someone reviewed and confirmed everything that can sign in to your {product} account.",
+      what: "Someone reviewed and confirmed everything that can open your {product} account or act for it.",
     },
   },
   app_disconnected: { label: "Disconnected an app" },

@@ -177,6 +177,45 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
   );
 }
 
+const otherKinds: Record<Account["others"][number]["kind"], string> = {
+  recovery_codes: "Recovery codes",
+  recovery_mail: "Recovery email",
+  phone_approval: "Approval by phone",
+  app: "App",
+  device: "Device",
+  agent: "Coding agent",
+};
+
+/** Lists the apps, devices and coding agents that act for an account, and ways to recover it. */
+export function OtherAccessList({ others }: Pick<Account, "others">) {
+  if (others.length === 0) return <p className="text-muted">Nothing else acts for this account.</p>;
+  return (
+    <ul className="divide-y divide-line">
+      {others.map(({ key, kind, name, addedAt, lastUsedAt, device, address }) => (
+        <li key={key} className={row}>
+          <div className="min-w-0">
+            <p className="wrap-anywhere font-medium">{name ?? otherKinds[kind]}</p>
+            {name ? <p className="text-muted">{otherKinds[kind]}</p> : null}
+          </div>
+          <div className="min-w-0 text-muted sm:text-right">
+            <p>
+              Added <RelativeTime at={addedAt} />
+              {lastUsedAt ? (
+                <>
+                  {" · "}last used <RelativeTime at={lastUsedAt} />
+                </>
+              ) : null}
+            </p>
+            <p>
+              <Dotted facts={[device, address]} />
+            </p>
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** Shows an account's timeline: its owner's actions, and admins' actions with their reasons. */
 export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
   if (entries.length === 0) return <p className="text-muted">No activity yet.</p>;

@@ -73,6 +73,18 @@ const accountSchema = z.object({
   ),
   /** Counts all sessions, up to 1,001; `sessions` holds the 50 most recently seen. */
   sessionCount: z.number().int(),
+  /** Everything else that acts for the account, newest first. */
+  others: z.array(
+    z.object({
+      key: z.string(),
+      kind: z.enum(["recovery_codes", "recovery_mail", "phone_approval", "app", "device", "agent"]),
+      name: z.string().nullable(),
+      addedAt: z.string(),
+      lastUsedAt: z.string().nullable(),
+      device: z.string().nullable(),
+      address: z.string().nullable(),
+    }),
+  ),
 });
 export type Account = z.infer<typeof accountSchema>;
 

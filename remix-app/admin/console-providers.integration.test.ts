@@ -142,6 +142,41 @@ test("if a workspace hides the details of its runs from members, only admins see
   }
 });
 
+test("names a provider whose account must pay before it answers again", async () => {
+  const provider = `unpaid-${randomUUID().slice(0, 8)}`;
+  const [run] = await query<{ id: string; created_at: string }>(
+    `insert into ai.runs (
+       id, workspace_id, key_id, credential_source, execution_mode, feature, request_id, model_id, routes, markup, reserved_usd,
+       reserved_credits, exempt
+     )
+     select ai.run_id(now()), k.workspace_id, k.id, 'key', 'background', 'chat', $2, $3, $4, 1, 0, 0, true
+     from ai.keys k where k.workspace_id = $1 limit 1
+     returning id, created_at`,
+    [tenant.workspaceId, `unpaid-${randomUUID()}`, model, JSON.stringify([{ ...routes[0], provider }])],
+  );
+  const attempt = { route: 1, provider, model: "x", status: 400, failure: "payment_required", latency_ms: 81 };
+  await query(
+    `select ai.settle_runs(jsonb_build_array(jsonb_build_object('created_at', created_at, 'id', id) || $2::jsonb))
+     from ai.runs where id = $1`,
+    [
+      run?.id,
+      JSON.stringify({
+        status: "failed",
+        http_status: 502,
+        error_code: "provider_error",
+        usage_source: "unavailable",
+        cost_usd: "0",
+        credits: "0",
+        latency_ms: 90,
+        steps: [],
+        attempts: [attempt],
+      }),
+    ],
+  );
+  const { words } = await admin.browser.get("/admin/providers");
+  expect(words).toMatch(new RegExp(`${provider} .{0,200}Payment required: top up its account`));
+});
+
 test("an admin can find a run by its id or its request id", async () => {
   for (const term of [runId, requestId]) {
     const { location } = await admin.browser.get(`/admin/providers?${new URLSearchParams({ q: term })}`);

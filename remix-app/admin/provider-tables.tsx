@@ -38,7 +38,11 @@ export function HealthTable({ health, now }: { health: readonly ProviderHealth[]
   );
 }
 
-function State({ health: { answeredLastHour, failedLastHour } }: { health: ProviderHealth }) {
+function State({ health: { answeredLastHour, lastAnswerAt, failedLastHour, failures } }: { health: ProviderHealth }) {
+  const unpaidAt = failures.find(({ failure }) => failure === "payment_required")?.lastAt;
+  if (unpaidAt && (lastAnswerAt === null || lastAnswerAt < unpaidAt)) {
+    return <span className="text-bad">Payment required: top up its account or raise its spend limit</span>;
+  }
   if (failedLastHour === 0)
     return answeredLastHour > 0 ? "Working" : <span className="text-muted">No recent requests</span>;
   if (answeredLastHour === 0) return <span className="text-bad">Failing</span>;

@@ -11,7 +11,10 @@ import { getUser, requireFreshUser, type User } from "./user.ts";
 const listedWay = z.object({
   /** The item's key in the form: its kind, followed by its id if it has one. */
   key: z.string(),
-  kind: z.enum(["password", "identity", "passkey", "authenticator", "session", "app"]),
+  kind: z.enum([
+    ...["password", "identity", "passkey", "authenticator", "recovery_codes", "recovery_mail"],
+    ...["session", "phone_approval", "app", "device", "agent"],
+  ] as const),
   id: z.string().nullable(),
   name: z.string().nullable(),
   userAgent: z.string().nullable(),
@@ -53,16 +56,16 @@ const accountAccess = z.object({
   otherSessions: z.object({ key: z.string(), count: z.number().int(), isNew: z.boolean() }),
 });
 
-/** One thing that can open an account. */
+/** One thing that can open an account or act for it. */
 export type AccessWay = z.output<typeof way>;
-/** Everything that can open an account. */
+/** Everything that can open an account or act for it. */
 export type AccountAccess = z.output<typeof accountAccess>;
 
 /** The maximum number of sessions in the list. */
 const sessionsListed = 50;
 
 /**
- * Lists everything that can open a user's account.
+ * Lists everything that can open a user's account or act for it.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function listAccess(
@@ -76,11 +79,16 @@ export async function listAccess(
   });
 }
 
-const accessState = z.object({ confirmedAt: utcText.nullable(), unconfirmed: z.array(z.uuid()) });
+const accessState = z.object({
+  confirmedAt: utcText.nullable(),
+  unconfirmed: z.array(z.uuid()),
+  /** The number of apps, devices and coding agents whose access does not end with the current session. */
+  others: z.number().int(),
+});
 
 /**
- * Returns when the owner last confirmed the access list, and the ids of the list's items that were added without a
- * step-up.
+ * Returns when the owner last confirmed the access list, the ids of the list's items that were added without a step-up,
+ * and the number of items that signing out of other sessions would end.
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function readAccessState(
@@ -95,7 +103,7 @@ export async function readAccessState(
 }
 
 /**
- * Returns the keys of the items that the form preselects for removal: new or unconfirmed sign-in methods and sessions.
+ * Returns the keys of the items that the form preselects for removal: those that are new or unconfirmed.
  * The current session and what the account needs to remain usable are never among them.
  */
 export function preselected(
@@ -203,6 +211,8 @@ const removalEvents = {
   passkey: "passkey_removed",
   authenticator: "authenticator_removed",
   app: "app_disconnected",
+  device: "app_disconnected",
+  agent: "app_disconnected",
 } as const;
 
 /** Adds this request's device and IP address to the events that the database recorded with the change. */
@@ -218,7 +228,9 @@ async function describeEvents(
   >,
 ): Promise<void> {
   for (const { kind } of removed) {
-    if (kind !== "session") await recordEvent(context, { userId, kind: removalEvents[kind] });
+    if (kind in removalEvents) {
+      await recordEvent(context, { userId, kind: removalEvents[kind as keyof typeof removalEvents] });
+    }
   }
   await recordEvent(context, { userId, kind: "access_confirmed" });
   if (endedSessions.length === 0) return;

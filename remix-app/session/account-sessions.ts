@@ -134,7 +134,8 @@ export async function endSession(
 }
 
 /**
- * Ends every session of a user except the current one.
+ * Ends every session of a user except the current one, and the access of every app, device and coding agent that does
+ * not end with the current one.
  * @throws Response 503 UNAVAILABLE if the database did not answer; nothing has ended then
  */
 export async function endOtherSessions(context: AppLoadContext, user: User): Promise<void> {
@@ -144,7 +145,7 @@ export async function endOtherSessions(context: AppLoadContext, user: User): Pro
 }
 
 /**
- * Signs a user out of every device and every app, including the current session.
+ * Signs a user out of every device, app and coding agent, including the current session.
  * @throws Response 503 UNAVAILABLE if the database does not answer
  */
 export async function signOutEverywhere(context: AppLoadContext, user: User): Promise<void> {

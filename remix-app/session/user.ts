@@ -146,8 +146,12 @@ export async function requireFreshUser(
     if (keepsForm) await keepForm(context, { request, userId: user.id, page: destination });
     throw redirect(detour("/step-up", destination));
   }
+  throw stepUpRequired(context);
+}
+
+function stepUpRequired({ requestId }: AppLoadContext): Response {
   const detail = "Confirm your identity again, then repeat the request.";
-  throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
+  return problem("STEP_UP_REQUIRED", { requestId, detail });
 }
 
 /** Returns whether the caller is a browser that loads a page, so that it can be redirected to another page. */
@@ -236,4 +240,14 @@ export async function requirePhone(context: AppLoadContext, request: Request): P
     requestId,
     detail: "This call takes a bearer token from a phone. Use the app on your phone.",
   });
+}
+
+/**
+ * Like {@link requirePhone}, for an approval that outlives the phone's session.
+ * @throws Response 403 STEP_UP_REQUIRED if the phone's last proof of identity is older than ten minutes
+ */
+export async function requireFreshPhone(context: AppLoadContext, request: Request): Promise<User> {
+  const { user } = await requirePhone(context, request);
+  if (!isFresh(user)) throw stepUpRequired(context);
+  return user;
 }

@@ -10,7 +10,7 @@ const words = {
   confirmed: "You reviewed account access and kept everything.",
 };
 
-/** Links to the list of everything that can open the account. */
+/** Links to the list of everything that can open the account or act for it. */
 export function AccessCard({
   confirmedAt,
   unconfirmed,
@@ -32,7 +32,7 @@ export function AccessCard({
             You last reviewed account access <RelativeTime at={confirmedAt} />.
           </>
         ) : (
-          "Review everything that can sign in to your account, and remove anything you don’t recognize."
+          "Review everything that can open your account or act for it, and remove anything you don’t recognize."
         )
       }
       action={

@@ -25,7 +25,7 @@ export interface AccessFormProps {
 }
 
 /**
- * Lists everything that can open the account, and when and from where each item was added. One button submits the list.
+ * Lists everything that can open the account or act for it, and when and from where each item was added. One button submits the list.
  */
 export function AccessForm({ access, selected, currentSessionId, returnUrl, refusal = null }: AccessFormProps) {
   const { ways, listedAt, confirmedAt, otherSessions } = access;
@@ -216,8 +216,13 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
   identity: { noun: "Account", verb: "Linked", used: "last used" },
   passkey: { noun: "Passkey", verb: "Added", used: "last used" },
   authenticator: { noun: "Authenticator app", verb: "Added", used: "last used" },
+  recovery_codes: { noun: "Recovery codes", verb: "Created", used: "last used" },
+  recovery_mail: { noun: "Recovery email from support", verb: "Sent", used: "last used" },
   session: { noun: "Session", verb: "Signed in", used: "last active" },
+  phone_approval: { noun: "Approval by phone", verb: "Approved", used: "last used" },
   app: { noun: "App", verb: "Connected", used: "access renewed" },
+  device: { noun: "Device", verb: "Approved", used: "access renewed" },
+  agent: { noun: "Coding agent", verb: "Connected", used: "last used" },
 };
 
 /** Returns a name such as "Passkey: Laptop", or the kind alone for an unnamed one. */

@@ -11,6 +11,7 @@ import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice } from "../ui/notice.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
+import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
@@ -24,6 +25,7 @@ const actionPath = "/settings/security/sessions";
 export function SessionsCard({
   sessions,
   count,
+  others,
   nextCursor,
   notice,
 }: {
@@ -31,6 +33,8 @@ export function SessionsCard({
   sessions: readonly AccountSession[];
   /** The number of sessions. Counting stops at 1,001. */
   count: number;
+  /** The number of apps, devices and coding agents whose access does not end with the current session. */
+  others: number;
   nextCursor: string | null;
   notice: SettingsNotice | null;
 }) {
@@ -40,7 +44,7 @@ export function SessionsCard({
       title="Sessions"
       lead="Devices signed in to your account. If you don’t recognize one, sign it out and change your password."
       action={
-        count > 1 ? (
+        count > 1 || others > 0 ? (
           <AccountForm action={actionPath} data-once>
             <Button variant="secondary" name="session" value="others">
               Sign out all others
@@ -61,6 +65,15 @@ export function SessionsCard({
         </p>
       ) : null}
       <PageNav label="Pages of sessions" nextCursor={nextCursor} param="sessions" card="sessions" />
+      {others > 0 ? (
+        <p className="mt-4 text-muted">
+          {countText(others)} more {others === 1 ? "app, device or coding agent" : "apps, devices and coding agents"}{" "}
+          can act for your account. “Sign out all others” disconnects {others === 1 ? "it" : "them"} too.{" "}
+          <a className="link" href={accessPath}>
+            Review account access
+          </a>
+        </p>
+      ) : null}
       <p className="mt-4 text-muted">
         About to change security settings?{" "}
         <a className="link" href={detour("/qr", securityPath)}>

@@ -5,16 +5,19 @@ import { buttonClass } from "./button.tsx";
 /**
  * Asks for confirmation before an action that cannot be undone. Says what will happen and who is affected. Takes the
  * focus when it appears, and links back to the page where it was opened.
+ * @param details what the person should know or choose first; its fields name the form with their `form` attribute
  * @param children the form that performs the action
  */
 export function ConfirmCard({
   title,
   lead,
+  details,
   cancelTo,
   children,
 }: {
   title: string;
   lead: string;
+  details?: ReactNode;
   cancelTo: string;
   children: ReactNode;
 }) {
@@ -40,6 +43,7 @@ export function ConfirmCard({
           {lead}
         </p>
       </div>
+      {details}
       <div className="flex flex-wrap gap-3">
         {children}
         <Link to={cancelTo} className={buttonClass("secondary")}>

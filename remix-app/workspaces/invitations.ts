@@ -41,7 +41,7 @@ function hashOf(token: string): string {
 }
 
 /**
- * Returns a page of open invitations, newest first.
+ * Returns a page of open invitations, newest first; those of one sender if `invitedBy` is given.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listInvitations(
@@ -51,7 +51,8 @@ export async function listInvitations(
     requestId,
     limit,
     cursor,
-  }: { workspaceId: string; requestId: string; limit: number; cursor: string | null },
+    invitedBy,
+  }: { workspaceId: string; requestId: string; limit: number; cursor: string | null; invitedBy?: string },
 ): Promise<{ invitations: OpenInvitation[]; nextCursor: string | null }> {
   const before = positionOf(cursor, { read: readCursor, requestId });
   let query = data
@@ -62,6 +63,7 @@ export async function listInvitations(
     .order("created_at", { ascending: false })
     .order("id", { ascending: false })
     .limit(limit + 1);
+  if (invitedBy) query = query.eq("invited_by", invitedBy);
   if (before) {
     const { createdAt, id } = before;
     query = query.or(`created_at.lt.${createdAt},and(created_at.eq.${createdAt},id.lt.${id})`);

@@ -121,38 +121,3 @@ export function RoleChange(props: RoleChangeProps) {
     </ConfirmCard>
   );
 }
-
-/** Asks for confirmation before a member is removed from a workspace, or leaves it. */
-export function Removal({
-  member,
-  self,
-  workspace,
-  here,
-}: {
-  member: Pick<Member, "userId" | "name">;
-  self: boolean;
-  workspace: string;
-  /** The URL of the members page. */
-  here: string;
-}) {
-  const { userId, name } = member;
-  return (
-    <ConfirmCard
-      title={self ? `Leave ${workspace}?` : `Remove ${name} from ${workspace}?`}
-      lead={
-        self
-          ? "You’ll lose access immediately. To come back, you’ll need a new invitation."
-          : "They’ll lose access immediately, including in connected apps. To come back, they’ll need a new invitation."
-      }
-      cancelTo={here}
-    >
-      <PostForm action={here}>
-        <input type="hidden" name="intent" value="remove" />
-        <input type="hidden" name="userId" value={userId} />
-        <Button variant="danger" className="wrap-anywhere">
-          {self ? "Leave workspace" : `Remove ${name}`}
-        </Button>
-      </PostForm>
-    </ConfirmCard>
-  );
-}

@@ -236,6 +236,66 @@ describe("an irreversible action on a workspace", () => {
     expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("Transfer Orbit to");
   });
 
+  test("the removal of a member lists their keys and invitations, revokes the chosen keys and withdraws the invitations", async () => {
+    const { id, path, roleId } = await found({ permissions: [...workspacePermissions] });
+    await query(
+      `insert into ai.keys (id, lineage_id, workspace_id, created_by, name, lookup, secret_hash)
+       select k.id, k.id, $1, $2, k.name, substr(md5(k.id::text), 1, 12), sha256(k.id::text::bytea)
+       from (select gen_random_uuid() as id, name from unnest(array['Server', 'Laptop']) as name) as k`,
+      [id, manager.id],
+    );
+    await manager.browser.post(`${path}/members`, {
+      intent: "invite",
+      email: `guest-${id}@gatehouse.test`,
+      roleId: roleId("viewer"),
+    });
+    const { words, text } = await owner.browser.get(`${path}/members?remove=${manager.id}`);
+    expect(words).toContain("They created 2 API keys, which keep working without them.");
+    expect(words).toContain(`guest-${id}@gatehouse.test`);
+    const [keys] = [
+      await query<{ id: string; name: string }>("select id, name from ai.keys where workspace_id = $1", [id]),
+    ];
+    const server = keys.find(({ name }) => name === "Server")?.id ?? "";
+    expect(text).toContain(`value="${server}"`);
+
+    const remove = { intent: "remove", userId: manager.id, revoke_0: server, revoke_1: crypto.randomUUID() };
+    expect((await owner.browser.post(`${path}/members`, remove)).status).toBe(200);
+    expect(
+      await query(
+        `select k.name, k.revoked_at is not null as revoked from ai.keys k where k.workspace_id = $1 order by k.name`,
+        [id],
+      ),
+    ).toEqual([
+      { name: "Laptop", revoked: false },
+      { name: "Server", revoked: true },
+    ]);
+    expect(await query("select from public.workspace_invitations where workspace_id = $1", [id])).toEqual([]);
+  });
+
+  test("a member who manages members but not keys can't revoke keys by removing their creator", async () => {
+    const { id, path } = await found();
+    const [role] = await query<{ id: string }>(
+      "select id from public.workspace_roles where workspace_id = $1 and name = 'viewer'",
+      [id],
+    );
+    await query("insert into public.workspace_members (workspace_id, user_id, role_id) values ($1, $2, $3)", [
+      id,
+      stranger.id,
+      role?.id,
+    ]);
+    const [key] = await query<{ id: string }>(
+      `insert into ai.keys (id, lineage_id, workspace_id, created_by, name, lookup, secret_hash)
+       select k.id, k.id, $1, $2, 'Server', substr(md5(k.id::text), 1, 12), sha256(k.id::text::bytea)
+       from (select gen_random_uuid() as id) as k returning id`,
+      [id, stranger.id],
+    );
+    const { words } = await manager.browser.get(`${path}/members?remove=${stranger.id}`);
+    expect(words).toContain("Ask a member who manages API keys to revoke it.");
+    const remove = { intent: "remove", userId: stranger.id, revoke_0: key?.id ?? "" };
+    expect((await manager.browser.post(`${path}/members`, remove)).status).toBe(200);
+    expect(await query("select revoked_at from ai.keys where id = $1", [key?.id])).toEqual([{ revoked_at: null }]);
+  });
+
   test("refuses workspace changes from other sites, and answers 405 for any method but DELETE on /api/workspaces/:id", async () => {
     const { id, path } = await found();
     const before = await stateOf(id);

@@ -64,7 +64,7 @@ export const heading = `-- Generated from supabase/schemas by npm run db:migrati
 set lock_timeout = '500ms';`;
 
 /** Adds a semicolon, on a new line if the statement ends in a comment. */
-function terminated(statement: string): string {
+export function terminated(statement: string): string {
   return /--[^\n]*$/.test(statement) ? `${statement}\n;` : `${statement};`;
 }
 

@@ -38,6 +38,7 @@ const openToTests = [
   "contract/support/authenticator.ts",
   "contract/support/certificate.ts",
   "environment.ts",
+  "hash-files.ts",
   "hosted.ts",
   "options.ts",
   "services/data-api/data-api.ts",

@@ -1,11 +1,10 @@
 import { spawn } from "node:child_process";
-import { createWriteStream, existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createWriteStream, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { codeOf, StackError } from "./errors.ts";
+import { StackError } from "./errors.ts";
 import { hashFiles } from "./hash-files.ts";
-import { isAlive, type ProcessIdentity, startOf } from "./runner/processes.ts";
+import { lockDirectory } from "./lock-directory.ts";
 import type { Adopt } from "./runner/service.ts";
 
 /** The sources of the web server's build, relative to the checkout. */
@@ -41,7 +40,7 @@ export async function ensureBuild(options: { root: string; logFile: string; adop
   if (await fresh()) return false;
 
   await mkdir(directory, { recursive: true });
-  const unlock = await lock(directory);
+  const unlock = await lockDirectory(directory);
   try {
     if (await fresh()) return false;
     rmSync(stamp, { force: true });
@@ -51,36 +50,6 @@ export async function ensureBuild(options: { root: string; logFile: string; adop
     return true;
   } finally {
     unlock();
-  }
-}
-
-/** Waits until no other process builds. Ignores a lock whose owner has exited. */
-async function lock(directory: string): Promise<() => void> {
-  const file = path.join(directory, ".lock");
-  const draft = `${file}.${process.pid}`;
-  const self: ProcessIdentity = { pid: process.pid, startedAt: startOf(process.pid) ?? "" };
-  writeFileSync(draft, JSON.stringify(self));
-  try {
-    for (;;) {
-      try {
-        linkSync(draft, file);
-        return () => rmSync(file, { force: true });
-      } catch (error) {
-        if (codeOf(error) !== "EEXIST") throw error;
-        if (!holderIsAlive(file)) rmSync(file, { force: true });
-        else await sleep(100);
-      }
-    }
-  } finally {
-    rmSync(draft, { force: true });
-  }
-}
-
-function holderIsAlive(file: string): boolean {
-  try {
-    return isAlive(JSON.parse(readFileSync(file, "utf8")) as ProcessIdentity);
-  } catch {
-    return false;
   }
 }
 

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, utime
 import path from "node:path";
 import { withDatabase } from "./database.ts";
 import { hashFiles } from "./hash-files.ts";
+import { lockDirectory } from "./lock-directory.ts";
 import { applyMigrations } from "./migrations.ts";
 import { freePort } from "./ports.ts";
 import type { Adopt } from "./runner/service.ts";
@@ -22,15 +23,14 @@ const sources = [
 ];
 /** How many snapshots stay, the most recently used ones. */
 const keptSnapshots = 3;
-const abandonedAfterMs = 10 * 60_000;
 
 /** The database of a snapshot in which no migration has been applied. Database `postgres` has them all. */
 export const emptyDatabase = "before_migrations";
 
 /**
  * Returns the data directory of a stopped cluster to copy: a new Supabase project with the identity server's schema and
- * this checkout's migrations. Prepares it if the checkout has none for its present files. Concurrent callers may each
- * prepare one, and the first stays.
+ * this checkout's migrations. Prepares it if the checkout has none for its present files. Concurrent callers prepare only
+ * one.
  * @param options.folder the folder of Postgres's programs to use instead of those from npm
  * @throws StackError if Postgres does not start or a migration fails
  */
@@ -42,12 +42,17 @@ export async function prepareSnapshot(
   const placement = await placeCluster(path.join(root, ".local/snapshots"), folder);
   mkdirSync(placement.dataDir, { recursive: true, mode: 0o700 });
   const snapshot = path.join(placement.dataDir, await identify(root, placement));
-  if (!existsSync(snapshot)) {
-    await build(snapshot, { root, placement, adopt });
-    prune(placement.dataDir);
+  const unlock = await lockDirectory(placement.dataDir);
+  try {
+    if (!existsSync(snapshot)) {
+      await build(snapshot, { root, placement, adopt });
+      prune(placement.dataDir);
+    }
+    const now = new Date();
+    utimesSync(snapshot, now, now);
+  } finally {
+    unlock();
   }
-  const now = new Date();
-  utimesSync(snapshot, now, now);
   return snapshot;
 }
 
@@ -60,7 +65,8 @@ async function identify(root: string, { postgres }: Placement): Promise<string> 
 type BuildOptions = { root: string; placement: Placement; adopt: Adopt | undefined };
 
 async function build(snapshot: string, { root, placement, adopt }: BuildOptions): Promise<void> {
-  const draft = { ...placement, dataDir: `${snapshot}.${randomBytes(6).toString("hex")}` };
+  const draft = { ...placement, dataDir: `${snapshot}.draft` };
+  rmSync(draft.dataDir, { recursive: true, force: true });
   const password = randomBytes(24).toString("hex");
   const passwords = {
     postgres: password,
@@ -86,19 +92,18 @@ async function build(snapshot: string, { root, placement, adopt }: BuildOptions)
     renameSync(draft.dataDir, snapshot);
   } catch (error) {
     rmSync(draft.dataDir, { recursive: true, force: true });
-    if (!existsSync(snapshot)) throw error;
+    throw error;
   }
 }
 
-/** Removes all but the most recently used snapshots, and the drafts of processes that were killed. */
+/** Removes all but the most recently used snapshots, and the drafts of callers that were killed. */
 function prune(cache: string): void {
-  const entries = readdirSync(cache).map((name) => {
-    const full = path.join(cache, name);
-    return { full, isDraft: name.includes("."), usedAt: statSync(full, { throwIfNoEntry: false })?.mtimeMs ?? 0 };
-  });
-  const snapshots = entries.filter(({ isDraft }) => !isDraft).sort((a, b) => b.usedAt - a.usedAt);
-  const abandoned = entries.filter(({ isDraft, usedAt }) => isDraft && usedAt < Date.now() - abandonedAfterMs);
-  for (const { full } of [...snapshots.slice(keptSnapshots), ...abandoned]) {
+  const entries = readdirSync(cache)
+    .filter((name) => !name.startsWith("."))
+    .map((name) => path.join(cache, name))
+    .map((full) => ({ full, usedAt: /\.draft/.test(full) ? 0 : statSync(full).mtimeMs }))
+    .sort((a, b) => b.usedAt - a.usedAt);
+  for (const { full } of entries.filter(({ usedAt }, at) => usedAt === 0 || at >= keptSnapshots)) {
     rmSync(full, { recursive: true, force: true });
   }
 }

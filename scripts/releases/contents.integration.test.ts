@@ -422,7 +422,7 @@ function laterCheckout(): Checkout {
   return {
     migrations: [...own.migrations, { version: "20990101000000", name: "later", file }],
     changes: { ...own.changes, ...later },
-    manifest: { releases: own.manifest.releases.slice(0, 1) },
+    manifest: { merged: [], releases: own.manifest.releases.slice(0, 1) },
   };
 }
 
@@ -478,10 +478,10 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
     "the history of unreleased migrations that were merged since, and a change by hand",
     () =>
       changed(
-        `${forget(...unreleased)} ${record("20260923130001")} ${record("20260923130002")} drop policy select_own on public.profiles`,
+        `${forget(...unreleased)} ${record("20261127090000")} ${record("20261127090500")} drop policy select_own on public.profiles`,
       ),
     [
-      "fail unreleased: migrations 20260923130001, 20260923130002 were merged into others after they had been applied",
+      "fail unreleased: migrations 20261127090000, 20261127090500 were merged into other files after they had been applied",
       "fail dropped: policy select_own on public.profiles",
     ],
   ],

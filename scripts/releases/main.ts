@@ -33,7 +33,7 @@ try {
 }
 
 async function recordRelease(version: string): Promise<void> {
-  const [packaged, locked, changelog, { releases }] = await Promise.all([
+  const [packaged, locked, changelog, { merged, releases }] = await Promise.all([
     readVersion("package.json"),
     readVersion("package-lock.json"),
     readFile(path.join(root, "CHANGELOG.md"), "utf8"),
@@ -49,15 +49,18 @@ async function recordRelease(version: string): Promise<void> {
   const cluster = await startScratchCluster();
   try {
     const checkout = { migrations, schemas: path.join(root, "supabase/schemas"), released };
-    const merged = await mergeUnreleased(cluster, checkout, { prefix: version.replaceAll(".", "_"), at: new Date() });
-    for (const file of merged) console.log(`Merged supabase/migrations/${file}`);
+    const { written, removed } = await mergeUnreleased(cluster, checkout, {
+      prefix: version.replaceAll(".", "_"),
+      at: new Date(),
+    });
+    for (const file of written) console.log(`Wrote supabase/migrations/${file}`);
     const release = {
       version,
       commit: null,
       postgres: Number(majorVersion),
       migrations: await hashMigrations(migrations),
     };
-    await writeManifest({ releases: [...earlier, release] });
+    await writeManifest({ merged: [...merged, ...removed], releases: [...earlier, release] });
     await write(objectsFile, await recordObjects(cluster, migrations));
   } finally {
     await cluster.stop();

@@ -1,99 +1,189 @@
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { type Node, parse } from "libpg-query";
-import { generateMigration, heading } from "../database/generate.ts";
+import type { Node } from "libpg-query";
+import { generateMigration, heading, terminated } from "../database/generate.ts";
 import type { ScratchCluster } from "../database/scratch-cluster.ts";
-import { readContents } from "../local-stack/contents/read-contents.ts";
-import { withDatabase } from "../local-stack/database.ts";
 import { StackError } from "../local-stack/errors.ts";
-import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
+import { listMigrations } from "../local-stack/migrations.ts";
 import { splitStatements } from "../local-stack/statements.ts";
+import { describeDatabase } from "./describe-database.ts";
+import { changesData, type Found, nameOf, readStatements } from "./zero-downtime.ts";
 
 type Checkout = { migrations: string; schemas: string; released: ReadonlySet<string> };
-type Part = "tables" | "backfills" | "validations";
+/** Backfills come before the file of functions, or after it if a generated file came before them. */
+type Part = "tables" | "backfills" | "later_backfills" | "validations";
+type Source = { name: string; text: string; found: Found[] };
+
+/** Begins a file that stays a file of its own, followed by the reason. */
+const separate = "-- Separate: ";
 
 /**
- * Merges the unreleased migrations into at most four files: tables, types and policies; changes of data; the functions,
- * views, triggers and grants, generated from `schemas/`; and validations of constraints. Statements keep their order
- * within a file.
+ * Merges the unreleased migrations into one file of tables, types and policies; one of changes of data; one of functions,
+ * views, triggers and grants, generated from `schemas/`; and one of validations. A file that begins with `-- Separate:`
+ * and a reason stays a file of its own. Statements keep their order within a file.
  * @param options.prefix begins the names of the files after their time, such as `0_2_0`
- * @returns the names of the merged files; none if there is nothing to merge
- * @throws StackError if a file is not valid or the merged files build another database. The files then stay as they are.
+ * @returns the names of the new files and the versions of the removed ones; none if merging leaves as many files
+ * @throws StackError if a statement would be lost or run in a wrong order, or if the merged files build another database.
+ * The files then stay as they are.
  */
 export async function mergeUnreleased(
   cluster: ScratchCluster,
   { migrations, schemas, released }: Checkout,
   { prefix, at }: { prefix: string; at: Date },
-): Promise<string[]> {
+): Promise<{ written: string[]; removed: string[] }> {
   const unreleased = (await listMigrations(migrations)).filter(({ file }) => !released.has(path.basename(file)));
-  if (unreleased.length === 0) return [];
-  const texts = await Promise.all(unreleased.map(({ file }) => readFile(file, "utf8")));
-  const byHand = await Promise.all(texts.filter((text) => !isGenerated(text)).map(sortStatements));
+  const sources = await Promise.all(unreleased.map(({ file }) => readSource(file)));
+  refuseUnsafeOrder(sources);
   const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-merge-"));
   try {
     const filter = (source: string) => source === migrations || released.has(path.basename(source));
     await cp(migrations, folder, { recursive: true, filter });
-    const name = (part: string, second: number) =>
-      `${new Date(at.getTime() + second * 1_000).toISOString().replace(/\D/g, "").slice(0, 14)}_${prefix}_${part}.sql`;
-    const write = async (part: Part, second: number) => {
-      const content = byHand.map((sorted) => sorted[part]).filter((text) => text !== "");
-      if (content.length > 0) await writeFile(path.join(folder, name(part, second)), `${content.join("\n\n")}\n`);
+    let second = 0;
+    const nextName = (subject: string) => {
+      const time = new Date(at.getTime() + second++ * 1_000).toISOString().replace(/\D/g, "").slice(0, 14);
+      return `${time}_${prefix}_${subject}.sql`;
     };
-    await write("tables", 0);
-    await write("backfills", 1);
-    await generateFunctions(cluster, { folder, schemas, file: name("functions", 2), texts });
-    await write("validations", 3);
+    const write = async (part: Part) => {
+      for (const { subject, text } of await gather(sources, part)) {
+        await writeFile(path.join(folder, nextName(subject)), text);
+      }
+    };
+    await write("tables");
+    await write("backfills");
+    await generateFunctions(cluster, { folder, schemas, sources, nextName });
+    await write("later_backfills");
+    await write("validations");
+    const merged = (await listMigrations(folder)).filter(({ file }) => !released.has(path.basename(file)));
+    if (merged.length >= unreleased.length) return { written: [], removed: [] };
     const differences = await compareDatabases(cluster, migrations, folder);
-    if (differences.length > 0) {
-      throw new StackError(
-        `The merged migrations build another database, so the files stay as they are. Merge them by hand, or correct:\n${differences.join("\n")}`,
-      );
-    }
-    const merged = (await listMigrations(folder)).map(({ file }) => path.basename(file));
+    if (differences.length > 0) refuse(`they would build another database:\n${differences.join("\n")}`);
     await cp(folder, migrations, { recursive: true });
-    for (const { file } of unreleased) if (!merged.includes(path.basename(file))) await rm(file);
-    return merged.filter((file) => !released.has(file));
+    for (const { file } of unreleased) await rm(file);
+    return {
+      written: merged.map(({ file }) => path.basename(file)),
+      removed: unreleased.map(({ version }) => version),
+    };
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
-function isGenerated(text: string): boolean {
-  return text.startsWith(heading.split("\n")[0] ?? heading);
+function refuse(reason: string): never {
+  throw new StackError(`The unreleased migrations stay as they are. Merge them by hand, because ${reason}`);
 }
 
-/** Sorts the statements of a file, which keep the settings that the file makes for itself. */
-async function sortStatements(text: string): Promise<Record<Part, string>> {
-  const parts: Record<Part, string[]> = { tables: [], backfills: [], validations: [] };
-  const settings: string[] = [];
-  for (const { text: statement } of await splitStatements(text)) {
-    const [parsed] = ((await parse(statement)) as { stmts: { stmt: Node }[] }).stmts;
-    if (!parsed) continue;
-    if ("VariableSetStmt" in parsed.stmt) settings.push(`${statement};`);
-    else parts[partOf(parsed.stmt)].push(`${statement};`);
+async function readSource(file: string): Promise<Source> {
+  const text = await readFile(file, "utf8");
+  return { name: path.basename(file), text, found: await readStatements(text) };
+}
+
+const isGenerated = ({ text }: Source) => text.startsWith(heading.split("\n")[0] ?? heading);
+
+/** The statements that the generator writes. It also restores policies, defaults and constraints. */
+const generatedKinds = new Set(
+  [
+    "CreateFunctionStmt",
+    "ViewStmt",
+    "CreateTrigStmt",
+    "DropStmt",
+    "GrantStmt",
+    "CommentStmt",
+    "VariableSetStmt",
+  ].concat(["CreatePolicyStmt", "AlterTableStmt", "DoStmt"]),
+);
+
+/** @throws StackError for an order of statements that the merged files cannot keep */
+function refuseUnsafeOrder(sources: readonly Source[]): void {
+  const changed = new Set<string>();
+  for (const source of sources) {
+    for (const one of source.found) {
+      const kind = Object.keys(one.node)[0] ?? "";
+      if (isGenerated(source) && (!generatedKinds.has(kind) || changesData(one))) {
+        refuse(`${source.name} is generated, and a statement in it was written by hand (${kind}).`);
+      }
+      if (isGenerated(source)) continue;
+      const table = tableOf(one.node);
+      if (changesData(one)) changed.add(table ?? "any table");
+      else if (table && affectsWrites(one.node) && (changed.has(table) || changed.has("any table"))) {
+        refuse(`${source.name} changes ${table} after its data was changed.`);
+      }
+    }
   }
-  const join = (statements: string[]) => (statements.length === 0 ? "" : [...settings, ...statements].join("\n"));
-  return { tables: join(parts.tables), backfills: join(parts.backfills), validations: join(parts.validations) };
 }
 
-function partOf(node: Node): Part {
-  if ("InsertStmt" in node || "UpdateStmt" in node || "DeleteStmt" in node || "DoStmt" in node) return "backfills";
+/** Changes of a table that make no difference to an insert, update or delete that once came before them. */
+const harmless = new Set(["AT_AddColumn", "AT_AddConstraint", "AT_DropConstraint", "AT_ValidateConstraint"]);
+
+function affectsWrites(node: Node): boolean {
   const commands = "AlterTableStmt" in node ? (node.AlterTableStmt.cmds ?? []) : [];
+  return (
+    "CreateTrigStmt" in node ||
+    commands.some((cmd) => "AlterTableCmd" in cmd && !harmless.has(cmd.AlterTableCmd.subtype ?? ""))
+  );
+}
+
+/** Returns the existing table that a statement changes, or undefined for a new object. */
+function tableOf(node: Node): string | undefined {
+  if ("AlterTableStmt" in node) return nameOf(node.AlterTableStmt.relation);
+  if ("CreateTrigStmt" in node) return nameOf(node.CreateTrigStmt.relation);
+  if ("UpdateStmt" in node) return nameOf(node.UpdateStmt.relation);
+  if ("InsertStmt" in node) return nameOf(node.InsertStmt.relation);
+  return "DeleteStmt" in node ? nameOf(node.DeleteStmt.relation) : undefined;
+}
+
+function partOf(one: Found): "tables" | "backfills" | "validations" {
+  if (changesData(one)) return "backfills";
+  const commands = "AlterTableStmt" in one.node ? (one.node.AlterTableStmt.cmds ?? []) : [];
   const validates = (cmd: Node) => "AlterTableCmd" in cmd && cmd.AlterTableCmd.subtype === "AT_ValidateConstraint";
   return commands.length > 0 && commands.every(validates) ? "validations" : "tables";
+}
+
+/** Returns the contents of the files of a part: one that merges files, and then each separate one. */
+async function gather(sources: readonly Source[], part: Part): Promise<{ subject: string; text: string }[]> {
+  const merged: string[] = [];
+  const apart: { subject: string; text: string }[] = [];
+  let settings = "";
+  for (const [index, source] of sources.entries()) {
+    if (isGenerated(source)) continue;
+    const isLater = sources.slice(0, index).some(isGenerated);
+    const belongs = (one: Found) => {
+      const own = partOf(one);
+      return (own === "backfills" && isLater ? "later_backfills" : own) === part;
+    };
+    const texts = await splitStatements(source.text);
+    const isSetting = (at: number) => "VariableSetStmt" in (source.found[at]?.node ?? {});
+    if (!source.found.some((one, at) => !isSetting(at) && belongs(one))) continue;
+    if (source.text.startsWith(separate)) {
+      apart.push({ subject: source.name.replace(/^\d+_(?:\d+_\d+_\d+_)?|\.sql$/g, ""), text: source.text });
+      continue;
+    }
+    const write = (keep: (at: number) => boolean) =>
+      texts.flatMap(({ text, offset }, at) => {
+        const isParagraph = /\n\s*\n\s*$/.test(source.text.slice(0, offset));
+        return keep(at) ? [`${isParagraph && at > 0 ? "\n" : ""}${terminated(text)}`] : [];
+      });
+    const own = write(isSetting).join("\n");
+    // Each file began with the session's defaults.
+    if (merged.length > 0 && own !== settings) merged.push("reset all;");
+    if (own !== settings) merged.push(own);
+    settings = own;
+    merged.push(...write((at) => !isSetting(at) && belongs(source.found[at] as Found)));
+  }
+  return [...(merged.length > 0 ? [{ subject: part, text: `${merged.filter(Boolean).join("\n")}\n` }] : []), ...apart];
 }
 
 /** Generates the file of functions, and keeps the reasons for which earlier files dropped functions. */
 async function generateFunctions(
   cluster: ScratchCluster,
-  { folder, schemas, file, texts }: { folder: string; schemas: string; file: string; texts: readonly string[] },
+  options: { folder: string; schemas: string; sources: readonly Source[]; nextName: (subject: string) => string },
 ): Promise<void> {
+  const { folder, schemas, sources, nextName } = options;
   const layout = { dbUrl: await cluster.createDatabase(), migrations: folder, schemas };
   const written = await generateMigration(layout, "functions");
   if (!written) return;
   const reasons = new Map(
-    texts.flatMap((text) =>
+    sources.flatMap(({ text }) =>
       [...text.matchAll(/^((?:--[^\n]*\n)+)(drop [^;]+;)/gm)].map(([, reason = "", drop = ""]) => [drop, reason]),
     ),
   );
@@ -102,42 +192,14 @@ async function generateFunctions(
     (drop) => `${reasons.get(drop) ?? ""}${drop}`,
   );
   await writeFile(written.file, sql);
-  await rename(written.file, path.join(folder, file));
+  await rename(written.file, path.join(folder, nextName("functions")));
 }
 
 /** Returns one line for each difference between the databases that two folders of migrations build. */
 async function compareDatabases(cluster: ScratchCluster, ...folders: [string, string]): Promise<string[]> {
-  const [before, after] = [await describe(cluster, folders[0]), await describe(cluster, folders[1])];
+  const before = await describeDatabase(await cluster.createDatabase(), folders[0]);
+  const after = await describeDatabase(await cluster.createDatabase(), folders[1]);
   return [...new Set([...Object.keys(before), ...Object.keys(after)])]
     .filter((name) => before[name] !== after[name])
     .map((name) => `${name}: ${before[name] ?? "missing"}, after the merge ${after[name] ?? "missing"}`);
-}
-
-/** Describes objects, the order of columns, comments, indexes and the numbers of rows. */
-async function describe(cluster: ScratchCluster, directory: string): Promise<Record<string, string>> {
-  const dbUrl = await cluster.createDatabase();
-  await applyMigrations({ dbUrl, directory });
-  const { objects } = await readContents({ url: "", secretKey: "", dbUrl });
-  return withDatabase(dbUrl, async (client) => {
-    const { rows } = await client.query<{ name: string; value: string }>(`
-      with relations as (
-        select c.oid, c.relkind, c.relispartition, format('%I.%I', n.nspname, c.relname) as name
-        from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname in ('public', 'private', 'ai') and c.relkind in ('r', 'p', 'v', 'c')
-      )
-      select 'columns of ' || r.name as name, string_agg(a.attname, ', ' order by a.attnum) as value
-      from relations r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped group by r.name
-      union all
-      select concat_ws('.', 'comment on ' || r.name, a.attname), d.description
-      from relations r join pg_description d on d.classoid = 'pg_class'::regclass and d.objoid = r.oid
-        left join pg_attribute a on a.attrelid = r.oid and a.attnum = nullif(d.objsubid, 0)
-      union all
-      select pg_get_indexdef(i.indexrelid), i.indisvalid::text from relations r join pg_index i on i.indrelid = r.oid
-      union all
-      select 'rows of ' || r.name, (xpath('/row/n/text()', query_to_xml('select count(*) as n from ' || r.name, false, true, '')))[1]::text
-      from relations r where r.relkind = 'r' and not r.relispartition
-      union all
-      select 'constraint ' || k.conname || ' on ' || r.name, k.convalidated::text from relations r join pg_constraint k on k.conrelid = r.oid`);
-    return { ...objects, ...Object.fromEntries(rows.map(({ name, value }) => [name, value])) };
-  });
 }

@@ -6,7 +6,7 @@ export type ReleaseSource = { packaged: string; locked: string; changelog: strin
 /** Returns the reasons why a version cannot be recorded as released, one line for each. */
 export function findReleaseFaults(
   version: string,
-  { packaged, locked, changelog, releases }: ReleaseSource & Manifest,
+  { packaged, locked, changelog, releases }: ReleaseSource & Pick<Manifest, "releases">,
 ): string[] {
   if (!/^\d+\.\d+\.\d+$/.test(version)) return [`${version} is not a version such as 1.2.3.`];
   const earlier = releases.filter((release) => release.version !== version);

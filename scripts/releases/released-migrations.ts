@@ -23,7 +23,10 @@ export async function hashMigrations(directory: string): Promise<Record<string, 
  * Returns one line for each released migration that was changed, renamed or removed, and for each new one that is dated
  * too early.
  */
-export function findFaults({ releases }: Manifest, hashes: Readonly<Record<string, string>>): string[] {
+export function findFaults(
+  { releases }: Pick<Manifest, "releases">,
+  hashes: Readonly<Record<string, string>>,
+): string[] {
   const released = Object.assign({}, ...releases.map(({ migrations }) => migrations)) as Record<string, string>;
   const newest = Object.keys(released).sort().at(-1) ?? "";
   const added = Object.keys(hashes).filter((file) => !(file in released));

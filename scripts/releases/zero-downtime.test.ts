@@ -60,6 +60,28 @@ test.each([
     "set lock_timeout = '1001ms'; alter table ai.runs add column a text",
     /lock_timeout/,
   ],
+  ["a lock without a timeout in a lock statement", "lock table ai.runs", /lock_timeout/],
+  [
+    "two altered tables that it did not lock first",
+    `${short}alter table ai.runs add a text; alter table ai.keys add a text`,
+    /lock table/,
+  ],
+  [
+    "a change of data behind the comment of a guard",
+    `${short}alter table ai.runs add column a text;
+     do $$ begin if to_regclass('auth.users') is not null then\n-- create or replace trigger t\nupdate ai.runs set a = 'x'; end if; end $$`,
+    /file of its own/,
+  ],
+  [
+    "a merge in the same file as a lock",
+    `${short}alter table ai.runs add a text; merge into ai.a using ai.b on true when matched then delete`,
+    /file of its own/,
+  ],
+  [
+    "a function call in the same file as a lock",
+    `${short}alter table ai.runs add a text; select private.fill()`,
+    /file of its own/,
+  ],
   ["a lock timeout of 0", "set lock_timeout = 0; alter table ai.runs add column a text", /lock_timeout/],
 ])("refuses a migration with %s", async (_, sql, fault) => {
   expect((await findDowntime(sql)).join("\n")).toMatch(fault);
@@ -91,6 +113,15 @@ test.each([
   [
     "the removal of a column that no release uses",
     `${short}-- Unused since 0.2.0\nalter table ai.runs drop column steps`,
+  ],
+  [
+    "two altered tables that it locks first",
+    `${short}lock table ai.keys, ai.plans in access exclusive mode; alter table ai.keys add a text; alter table ai.plans add a text`,
+  ],
+  [
+    "a guarded trigger on a table of Supabase Auth",
+    `${short}alter table ai.runs add column a text;
+     do $guard$\nbegin\n  if to_regclass('auth.users') is not null then\n-- Says why.\ncreate or replace trigger t after insert on auth.users\n  for each row execute function private.f();\n  end if;\nend\n$guard$`,
   ],
   ["a backfill", "update ai.runs set region = 'eu' where region is null"],
 ])("accepts a migration with %s", async (_, sql) => {

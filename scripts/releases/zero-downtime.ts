@@ -1,10 +1,11 @@
-import { type AlterTableCmd, type DoStmt, type Node, parse } from "libpg-query";
+import { type AlterTableCmd, type AlterTableStmt, type DoStmt, type Node, parse } from "libpg-query";
 
 /** Marks a statement that removes something which no running release uses. */
 const unused = /^\s*--\s*Unused since \d+\.\d+\.\d+/m;
 const longestLockWaitMs = 1_000;
 
-type Found = { node: Node; text: string };
+/** A statement and its text, with the comments and white space before it. */
+export type Found = { node: Node; text: string };
 
 /**
  * Finds the statements of a migration that would break the previous release's calls, or block them while the migration
@@ -24,13 +25,39 @@ export async function findDowntime(sql: string): Promise<string[]> {
   if (locking >= 0 && (waits < 0 || waits > locking)) {
     faults.push("it locks a table in use: begin the file with `set lock_timeout = '500ms';`, at most 1 s");
   }
-  if (locking >= 0 && found.some(({ node }) => changesData(node))) {
+  if (locking >= 0 && found.some((one) => changesData(one))) {
     faults.push("it locks a table and changes data: put the change of data into a file of its own");
+  }
+  const altered = new Set(
+    found.flatMap(({ node }) => (altersTable(node, created) ? [nameOf(node.AlterTableStmt.relation)] : [])),
+  );
+  const listed = new Set(
+    found.flatMap(({ node }) => ("LockStmt" in node ? (node.LockStmt.relations ?? []) : [])).map(rangeName),
+  );
+  if (altered.size > 1 && [...altered].some((table) => !listed.has(table))) {
+    faults.push(
+      "it alters several tables in use: list them in one `lock table` first, in the order in which calls lock them",
+    );
   }
   return faults;
 }
 
-async function readStatements(sql: string): Promise<Found[]> {
+function altersTable(node: Node, created: ReadonlySet<string>): node is { AlterTableStmt: AlterTableStmt } {
+  return (
+    "AlterTableStmt" in node &&
+    node.AlterTableStmt.objtype === "OBJECT_TABLE" &&
+    !created.has(nameOf(node.AlterTableStmt.relation)) &&
+    !(node.AlterTableStmt.cmds ?? []).every(
+      (cmd) => "AlterTableCmd" in cmd && cmd.AlterTableCmd.subtype === "AT_ValidateConstraint",
+    )
+  );
+}
+
+function rangeName(node: Node): string {
+  return "RangeVar" in node ? nameOf(node.RangeVar) : "";
+}
+
+export async function readStatements(sql: string): Promise<Found[]> {
   const bytes = Buffer.from(sql);
   const { stmts = [] } = await parse(sql);
   let start = 0;
@@ -118,6 +145,8 @@ function hasComputedDefault(one: Node): boolean {
 
 function locksTable(node: Node, created: ReadonlySet<string>): boolean {
   if ("AlterTableStmt" in node) return !created.has(nameOf(node.AlterTableStmt.relation));
+  if ("LockStmt" in node) return true;
+  if ("DoStmt" in node) return isGuard(node.DoStmt);
   if ("CreateTrigStmt" in node) return !created.has(nameOf(node.CreateTrigStmt.relation));
   if ("CreatePolicyStmt" in node) return !created.has(nameOf(node.CreatePolicyStmt.table));
   if ("IndexStmt" in node) return !created.has(nameOf(node.IndexStmt.relation));
@@ -126,13 +155,18 @@ function locksTable(node: Node, created: ReadonlySet<string>): boolean {
   return "DropStmt" in node && node.DropStmt.removeType !== "OBJECT_FUNCTION";
 }
 
-function changesData(node: Node): boolean {
-  return "UpdateStmt" in node || "DeleteStmt" in node || ("DoStmt" in node && !isGuard(node.DoStmt));
+/** Returns whether a statement changes rows. A `select` counts unless it only protects a table. */
+export function changesData({ node, text }: { node: Node; text: string }): boolean {
+  if ("DoStmt" in node) return !isGuard(node.DoStmt);
+  if ("SelectStmt" in node) return !/\bprivate\.protect_table\(/.test(text);
+  return dataStatements.some((kind) => kind in node);
 }
+
+const dataStatements = ["UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt", "TruncateStmt", "CallStmt"];
 
 /** The block around a generated trigger on a table that this version of Supabase Auth may lack. */
 const guard =
-  /^\s*begin\s+if to_regclass\('auth\.\w+'\) is not null then\s+(?:--.*\s+)*create or replace trigger [^;]*;\s+end if;\s+end\s*$/;
+  /^\s*begin\s+if to_regclass\('(auth\.\w+)'\) is not null then\n\s*(?:--[^\n]*\n\s*)*create or replace trigger [^;]*\son \1\s[^;]*;\s+end if;\s+end\s*$/;
 
 function isGuard({ args = [] }: DoStmt): boolean {
   return args.some((one) => {
@@ -152,7 +186,7 @@ function isShortLockTimeout(node: Node): boolean {
   return ms > 0 && ms <= longestLockWaitMs;
 }
 
-function nameOf(relation: { schemaname?: string; relname?: string } | undefined): string {
+export function nameOf(relation: { schemaname?: string; relname?: string } | undefined): string {
   return `${relation?.schemaname ?? "public"}.${relation?.relname}`;
 }
 

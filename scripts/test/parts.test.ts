@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { listFiles } from "../local-stack/hash-files.ts";
 import { findChanged, hashParts, parts, productTests, testsOf, tierTests, verifiedAfter } from "./parts.ts";
@@ -38,6 +41,26 @@ describe("the parts of the repository that npm test verifies once", () => {
     const names = (verified: Record<string, string>) => findChanged(hashes, verified).map(({ name }) => name);
     expect(names({ ...hashes, "identity server": "0" })).toEqual(["identity server"]);
     expect(names({})).toEqual(parts.map(({ name }) => name));
+  });
+
+  test.for([
+    ["scripts/local-stack/services/identity/core/pkce.ts", ["identity server"]],
+    ["scripts/local-stack/services/gateway/app.ts", ["local stack"]],
+    ["supabase/migrations/20270101000000_more.sql", ["migrations", "upgrade and rollback"]],
+    ["scripts/bench/main.ts", ["bench"]],
+    ["remix-app/routes/home.tsx", []],
+    ["scripts/test/people.ts", []],
+  ] as const)("a changed line in %s changes the parts %s", async ([file, changed]) => {
+    const root = mkdtempSync(path.join(tmpdir(), "gatehouse-parts-"));
+    try {
+      mkdirSync(path.dirname(path.join(root, file)), { recursive: true });
+      writeFileSync(path.join(root, file), "one line\n");
+      const before = await hashParts(root);
+      writeFileSync(path.join(root, file), "one line\nanother\n");
+      expect(findChanged(await hashParts(root), before).map(({ name }) => name)).toEqual(changed);
+    } finally {
+      rmSync(root, { recursive: true });
+    }
   });
 
   test("a part is verified once all its test files and its command have passed", () => {

@@ -45,7 +45,12 @@ export const parts: readonly Part[] = [
   },
   {
     name: "local stack",
-    files: ["scripts/local-stack/**/*", "!scripts/local-stack/{services/identity,contract}/**/*", notDocuments],
+    files: [
+      "supabase/*.{sql,toml}",
+      "scripts/local-stack/**/*",
+      "!scripts/local-stack/{services/identity,contract}/**/*",
+      notDocuments,
+    ],
     tests: [
       "scripts/local-stack/**/*.test.ts",
       "!scripts/local-stack/{services/identity,contract}/**/*",

@@ -1,37 +1,9 @@
--- Tables, types, constraints and policies since 0.1.0. The next file changes data, and the last one validates constraints,
--- so that this one holds its locks briefly.
+-- Tables and types since 0.1.0, and comments. Locks no table that calls read.
 set lock_timeout = '500ms';
 -- If pg_trgm is installed in another schema, its operator class is found there.
 set search_path = extensions, public;
 
 create extension if not exists pg_trgm with schema extensions;
-
--- Locks the tables in use first, in the order in which calls lock them (schemas/gateway/limits.sql), so that neither
--- waits for the other.
-lock table
-  ai.runs, ai.keys, ai.budgets, ai.credit_accounts, ai.plans, ai.model_routes, private.apps, public.security_events,
-  private.outgoing_mails
-in access exclusive mode;
-
--- Accounts: their log and its emails, additions, and what can open them.
-
-alter table public.security_events
-  add column target_id uuid,
-  add column place text,
-  add constraint security_events_place_check check (char_length(place) between 1 and 120) not valid;
-comment on column public.security_events.target_id is
-  'The identity, passkey or authenticator that the event concerns. No foreign key: they are the identity backend''s.';
-comment on column public.security_events.place is
-  'City and country of the visitor ("Porto, Portugal"), as a header of a trusted proxy gave them; null without one.';
-
-alter table private.outgoing_mails
-  add column event_id uuid references public.security_events (id) on delete cascade,
-  alter column subject drop not null,
-  alter column body drop not null,
-  add constraint text_or_event check ((event_id is null) = (subject is not null and body is not null)) not valid;
-comment on column private.outgoing_mails.event_id is
-  'The event that the mail tells the owner about. Our server writes the text when it sends the mail.';
-create index if not exists outgoing_mails_event_id_idx on private.outgoing_mails (event_id);
 
 create table private.unconfirmed_additions (
   target_id uuid primary key,
@@ -100,23 +72,6 @@ create index account_additions_user_id_idx on private.account_additions (user_id
 create index account_additions_expires_at_idx on private.account_additions (expires_at);
 select private.protect_table('private.account_additions');
 
-alter table private.recovery_credentials
-  add column repeatable_by bytea,
-  add column repeatable_session_id uuid,
-  add column replaced_password boolean not null default false;
-comment on column private.recovery_credentials.repeatable_by is
-  'The hash of a secret of the browser that used it. From then on, only that browser can use it.';
-comment on column private.recovery_credentials.repeatable_session_id is
-  'The session that it has made. It can be used again until that session ends or its browser shows it. No foreign '
-  'key, as in private.account_additions.';
-comment on column private.recovery_credentials.replaced_password is
-  'Whether it replaced the password of an unconfirmed account, so that a repetition asks for a new one as well.';
-
-alter table private.login_challenges add column proof_key bytea check (octet_length(proof_key) = 32);
-comment on column private.login_challenges.proof_key is
-  'Key of the proofs that our server sends for a browser that shows the cookie of a bound approval. Null for '
-  'approvals that release 0.1.0 bound, which count without a proof.';
-
 create table private.password_replacements (
   session_id uuid primary key,
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -143,56 +98,6 @@ create index account_search_email_user_id_idx on private.account_search (email, 
 create index account_search_terms_trgm_idx on private.account_search using gin (terms gin_trgm_ops) with (fastupdate = off);
 alter table private.account_search enable row level security;
 select private.protect_table('private.account_search');
-
--- Maintains an account's row in private.account_search.
--- Definer: the identity backend's role and signed-in users have no grant on private.account_search.
-create or replace function private.index_account() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-begin
-  insert into private.account_search (user_id, email, terms)
-  select u.id, u.email, lower(concat_ws(e'\n', u.email, p.display_name))
-  from auth.users u
-  left join public.profiles p on p.id = u.id
-  where u.id = new.id
-  on conflict (user_id) do update set email = excluded.email, terms = excluded.terms;
-  return null;
-end
-$$;
-
--- Lets the console find accounts by part of the name.
-create or replace trigger index_account after insert or update of display_name on public.profiles
-  for each row execute function private.index_account();
-
--- Updates our search table when Auth changes an email. We can't add an index to Auth's own table.
-create or replace trigger index_account after update of email on auth.users
-  for each row when (old.email is distinct from new.email) execute function private.index_account();
-
--- One index for a workspace's list and for the console, which knows no workspace. Dropping the old one first takes the
--- stronger lock first: calls that wait for a weaker one would deadlock with it.
-drop index if exists ai.runs_request_id_idx;
-create index if not exists runs_request_id_workspace_id_idx on ai.runs (request_id, workspace_id);
-
-create index if not exists workspaces_name_id_idx on public.workspaces (name, id) where deleted_at is null;
-create index if not exists workspaces_name_trgm_idx on public.workspaces using gin (lower(name) gin_trgm_ops)
-  -- Searches would read what waits to be indexed, row by row.
-  with (fastupdate = off)
-  where deleted_at is null;
-
--- Apps and OpenID Connect.
-
-alter table private.apps drop constraint apps_kind_check;
-alter table private.apps add constraint apps_kind_check check (kind in ('internal', 'external', 'openid')) not valid;
-alter table private.apps add column backchannel_logout_uri text;
-alter table private.apps add constraint apps_backchannel_logout_uri_check check (
-  char_length(backchannel_logout_uri) <= 2000
-  and (
-    backchannel_logout_uri ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[^#\s]*)?$'
-    or backchannel_logout_uri ~ '^http://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/[^#\s]*)?$'
-  )
-) not valid;
-comment on column private.apps.backchannel_logout_uri is
-  'Where the platform posts a logout token when a login at the app ends (OpenID Connect Back-Channel Logout 1.0).';
 
 create table private.openid_clients (
   app_id uuid primary key references private.apps (id) on delete cascade,
@@ -378,47 +283,6 @@ from unnest(array[
   'private.device_authorizations', 'private.openid_grants', 'private.openid_tokens', 'private.logout_notices'
 ]::regclass[]) as t (name);
 
-alter table private.apps drop constraint apps_scopes_check;
-alter table private.apps add constraint apps_scopes_check check (
-  scopes <@ array[
-    'profile', 'workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys', 'workspace:session', 'ai:use', 'tts:use'
-  ]
-) not valid;
-alter table private.apps add constraint key_scope_is_for_openid_clients check (
-  kind = 'openid' or not scopes @> array['studio:keys']
-) not valid;
-
--- Runs and routes.
-
-alter table ai.runs
-  add column attempts jsonb,
-  add column reserved_tokens bigint,
-  add column tokens_reserved_at timestamptz;
-comment on column ai.runs.attempts is
-  'The requests to providers in order, one object each: route, provider, model, status, failure, upstream_request_id,'
-  ' may_have_charged and latency_ms. Null while the run is open.';
-comment on column ai.runs.reserved_tokens is
-  'Tokens that the run reserved in the rate windows of tokens_reserved_at. Null without a token limit.';
-comment on column ai.runs.tokens_reserved_at is 'The start of the rate window that holds reserved_tokens.';
-
-alter type ai.run_request
-  add attribute output_limit_assumed boolean,
-  add attribute fee_requests bigint,
-  add attribute session_label text;
-alter type ai.run_outcome add attribute attempts jsonb;
-alter type ai.route_offer add attribute output_limit bigint;
-
-alter table ai.model_routes
-  add column first_byte_seconds smallint check (first_byte_seconds between 1 and 140),
-  add column idle_seconds smallint check (idle_seconds between 1 and 140),
-  add column total_seconds smallint check (total_seconds between 1 and 400);
-comment on column ai.model_routes.first_byte_seconds is
-  'How long a stream of this route may take until its first byte. Null: the provider''s setting.';
-comment on column ai.model_routes.idle_seconds is
-  'How long a stream of this route may pause. Null: the provider''s setting.';
-comment on column ai.model_routes.total_seconds is
-  'How long a call of this route may take. Null: the provider''s setting.';
-
 create table ai.failed_attempts (
   id bigint generated always as identity primary key,
   at timestamptz not null default now(),
@@ -496,27 +360,6 @@ select private.protect_table('ai.agent_connections');
 revoke insert, update, delete on ai.agent_access from service_role;
 revoke insert, update, delete on ai.agent_connections from service_role;
 
-alter table ai.keys
-  add column is_strict boolean not null default false,
-  add column entity_id text,
-  add constraint keys_entity_id_check
-    check (char_length(entity_id) between 1 and 128 and entity_id !~ '[^A-Za-z0-9._:-]') not valid,
-  add column connection_id uuid,
-  add constraint keys_connection_id_fkey
-    foreign key (connection_id) references ai.agent_connections (id) on delete set null not valid,
-  add constraint agent_keys_are_short_lived
-    check (connection_id is null or expires_at is not null and expires_at <= created_at + interval '8 hours') not valid;
-comment on column ai.keys.is_strict is
-  'Calls with members or tools that the provider would not get are refused. Otherwise these are left out and named in'
-  ' the answer.';
-comment on column ai.keys.entity_id is
-  'The entity label of all runs of the key; null: runs have the label of their X-Platform-Entity-Id. Set when the key'
-  ' is created, and kept by rotation.';
-comment on column ai.keys.connection_id is
-  'The coding agent that the key was made for. Such a key lives for 8 hours at most, and no longer than the agent''s '
-  'login.';
-create index if not exists keys_connection_id_idx on ai.keys (connection_id) where connection_id is not null;
-
 create table ai.key_approval_requests (
   workspace_id uuid primary key references public.workspaces (id) on delete cascade,
   requested_by uuid references public.profiles (id) on delete set null,
@@ -543,90 +386,6 @@ create index key_approval_requests_admins_emailed_for_idx on ai.key_approval_req
 alter table ai.key_approval_requests enable row level security;
 select private.protect_table('ai.key_approval_requests');
 revoke insert, update, delete on ai.key_approval_requests from service_role;
-
--- The console lists accounts by this: hosted Supabase allows no index of ours on auth.users.
-create index if not exists profiles_created_at_id_idx on public.profiles (created_at desc, id desc);
-
-alter type ai.caller add attribute entity_id text, add attribute key_name text, add attribute is_strict boolean;
-
--- The function of 0.1.0 with three more values, since it builds the type by position. A later file replaces it.
-create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
-  language plpgsql
-  stable
-  security invoker
-as $$
-declare
-  key ai.keys;
-  plan_id text;
-  plan ai.plans;
-  policy ai.workspace_policies;
-  is_member boolean;
-  budgets text[];
-  refused text;
-begin
-  -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
-  select k.* into key
-  from ai.keys k
-  where k.secret_hash = key_caller.secret_hash
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > now());
-  if not found then
-    return null;
-  end if;
-  select s.plan_id into plan_id from public.workspaces s where s.id = key.workspace_id and s.deleted_at is null;
-  if not found then
-    return null;
-  end if;
-  select p.* into plan from ai.plans p where p.id = plan_id;
-  select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
-  if plan.payer = 'member' then
-    perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
-    is_member := found;
-  end if;
-  -- Few workspaces have any.
-  perform from ai.budgets b where b.workspace_id = key.workspace_id;
-  if found then
-    budgets := ai.budget_scopes(key.workspace_id, key.lineage_id, key.external_app_id);
-  end if;
-  if key.allowed_addresses is not null or key.external_app_id is not null then
-    refused := case
-      -- No address told, no address allowed.
-      when key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false)
-        then 'insufficient_scope'
-      -- A bound key stands for its app.
-      when key.external_app_id is not null and not ai.app_can_act_in_workspace(key.external_app_id, key.workspace_id)
-        then 'app_not_allowed'
-    end;
-  end if;
-  return row(
-    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, null,
-    key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
-    plan.id, plan.payer, plan.markup, plan.initial_credits,
-    least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
-    policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
-    coalesce(policy.content_capture, false), is_member, budgets, null, null, null
-  )::ai.caller;
-end
-$$;
-
--- Budgets and credits.
-
-alter table ai.budgets
-  add column label text,
-  drop constraint budgets_scope_check,
-  add constraint budgets_scope_check check (
-    scope in ('key', 'app', 'member', 'workspace') and label is null
-    or scope = 'label' and char_length(label) between 1 and 128 and label !~ '[^A-Za-z0-9._:-]' and label is not null
-  ) not valid;
-comment on table ai.budgets is
-  'Monthly budgets (UTC) of a workspace, or of a key''s lineage, an app, a member or an entity label in it. What is '
-  'reserved counts as spent until it settles.';
-comment on column ai.budgets.label is
-  'The text of an entity label, of which subject_id is ai.label_id. Null for other scopes.';
-
-alter table ai.budget_alerts
-  drop constraint budget_alerts_scope_check,
-  add constraint budget_alerts_scope_check check (scope in ('key', 'app', 'member', 'label', 'workspace')) not valid;
 
 create table ai.credit_references (
   account_id uuid not null,
@@ -663,67 +422,6 @@ comment on column ai.credit_alerts.posted_at is 'Null: the emails about this lev
 create index credit_alerts_unposted_idx on ai.credit_alerts (crossed_at) where posted_at is null;
 select private.protect_table('ai.credit_alerts');
 
-alter table ai.plans add column low_credits numeric(24, 8);
-alter table ai.plans add constraint plans_low_credits_check check (low_credits >= 0) not valid;
-comment on column ai.plans.low_credits is
-  'Below this balance a payer is warned. 0: never. Null: a tenth of the initial credits, or 10,000 where there are '
-  'none.';
-
-alter table ai.credit_accounts add column refused_at timestamptz;
-comment on column ai.credit_accounts.refused_at is
-  'When a call was last refused for lack of credits, to the minute. Null after a top-up.';
-
--- Daily sums. ai.sum_usage returns rows of the table, so it changes with it.
-
-alter table ai.usage_daily
-  add column actor_id uuid,
-  add column estimated_runs bigint not null default 0,
-  add column closed_runs bigint not null default 0;
-comment on column ai.usage_daily.actor_id is
-  'The member who called, or who made the key. Null in sums of days before ai.usage_sealed_days.detailed_from.';
-comment on column ai.usage_daily.estimated_runs is
-  'Runs whose usage was estimated in part or in whole. 0 in sums of days before ai.usage_sealed_days.detailed_from.';
-comment on column ai.usage_daily.closed_runs is
-  'Runs that the sweep closed, which name no billing account. As estimated_runs, 0 in older sums.';
-
--- Returns whether at least a part of a run's usage was estimated. Returns false for runs that the sweep closed.
-create or replace function ai.is_estimated(usage_source ai.usage_source, swept boolean) returns boolean
-  language sql immutable security invoker parallel safe
-as $$
-  select usage_source in ('provider_partial', 'estimated_partial') and not swept
-$$;
-
--- Returns sums of a workspace's runs in a half-open range, in the format of ai.usage_daily. Includes runs in progress.
--- Has no SET clause, so that Postgres inlines it into its callers' plans and applies their conditions to the runs.
-create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
-  language sql stable security invoker
-as $$
-  select
-    r.workspace_id, (r.created_at at time zone 'UTC')::date, r.app_id, r.key_lineage_id, ai.run_provider(r.routes, r.route),
-    r.model_id, r.feature, r.execution_mode,
-    count(*), count(*) filter (where r.status = 'failed'), sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint,
-    sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits),
-    coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
-    coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
-    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0),
-    r.billing_name, r.billing_account, r.actor_id,
-    count(*) filter (where ai.is_estimated(r.usage_source, r.swept)),
-    count(*) filter (where r.swept)
-  from ai.runs r
-  where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
-  group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
-$$;
-
--- One writer replaces a day's rows of a workspace; reports find them by workspace and day.
-create index if not exists usage_daily_workspace_id_day_idx on ai.usage_daily (workspace_id, day, app_id);
-alter table ai.usage_daily
-  drop constraint usage_daily_workspace_id_day_app_id_key_lineage_id_provider_key;
-
-alter table ai.usage_sealed_days add column detailed_from date;
-comment on column ai.usage_sealed_days.detailed_from is
-  'Sums of this day and later ones have members and labels; -infinity when all have. Earlier days are read from runs '
-  'for reports by member or label until ai.roll_up_usage() has summed them again.';
-
 create table ai.usage_labels_daily (
   workspace_id uuid not null,
   day date not null,
@@ -746,25 +444,6 @@ comment on column ai.usage_labels_daily.label is
   'Empty for runs without a label; * for all labels of the day beyond the 10,000 most expensive. A label is never '
   'either.';
 select private.protect_table('ai.usage_labels_daily');
-
--- Provider totals over all workspaces.
-create index if not exists usage_daily_day_idx on ai.usage_daily (day);
-
--- Costs and invoices.
-
-alter table ai.external_provider_invoices
-  add column if not exists kind text not null default 'invoice',
-  add column if not exists replaces text;
-alter table ai.external_provider_invoices
-  add constraint external_provider_invoices_kind_check check (kind in ('invoice', 'credit_note')) not valid,
-  add constraint external_provider_invoices_replaces_check check (replaces <> reference) not valid;
-comment on column ai.external_provider_invoices.kind is 'The amount of a credit note is positive and is subtracted.';
-comment on column ai.external_provider_invoices.replaces is
-  'The reference of the invoice that this one corrects, which no longer counts.';
-
-create unique index if not exists external_provider_invoices_one_replacement_idx
-  on ai.external_provider_invoices (workspace_id, app_id, provider, replaces, account_id) nulls not distinct
-  where replaces is not null;
 
 create table ai.cost_imports (
   id uuid primary key default gen_random_uuid(),
@@ -867,55 +546,6 @@ create unique index platform_provider_invoices_one_replacement_idx
 select private.protect_table('ai.platform_provider_invoices');
 revoke insert, update, delete on ai.platform_provider_invoices from service_role;
 
-alter table ai.external_provider_costs
-  add column import_id uuid,
-  add column original jsonb;
-alter table ai.external_provider_costs
-  drop constraint external_provider_costs_account_id_check,
-  drop constraint external_provider_costs_external_run_id_check,
-  drop constraint external_provider_costs_service_check,
-  drop constraint external_provider_costs_amount_usd_check,
-  add constraint external_provider_costs_account_id_form check (
-    char_length(account_id) between 1 and 256 and account_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
-  ) not valid,
-  add constraint external_provider_costs_external_run_id_form check (
-    char_length(external_run_id) between 1 and 256 and external_run_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
-  ) not valid,
-  add constraint external_provider_costs_service_form check (
-    char_length(service) between 1 and 256 and service !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
-  ) not valid,
-  add constraint external_provider_costs_amount_sign check (amount_usd >= 0 or granularity = 'account_day') not valid,
-  add constraint external_provider_costs_original_import check (original is null or import_id is not null) not valid;
-comment on column ai.external_provider_costs.amount_usd is
-  'A day''s total is negative where refunds and credits exceed the cost.';
-comment on column ai.external_provider_costs.import_id is
-  'The import in ai.cost_imports that wrote the current state; null for the API.';
-comment on column ai.external_provider_costs.original is
-  'The amounts before conversion, [{ currency, amount }] as exact text. Null where all were USD.';
-
-alter table ai.external_provider_invoices
-  drop constraint external_provider_invoices_account_id_check,
-  drop constraint external_provider_invoices_reference_check,
-  add constraint external_provider_invoices_account_id_form check (
-    char_length(account_id) between 1 and 256 and account_id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
-  ) not valid,
-  add constraint external_provider_invoices_reference_form check (
-    char_length(reference) between 1 and 256 and reference !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
-  ) not valid;
-
--- Provider names were once stored as they were sent. Comparisons use lower(provider).
-create index if not exists external_provider_costs_spelling_idx
-  on ai.external_provider_costs (workspace_id, app_id, external_run_id)
-  where provider <> lower(provider);
-create index if not exists external_provider_costs_account_day_name_idx
-  on ai.external_provider_costs (workspace_id, app_id, lower(provider), account_id, occurred_at)
-  where granularity = 'account_day';
-create index if not exists external_provider_invoices_reference_idx
-  on ai.external_provider_invoices (workspace_id, app_id, reference);
-create index if not exists external_provider_invoices_replaces_idx
-  on ai.external_provider_invoices (workspace_id, app_id, replaces)
-  where replaces is not null;
-
 create type ai.cost_file_day as (
   account_id text,
   day date,
@@ -931,14 +561,8 @@ create type ai.cost_file_day as (
 comment on type ai.cost_file_day is
   'An account''s day of a cost file, the record that it is compared with, and the change: added, corrected or '
   'unchanged.';
-
-create index if not exists external_provider_costs_name_idx
-  on ai.external_provider_costs (workspace_id, app_id, lower(provider), external_run_id);
 create index if not exists platform_provider_costs_name_idx
   on ai.platform_provider_costs (provider, external_run_id);
-
--- external_provider_costs_account_day_name_idx has taken its place.
-drop index if exists ai.external_provider_costs_account_day_idx;
 
 create type ai.platform_part as (
   kind text,

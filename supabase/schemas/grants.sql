@@ -359,6 +359,7 @@ to service_role;
 -- Functions of studio/.
 grant execute on function
   ai.list_keys(uuid, uuid, jsonb, integer),
+  ai.list_keys_of_creator(uuid, uuid, uuid, integer),
   ai.read_key(uuid, uuid, uuid),
   ai.issue_key(uuid, uuid, jsonb, text, text),
   ai.rotate_key(uuid, uuid, uuid, integer, text, text),

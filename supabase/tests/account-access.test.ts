@@ -203,10 +203,10 @@ test("access_state returns the same confirmation time and the same unconfirmed e
       sql: "select private.access_state($1, $2) as state",
       values: [userId, claims.session_id],
     });
-  expect((await read()).state).toEqual({ confirmedAt: null, unconfirmed: [passkey] });
+  expect((await read()).state).toEqual({ confirmedAt: null, unconfirmed: [passkey], others: 0 });
   await confirm(db, { userId, sessionId: claims.session_id });
   const { confirmedAt } = await accessOf(db, userId, claims.session_id);
-  expect((await read()).state).toEqual({ confirmedAt, unconfirmed: [] });
+  expect((await read()).state).toEqual({ confirmedAt, unconfirmed: [], others: 0 });
 });
 
 describe("confirm_access", () => {
@@ -522,7 +522,7 @@ describe("sign_out_everywhere", () => {
       sql: "select private.sign_out_everywhere($1, $2) as ended",
       values: [claims.sub, claims.session_id],
     });
-    expect(ended).toBe(2);
+    expect(ended).toBe(5);
     expect(await sessionsOf(db, claims.sub)).toEqual([]);
     expect(await introspect(db, { app, hash: appHash })).toMatchObject({ active: false });
     const tokens = await db.query("select from ai.app_tokens where user_id = $1 and revoked_at is null", [claims.sub]);

@@ -41,7 +41,7 @@ describe("an access request by a member without manage_ai_keys", () => {
     expect((await issueKey(db, scene, connectionId)).outcome).toBe("issued");
     expect(await answer("withdraw")).toEqual({ outcome: "done" });
     expect(await callerOf(db, hash)).toBeNull();
-    expect((await issueKey(db, scene, connectionId)).outcome).toBe("not_allowed");
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe("revoked");
     expect((await connect(db, scene)).state).toBe("requested");
   });
 

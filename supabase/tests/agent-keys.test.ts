@@ -317,3 +317,97 @@ test("only the agents' functions can write the agents' tables", async ({ db }) =
     }),
   ).toEqual({ may: false });
 });
+
+describe("the key of an agent that once stopped working", () => {
+  const refusal = async (db: Database, hash: string) => {
+    const caller = await callerOf(db, hash);
+    return caller === null ? "unknown" : caller.refused;
+  };
+
+  test.for([
+    ["logout", "update private.openid_grants set revoked_at = now() where user_id = $1"],
+    ["a new password", "update auth.users set encrypted_password = 'another hash' where id = $1"],
+    ["a sign-out everywhere", "select private.sign_out_everywhere($1, null)"],
+    ["the deletion of the login", "delete from private.openid_grants where user_id = $1"],
+  ] as const)("stays dead when the agent connects again after %s", async ([, sql], { db }) => {
+    const scene = await createAgentScene(db);
+    const first = await connectWithKey(db, scene);
+    expect(await refusal(db, first.hash)).toBeNull();
+    await db.query(sql, [scene.login.userId]);
+    expect(await refusal(db, first.hash)).not.toBeNull();
+    const again = { ...scene, login: await signInToCommand(db, { userId: scene.login.userId }) };
+    const next = await connectWithKey(db, again);
+    expect(await refusal(db, first.hash)).not.toBeNull();
+    expect(await refusal(db, next.hash)).toBeNull();
+  });
+
+  test.for([
+    [
+      "removed and invited again",
+      "delete from public.workspace_members where workspace_id = $1 and user_id = $2",
+      "insert into public.workspace_members (workspace_id, user_id, role_id) select $1, $2, id from public.workspace_roles where workspace_id = $1 and name = 'admin'",
+    ],
+    [
+      "demoted and promoted again",
+      "update public.workspace_members set role_id = (select id from public.workspace_roles where workspace_id = $1 and name = 'viewer') where workspace_id = $1 and user_id = $2",
+      "update public.workspace_members set role_id = (select id from public.workspace_roles where workspace_id = $1 and name = 'admin') where workspace_id = $1 and user_id = $2",
+    ],
+    [
+      "stripped of the permission and given it back",
+      "update public.workspace_roles set permissions = '{manage_members}' where workspace_id = $1 and name = 'admin' and $2::uuid is not null",
+      "update public.workspace_roles set permissions = enum_range(null::public.workspace_permission) where workspace_id = $1 and name = 'admin' and $2::uuid is not null",
+    ],
+  ] as const)("stays dead if its member is %s", async ([, lose, regain], { db }) => {
+    const scene = await createAgentScene(db);
+    const { hash, connectionId } = await connectWithKey(db, scene);
+    const values = [scene.tenant.workspaceId, scene.login.userId];
+    for (const sql of [lose, regain]) {
+      await db.query(sql, values);
+      expect(await refusal(db, hash)).not.toBeNull();
+    }
+    expect(await issueKey(db, scene, connectionId)).toMatchObject({ outcome: "revoked" });
+    // Connecting again makes a new connection.
+    const next = await connectWithKey(db, scene);
+    expect(next.connectionId).not.toBe(connectionId);
+    expect(await refusal(db, next.hash)).toBeNull();
+    const { count } = await one<{ count: number }>(db, {
+      sql: `select count(*)::int as count from public.workspace_audit_log
+            where workspace_id = $1 and action = 'key.revoked'`,
+      values: [scene.tenant.workspaceId],
+    });
+    expect(count).toBe(1);
+  });
+
+  test("stays dead if the approval of its member is withdrawn and given again", async ({ db }) => {
+    const scene = await createAgentScene(db, "member");
+    const { workspaceId, ownerId } = scene.tenant;
+    const { userId } = scene.login;
+    const answer = async (state: string) => {
+      const { at } = await one<{ at: string }>(db, {
+        sql: "select to_json(requested_at) as at from ai.agent_access where workspace_id = $1 and user_id = $2",
+        values: [workspaceId, userId],
+      });
+      expect(await manage(db, "answer_agent_access", [ownerId, workspaceId, userId, at, state])).toEqual({
+        outcome: "done",
+      });
+    };
+    await connect(db, scene);
+    await answer("approve");
+    const { hash } = await connectWithKey(db, scene);
+    await answer("withdraw");
+    await connect(db, scene);
+    await answer("approve");
+    expect(await refusal(db, hash)).not.toBeNull();
+  });
+
+  test("survives a change of role that keeps the permission", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { hash } = await connectWithKey(db, scene);
+    await db.query(
+      `update public.workspace_roles set permissions = '{manage_ai_keys,use_ai_studio}'
+       where workspace_id = $1 and name = 'admin'`,
+      [scene.tenant.workspaceId],
+    );
+    expect(await refusal(db, hash)).toBeNull();
+  });
+});

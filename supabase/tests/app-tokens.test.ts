@@ -192,6 +192,15 @@ describe("an app token", () => {
     ]);
     expect(await tokenOf(db, pair.access)).toMatchObject({ refused: "app_not_allowed" });
     expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
+
+    // Somebody who joins again connects the app again.
+    await db.query(
+      `insert into public.workspace_members (workspace_id, user_id, role_id, created_at)
+       select $2, $1, id, now() + interval '1 second' from public.workspace_roles where workspace_id = $2 and name = 'member'`,
+      [claims.sub, setting.workspaceId],
+    );
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: "app_not_allowed" });
+    expect(await refresh(db, { ...setting, from: pair.refresh, to: newPair() })).toEqual({ refused: "workspace" });
   });
 
   test("an app token has a scope only while the app's registration has it too", async ({ db }) => {

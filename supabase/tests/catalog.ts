@@ -143,6 +143,40 @@ export const catalogRules: readonly CatalogRule[] = [
     offend: `create function private.offender() returns trigger language plpgsql stable as 'begin return null; end'`,
     expected: "private.offender()",
   },
+  {
+    // A credential of an account is a column that looks like one, in a table that names an account or is a part of one
+    // that does. account_credentials lists them all, so that reviews, sign-outs and exports leave none out.
+    name: "a table with credentials of an account is in account_credentials",
+    sql: `with recursive listed as (
+        select distinct d.refobjid as oid
+        from pg_rewrite r join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
+        where r.ev_class = 'private.account_credentials'::regclass and d.refclassid = 'pg_class'::regclass
+      )
+      select c.oid::regclass::text as offence
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname in ('public', 'private', 'ai', 'auth')
+      where c.relkind in ('r', 'p') and not c.relispartition
+        and exists (
+          select from pg_attribute a
+          where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+            and (
+              a.attname ~ '(hash|token|secret|lookup|password|sealed|public_key|(^|_)code$|_tag$|proof)'
+              and a.atttypid in ('bytea'::regtype, 'text'::regtype, 'varchar'::regtype)
+              or a.atttypid = 'private.mfa_proof'::regtype
+              or c.oid = any (array['auth.sessions', 'auth.identities']::regclass[])
+            )
+        )
+        and (
+          exists (
+            select from pg_attribute a
+            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+              and (a.attname ~ '(^|_)(user_id|session_id|email)$' or a.attname = 'created_by')
+          )
+          or exists (select from pg_constraint k where k.conrelid = c.oid and k.confrelid in (select l.oid from listed l))
+        )
+        and c.oid not in (select l.oid from listed l)`,
+    offend: `create table private.offender (user_id uuid, token_hash bytea)`,
+    expected: "private.offender",
+  },
 ];
 
 /** Lists every grant to PUBLIC and to the roles of the API, the gateway and the identity backend, as a line of text. */

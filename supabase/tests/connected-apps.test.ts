@@ -103,6 +103,10 @@ describe("connected apps", () => {
     const { setting, pair } = await issueAppToken(db);
     const since = "2026-01-02T03:04:05+00:00";
     await db.query("update ai.app_tokens set handed_over_at = $2 where token_hash = $1", [pair.access, since]);
+    await db.query("update public.workspace_members set created_at = $2 where user_id = $1", [
+      setting.claims.sub,
+      since,
+    ]);
     await refresh(db, { ...setting, from: pair.refresh, to: newPair() });
     await db.query("delete from ai.app_tokens where token_hash = $1", [pair.access]);
     const [app] = await appsOf(db, setting.claims.sub);

@@ -4,6 +4,7 @@ import { assembleGateway } from "../functions/_gateway/assemble-gateway.ts";
 import { readEnvironment } from "../functions/_gateway/environment.ts";
 import type { TimeLimits } from "../functions/_gateway/providers/limits.ts";
 import { createHandler as createChat } from "../functions/chat/handler.ts";
+import { createHandler as createMessages } from "../functions/messages/handler.ts";
 import { createHandler as createModels } from "../functions/models/handler.ts";
 import { createHandler as createResponses } from "../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
@@ -16,6 +17,8 @@ export type InProcessGateway = {
   line: DatabaseLine;
   /** The standard OpenAI client. Its chat, response and model calls reach this gateway without a network. */
   clientOf: (apiKey: string, headers?: Record<string, string>) => OpenAI;
+  /** Reaches this gateway without a network, below `http://gateway.test/v1`. */
+  fetch: typeof fetch;
   /** Resolves once no background work is left. */
   settled: () => Promise<void>;
   close: () => Promise<void>;
@@ -56,7 +59,12 @@ export async function openGateway(
     },
   );
   const gateway = { ...assembled, limits: { ...assembled.limits, ...limits } };
-  const functions = { chat: createChat(gateway), models: createModels(gateway), responses: createResponses(gateway) };
+  const functions = {
+    chat: createChat(gateway),
+    messages: createMessages(gateway),
+    models: createModels(gateway),
+    responses: createResponses(gateway),
+  };
   const serve: typeof fetch = (input, init) => {
     const request = new Request(String(input).replace("/v1", ""), init);
     const [, name] = new URL(request.url).pathname.split("/");
@@ -69,6 +77,7 @@ export async function openGateway(
     line,
     clientOf: (apiKey, defaultHeaders = {}) =>
       new OpenAI({ baseURL: "http://gateway.test/v1", apiKey, defaultHeaders, maxRetries: 0, fetch: serve }),
+    fetch: serve,
     settled,
     async close() {
       line.mend();

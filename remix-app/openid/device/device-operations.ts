@@ -48,11 +48,20 @@ export const deviceOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "Approve a device's request from a phone",
     description:
-      "With the app lock on and after a local authentication. The device signs in to the app as this account with its next poll.",
+      "With the app lock on, after a local authentication, and at most ten minutes after the phone's sign-in or second factor, because the device's login outlives the phone's session. The device signs in to the app as this account with its next poll.",
     credentials: ["bearer"],
     body: { schema: deviceApproval, example: { device } },
     answers: [{ status: 200, description: "Approved.", schema: z.object({ status: z.literal("approved") }) }],
-    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE", "RATE_LIMITED"],
+    problems: [
+      "INVALID_REQUEST",
+      "FORBIDDEN",
+      "MFA_REQUIRED",
+      "STEP_UP_REQUIRED",
+      "NOT_FOUND",
+      "CONFLICT",
+      "GONE",
+      "RATE_LIMITED",
+    ],
   },
   {
     id: "denyDeviceRequest",

@@ -15,6 +15,8 @@ import {
   insertAuthenticators,
   type Person,
   query,
+  signedInLongAgo,
+  tokenOf,
 } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
@@ -88,6 +90,27 @@ describe("approving a device on a phone", () => {
       [person.id],
     );
     expect(events).toEqual([{ details: { app: "Field CLI", requester: "curl, 203.0.113.7, Porto, Portugal" } }]);
+  });
+
+  // The same rule as on the page (docs/mobile.md#approve-a-device): a device's login outlives the phone's session.
+  test.for([
+    [590, 200],
+    [610, 403],
+  ] as const)("a phone whose sign-in is %d seconds old gets %d for an approval", async ([secondsAgo, status]) => {
+    const { userCode } = await askFromDevice(client);
+    const authorization = `Bearer ${tokenOf(await signedInLongAgo(person, { secondsAgo }))}`;
+    const send = (answer: string, body: object) =>
+      fetch(new URL(`${pathOf(userCode)}/${answer}`, base), {
+        method: "POST",
+        headers: { authorization, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
+    const answer = await send("approve", { device: unlockedPhone });
+    expect(answer.status).toBe(status);
+    if (status === 200) return expect(await approvalOf(userCode)).toMatchObject({ approved: true });
+    expect(await answer.json()).toMatchObject({ code: "STEP_UP_REQUIRED" });
+    expect(await approvalOf(userCode)).toMatchObject({ approved: false, denied: false });
+    expect((await send("deny", {})).status).toBe(200);
   });
 
   test("a phone denies a device's request, and gets 409 for any second answer", async () => {

@@ -4,6 +4,7 @@ import {
   AccountLinks,
   AccountState,
   FactorList,
+  OtherAccessList,
   PolicyCard,
   SessionList,
   Timeline,
@@ -23,7 +24,7 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.account.email ?? "Account"} · Console`);
 
-const signedOut = "The account is signed out of every device and app.";
+const signedOut = "The account is signed out of every device, app and coding agent.";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
@@ -69,6 +70,9 @@ export default function ConsoleUserPage() {
         }
       >
         <SessionList sessions={account.sessions} sessionCount={account.sessionCount} />
+      </Card>
+      <Card title="Apps, devices and agents" lead="“Sign out everywhere” also ends apps, devices and coding agents.">
+        <OtherAccessList others={account.others} />
       </Card>
       <Card
         id="blocks"

@@ -44,7 +44,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { access, currentSessionId: user.sessionId, selected: preselected(context, { access, user }), returnUrl };
 }
 
-/** Removes the selected ways to sign in and confirms the rest. */
+/** Removes the selected items and confirms the rest. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireAccessOwner(context, request);
   const form = await readForm(request, context, { maxFields: maxSelected });
@@ -70,10 +70,7 @@ export default function AccessPage() {
   const { access, currentSessionId, ...page } = useLoaderData<typeof loader>();
   const refused = useActionData<typeof action>();
   return (
-    <SettingsPage
-      title="Review account access"
-      lead="Everything that can sign in to your account, or is signed in now."
-    >
+    <SettingsPage title="Review account access" lead="Everything that can open your account or act for it.">
       <Card title={access.email ?? "Your account"}>
         <AccessForm
           access={access}

@@ -84,7 +84,7 @@ export default function SecurityPage() {
       <LinkedAccountsCard {...page.linkedAccounts} />
       <AuthenticatorsCard {...authenticators} unconfirmed={unconfirmed} />
       {authenticators.records.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
-      <SessionsCard {...page.sessions} notice={notice} />
+      <SessionsCard {...page.sessions} others={page.others} notice={notice} />
       <ConnectedAppsCard />
       <RecentActivityCard events={page.activity.events} />
       <YourDataCard />

@@ -1,9 +1,17 @@
 import { useActionData, useLoaderData, useLocation } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { keptSearch, searchTerm } from "../../http/search-params.ts";
+import type { User } from "../../session/user.ts";
+import { listKeysOfCreator, revokeKeysOfCreator } from "../../studio/keys/keys-of-creator.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
@@ -14,9 +22,10 @@ import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listInvitations } from "../../workspaces/invitations.ts";
 import { InvitationList, InviteForm } from "../../workspaces/invite-form.tsx";
 import { applyMemberChange, memberChange } from "../../workspaces/member-changes.ts";
-import { MemberList, Removal, RoleChange } from "../../workspaces/member-list.tsx";
+import { MemberList, RoleChange } from "../../workspaces/member-list.tsx";
 import { getMember, listMembers, listRoles } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
+import { Removal } from "../../workspaces/removal.tsx";
 import { assignableRoles } from "../../workspaces/roles.ts";
 
 export const handle: RouteHandle = { hydrate: true };
@@ -44,6 +53,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     getMember(user, { ...place, userId: searchParams.get("remove") }),
     getMember(user, { ...place, userId: searchParams.get("change") }),
   ]);
+  const left = leaving && (await listLeftBehind(context, { user, place, userId: leaving.userId, manages }));
   const { id, email, displayName } = user;
   const assignable = manages ? assignableRoles(roles, workspace) : [];
   return {
@@ -53,6 +63,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     page,
     search,
     leaving,
+    left,
     changing: changing && assignable.some((role) => role.id === changing.roleId) ? changing : null,
     assignable,
     invitations,
@@ -60,9 +71,31 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   };
 }
 
+/** Returns what a person who leaves the workspace gave to others: API keys, and invitations that only managers see. */
+async function listLeftBehind(
+  context: AppLoadContext,
+  {
+    user,
+    place,
+    userId,
+    manages,
+  }: { user: User; place: { workspaceId: string; requestId: string }; userId: string; manages: boolean },
+) {
+  const { workspaceId } = place;
+  const isAsked = manages || userId === user.id;
+  const [keys, sent] = await Promise.all([
+    isAsked ? listKeysOfCreator(context, { userId: user.id, workspaceId, creatorId: userId }) : { count: 0, keys: [] },
+    manages
+      ? listInvitations(user, { ...place, limit: invitationsShown, cursor: null, invitedBy: userId })
+      : { invitations: [], nextCursor: null },
+  ]);
+  return { keys, invitations: sent.invitations, moreInvitations: sent.nextCursor !== null };
+}
+
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
-  const form = Object.fromEntries(await readForm(request, context));
+  const fields = await readForm(request, context);
+  const form = Object.fromEntries(fields);
   const change = memberChange.safeParse(form);
   if (!change.success) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
@@ -72,6 +105,16 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       { done: null, failed, aboutEmail: true, inviting: true, requestId: null, ...typedOf(form) },
       { status: 400 },
     );
+  }
+  if (change.data.intent === "remove") {
+    const keyIds = [...fields].flatMap(([name, id]) => (/^revoke_\d+$/.test(name) ? [String(id)] : []));
+    // Before the removal, because somebody who has left can't revoke keys.
+    await revokeKeysOfCreator(context, {
+      userId: user.id,
+      workspaceId: workspace.id,
+      creatorId: change.data.userId,
+      keyIds,
+    });
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
@@ -94,7 +137,7 @@ const typedOf = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
 });
 
 export default function MembersPage() {
-  const { user, workspace, manages, page, search, leaving, changing, assignable, invitations, now } =
+  const { user, workspace, manages, page, search, leaving, left, changing, assignable, invitations, now } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const location = useLocation().search;
@@ -105,8 +148,8 @@ export default function MembersPage() {
     <WorkspacePage workspace={workspace} title="Members" lead="People in this workspace and their roles.">
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed && !answer.inviting ? <ErrorSummary id="members-error" form={answer.failed} /> : null}
-      {leaving ? (
-        <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace.name} here={here} />
+      {leaving && left ? (
+        <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace} {...left} here={here} />
       ) : null}
       {changing ? <RoleChange member={changing} assignable={assignable} here={here} /> : null}
       <Panel>

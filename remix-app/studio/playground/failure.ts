@@ -34,6 +34,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   PAYLOAD_TOO_LARGE: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   provider_error: "The model’s provider failed. Try again, or choose another model.",
+  provider_overloaded: "The model’s provider is overloaded. Try again later, or choose another model.",
   provider_timeout: "The model’s provider didn’t answer in time. Try again, or choose another model.",
   service_unavailable: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
   UNAVAILABLE: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,

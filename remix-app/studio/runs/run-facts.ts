@@ -23,6 +23,9 @@ const notes = {
     "The provider reported more tokens than the model’s context window, so only the window was counted.",
   above_output_limit: "The answer is longer than the output limit of the request.",
   implausible: "The provider reported more tokens than any request can use.",
+  unattributed_cache_writes:
+    "The request cached for five minutes and for an hour, and the provider didn’t say what it cached for an hour, so the five-minute price was charged.",
+  unmeasured_document: "The usage is estimated, and the pages of a document couldn’t be counted.",
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
 } as const satisfies Record<RunSummary["marks"][number], string>;
 

@@ -46,7 +46,16 @@ const runFacts = z.object({
   /** Requests that the provider charges a fee for, such as web searches. */
   feeRequests: count,
   servedTier: z.string().nullable(),
-  marks: z.array(z.enum(["above_context_window", "above_output_limit", "implausible", "unpriced_tier"])),
+  marks: z.array(
+    z.enum([
+      "above_context_window",
+      "above_output_limit",
+      "implausible",
+      "unattributed_cache_writes",
+      "unmeasured_document",
+      "unpriced_tier",
+    ]),
+  ),
   billedCredits: amount,
   unmeteredCredits: amount,
   costUsd: amount.nullable(),

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
-import { check, model } from "./check.mjs";
+import { check, fullWindow, model } from "./check.mjs";
 
 const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, PATH } = process.env;
 const claude = path.resolve("node_modules/@anthropic-ai/claude-code-linux-x64/claude");
@@ -47,6 +47,18 @@ try {
     const other = { file_path: path.join(folder, "other.txt"), content: "written" };
     await ask(`Please call Write with ${JSON.stringify(other)}`, ...accept);
     assert.equal(readFileSync(other.file_path, "utf8"), "written");
+    assert.match(await ask("And again", "--continue"), /And again/);
+  });
+
+  await check("stream", "compacts the conversation when the context window is full, and continues it", async () => {
+    await ask("Hello");
+    // Claude Code compacts only a conversation of several turns.
+    for (const turn of ["one", "two", "three"]) await ask(`Turn ${turn}`, "--continue");
+    const events = ["--continue", "--output-format", "stream-json", "--verbose"];
+    const lines = (await ask(`Hello again ${fullWindow()}`, ...events)).trim().split("\n");
+    const sent = lines.map((line) => JSON.parse(line));
+    assert.ok(sent.some(({ subtype }) => subtype === "compact_boundary"));
+    assert.equal(sent.find(({ type }) => type === "result")?.is_error, false);
     assert.match(await ask("And again", "--continue"), /And again/);
   });
 } finally {

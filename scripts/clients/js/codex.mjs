@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
-import { check, model } from "./check.mjs";
+import { check, fullWindow, model } from "./check.mjs";
 
 const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, PATH } = process.env;
 const codex = path.resolve("node_modules/.bin/codex");
@@ -52,6 +52,12 @@ function createSession(name, settings = {}) {
       throw new Error(`The file is as it was: ${readFileSync(file, "utf8")}`);
     },
     exec,
+    /** Returns what Codex recorded of its sessions. */
+    recorded() {
+      const sessions = path.join(home, "sessions");
+      const files = readdirSync(sessions, { recursive: true }).filter((name) => name.endsWith(".jsonl"));
+      return files.map((name) => readFileSync(path.join(sessions, name), "utf8")).join("");
+    },
   };
 }
 
@@ -110,5 +116,19 @@ await check(
     assert.match(answer, /And again/);
   },
 );
+
+await check("stream", "compacts the conversation when the context window is full, and continues it", async () => {
+  const session = createSession("full");
+  const [access, next] = [sandboxed, { access: sandboxed, resume: true }];
+  await session.exec("Hello from Codex", { access });
+  // Codex fails this turn, and compacts the conversation before the next one.
+  await assert.rejects(
+    session.exec(`Hello again ${fullWindow()}`, next),
+    /ran out of room in the model's context window/,
+  );
+  assert.doesNotMatch(session.recorded(), /"type":"compacted"/);
+  assert.match(await session.exec("And again", next), /And again/);
+  assert.match(session.recorded(), /"type":"compacted"/);
+});
 
 rmSync(root, { recursive: true, force: true });

@@ -5,7 +5,10 @@ const file = "20260801000000_first.sql";
 const checkout = {
   migrations: [{ version: "20260801000000", name: "first", file: `supabase/migrations/${file}` }],
   changes: { "20260801000000": { "function private.f()": "aa", "view public.v": "bb" } },
-  manifest: { releases: [{ version: "0.1.0", commit: null, postgres: 17, migrations: { [file]: "0".repeat(64) } }] },
+  manifest: {
+    merged: ["20260801000001"],
+    releases: [{ version: "0.1.0", commit: null, postgres: 17, migrations: { [file]: "0".repeat(64) } }],
+  },
 };
 const found = (postgres: number, objects: Record<string, string>) =>
   compareContents({ postgres, migrations: ["20260801000000"], objects }, checkout).map(({ level, says }) => [
@@ -59,5 +62,34 @@ test("reports a migration missing from the database's history, without reporting
     ["missing: migration 20260802000000_second.sql", push],
     ["extra: table ai.own", "Remove it, or move it to a schema of your own."],
     ["extra: grant select on view public.v to anon", "Revoke it."],
+  ]);
+});
+
+test("reports merged migrations before anything else, also after the release that merged them", () => {
+  const contents = {
+    postgres: 170_000,
+    migrations: ["20260801000001"],
+    objects: { ...checkout.changes["20260801000000"], "view public.v": "changed" },
+  };
+  expect(compareContents(contents, checkout)).toEqual([
+    {
+      level: "fail",
+      says: "unreleased: migrations 20260801000001 were merged into other files after they had been applied",
+      advice: 'If nothing else differs, correct its history: "Unreleased migrations" in docs/upgrading.md.',
+    },
+    { level: "fail", says: "changed by hand: view public.v", advice: "Restore its definition." },
+  ]);
+});
+
+test("does not take an operator's own migration for a merged one", () => {
+  const own = {
+    postgres: 170_000,
+    migrations: ["20260801000000", "20260801000002"],
+    objects: checkout.changes["20260801000000"],
+  };
+  expect(compareContents(own, twoMigrations).map(({ says }) => says)).toEqual([
+    "older release: the database is of 0.1.0",
+    "missing: migration 20260802000000_second.sql",
+    "extra: migration 20260801000002 is recorded and has no file here",
   ]);
 });

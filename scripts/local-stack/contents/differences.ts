@@ -33,7 +33,7 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   const [newer, unknown] = [true, false].map((isNewer) =>
     contents.migrations.filter((version) => !known.has(version) && version > newest === isNewer),
   );
-  const merged = findMerged(unknown ?? [], checkout);
+  const merged = contents.migrations.filter((version) => checkout.manifest.merged.includes(version));
   if (merged.length > 0) {
     // Its objects are compared with all migrations of this checkout, which hold what the merged ones did.
     const objects = compareObjects(contents.objects, {
@@ -44,7 +44,10 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
     });
     const advice = 'If nothing else differs, correct its history: "Unreleased migrations" in docs/upgrading.md.';
     return [
-      fail(`unreleased: migrations ${merged.join(", ")} were merged into others after they had been applied`, advice),
+      fail(
+        `unreleased: migrations ${merged.join(", ")} were merged into other files after they had been applied`,
+        advice,
+      ),
       ...objects,
     ];
   }
@@ -75,17 +78,6 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   const expected = expectedObjects(checkout.changes, applied);
   const awaited = expectedObjects(checkout.changes, known);
   return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact, auth: contents.auth })];
-}
-
-/**
- * Returns the applied migrations without a file that are newer than the newest release: `npm run release` merged them
- * into this checkout's files.
- */
-export function findMerged(unknown: readonly string[], { manifest, migrations }: Omit<Checkout, "changes">): string[] {
-  const released = manifest.releases.flatMap((release) => Object.keys(release.migrations)).sort();
-  const last = released.at(-1)?.slice(0, 14) ?? "";
-  const newest = migrations.at(-1)?.version ?? "";
-  return newest > last ? unknown.filter((version) => version > last && version < newest) : [];
 }
 
 /** Describes the release of a database that lacks some of this checkout's migrations. */

@@ -3,6 +3,8 @@ import path from "node:path";
 import { z } from "zod";
 
 const manifest = z.strictObject({
+  /** The versions of migrations that were never released, because they were merged into other files. */
+  merged: z.array(z.string().regex(/^\d{14}$/)),
   /** Newest last. */
   releases: z.array(
     z.strictObject({

@@ -72,13 +72,14 @@ async function signIn(): Promise<boolean> {
   return (data?.length ?? 0) > 0 && page.ok;
 }
 
-test("a new user sees five models, with the default of each kind first", async () => {
+test("a new user sees the demo models, with the default of each kind first", async () => {
   const headers = { authorization: `Bearer ${stack.aiKey}` };
   const answer = await fetch(`${stack.ai}/v1/models`, { headers });
   const { data } = (await answer.json()) as { data: { id: string }[] };
   expect(data.map(({ id }) => id)).toEqual([
     "demo-chat",
     "demo-long",
+    "demo-messages",
     "demo-reasoning",
     "demo-embedding",
     "demo-speech",

@@ -29,17 +29,17 @@ test("a changed migration makes another snapshot, and unused snapshots and aband
   const first = await prepare();
   const cache = path.dirname(first);
   const longAgo = new Date(Date.now() - 3_600_000);
-  for (const name of ["unused", "another", "third", "draft.0a0b0c.new"]) {
+  for (const name of ["unused", "another", "third"]) {
     await mkdir(path.join(cache, name));
     await utimes(path.join(cache, name), longAgo, longAgo);
   }
-  await mkdir(path.join(cache, "draft.of-a-live-process"));
+  await mkdir(path.join(cache, "interrupted.draft.new"));
   await writeMigration("create table public.notes (note text, title text);");
   const second = await prepare();
   const left = await readdir(cache);
   expect(left).toEqual(expect.arrayContaining([first, second].map((one) => path.basename(one))));
-  expect(left).toContain("draft.of-a-live-process");
-  expect(left).toHaveLength(4);
+  expect(left).toHaveLength(3);
+  expect(left).not.toContain("interrupted.draft.new");
 });
 
 test("a migration that fails leaves no snapshot behind", async () => {

@@ -176,7 +176,7 @@ async function attempt(
 
 /** Returns 502 for a stream that begins with 200 and ends in an error. */
 function statusOf(status: number, text: string): number {
-  return status === 200 && /^data: \{"error":/m.test(text) ? 502 : status;
+  return status === 200 && /^data: \{(?:"error":|"type":"response\.failed")/m.test(text) ? 502 : status;
 }
 
 export function errorCodeOf(text: string): string | null {

@@ -120,6 +120,14 @@ export type RunRequest = Caller & {
   voice?: string;
   providers: string[];
   input_bytes: number;
+  /** How often the model may read the input. No reading exceeds the context window. */
+  input_reads?: number;
+  /** The tokens of the input to leave room for in the context window, if `input_bytes` are far more. */
+  expected_tokens?: number;
+  /** Whether the request caches its input for an hour. */
+  hour_writes?: boolean;
+  /** Whether the call costs nothing, so that no budget or balance refuses it. */
+  is_free?: boolean;
   images?: number;
   /**
    * Maximum number of requests that the provider bills separately, such as web searches. The run is refused if a route
@@ -143,6 +151,7 @@ export type RunRequest = Caller & {
 type RunStep = Pick<
   RunRequest,
   | "input_bytes"
+  | "hour_writes"
   | "images"
   | "audio"
   | "audio_seconds"

@@ -3,10 +3,11 @@ import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import type { ErrorShape } from "./http/errors.ts";
-import type { Endpoint, tellingHints } from "./providers/kinds/kind.ts";
+import type { Endpoint, tellingHints, UnbilledEnding } from "./providers/kinds/kind.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
 import type { Provider } from "./providers/provider-settings.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
+import type { HourWrites } from "./usage/cache-lifetimes.ts";
 import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
 /** What admission and metering need to know about any call. */
@@ -16,7 +17,10 @@ export type Asked = {
   stream: boolean;
   /** The service tier that the client requests. */
   serviceTier?: string;
-  /** Bytes of the body without images and audio. A text never has more tokens than bytes. */
+  /**
+   * Bytes of the body without images, audio and documents, plus three for each token that the documents may have. A
+   * text never has more tokens than bytes.
+   */
   inputBytes: number;
   images: number;
   /** Maximum number of requests with a separate fee, such as web searches. Absent if there are none. */
@@ -29,8 +33,16 @@ export type Asked = {
   audio: boolean;
   /** Seconds of audio in the input. Absent if there is none. */
   audioSeconds?: number;
+  /** The cache writes that the request asks to keep for an hour. Absent if there are none. */
+  hourWrites?: HourWrites;
   /** Estimated token counts of the input, used if the provider states none. */
   inputEstimate: CallCounts;
+  /** The tokens that the input probably has at most, if documents make its maximum much larger. */
+  expectedTokens?: number;
+  /** Whether the call costs nothing, so that no budget refuses it. */
+  isFree?: true;
+  /** Whether the size of a document could not be read, so that the estimate may be far off. */
+  hasUnmeasuredInput?: boolean;
   /** Maximum output tokens per choice. */
   outputLimit: number;
   /** Whether `outputLimit` is our default because the client stated none. */
@@ -96,8 +108,8 @@ export type ProviderTarget = {
 /** Defines how the answers and streams of a provider are read. */
 export type AnswerFormat<Call extends Asked> = {
   /**
-   * Reads a whole answer.
-   * @returns undefined if the value isn't an answer of this surface
+   * Reads a whole answer. If it isn't in the surface's format, reads only the usage that it states.
+   * @returns undefined if the value isn't an object
    */
   readAnswer: (value: unknown, limits: UsageLimits) => WholeAnswer | undefined;
   /** Creates a reader for a streamed answer. Absent if the endpoint doesn't stream. */
@@ -112,6 +124,10 @@ export type WholeAnswer = {
   output?: RegExp;
   /** Whether the provider reports a failure. */
   failed?: boolean;
+  /** Whether the answer isn't in the surface's format. */
+  unreadable?: boolean;
+  /** How the answer ended, if some providers don't bill such answers. */
+  ending?: UnbilledEnding;
   /** Whether the value was changed in place, so that the original text is outdated. */
   corrected?: boolean;
   /** Returns the output texts. A function, because they are rarely needed. */

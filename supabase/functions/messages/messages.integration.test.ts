@@ -139,9 +139,12 @@ describe("a streamed Messages API call", () => {
     return { failure, account: await tenant.accountOf(requestId) };
   }
 
-  test.for(["demo-error-midway", "demo-cut"])(
+  test.for([
+    ["demo-error-midway", { type: "overloaded_error", code: "provider_overloaded" }],
+    ["demo-cut", { type: "api_error", code: "provider_error" }],
+  ] as const)(
     "if the provider %s fails midway through a stream, the Messages API reports an error and charges for the output",
-    async (provider) => {
+    async ([provider, error]) => {
       const requestId = newId();
       const model = await tenant.addModel(provider);
       const { failure, account } = await collect(
@@ -149,8 +152,8 @@ describe("a streamed Messages API call", () => {
         body("[[words=20 pace=5]]", { model, system: cached("1h") }),
       );
       expect(failure).toBeInstanceOf(Anthropic.APIError);
-      expect(failure).toMatchObject({ error: { type: "error", error: { type: "api_error", code: "provider_error" } } });
-      expect(account.run).toMatchObject({ status: "failed", error_code: "provider_error" });
+      expect(failure).toMatchObject({ error: { type: "error", error } });
+      expect(account.run).toMatchObject({ status: "failed", error_code: error.code });
       expectBilled(account);
     },
   );

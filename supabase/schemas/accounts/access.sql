@@ -3,12 +3,13 @@
 
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
 -- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
--- } }. Returns null if the account doesn't exist. ways contains at most most_sessions sessions: the calling session,
--- then the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password,
--- identity, passkey, authenticator, session or app. isNew is true if the entry was added after the owner last confirmed
--- the list or, without a confirmation, after the account was created. In a session that began with a password reset or
--- recovery, only confirmations by such sessions count. device and address are null if no event records where the entry
--- was added.
+-- } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an app and a
+-- device's login have one entry each. ways contains at most most_sessions sessions: the calling session, then the most
+-- recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity, passkey,
+-- authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true if the
+-- entry was added after the owner last confirmed the list or, without a confirmation, after the account was created. In
+-- a session that began with a password reset or recovery, only confirmations by such sessions count. device and address
+-- are null if no event records where the entry was added.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
   subject_id uuid, actor_session_id uuid, most_sessions integer default null
@@ -21,8 +22,7 @@ as $$
       u.email,
       u.created_at,
       l.confirmed_at,
-      coalesce(l.confirmed_at, u.created_at) as since,
-      private.list_sign_in_methods(u.id) as methods
+      coalesce(l.confirmed_at, u.created_at) as since
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
     -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
@@ -35,87 +35,54 @@ as $$
   ),
   ways as (
     select
-      1 as position,
-      'password' as kind,
-      null::text as id,
-      null::text as name,
+      c.listed_as as key,
+      split_part(c.listed_as, ':', 1) as kind,
+      nullif(split_part(c.listed_as, ':', 2), '') as id,
+      max(c.name) as name,
       null::text as user_agent,
-      null::text as provider,
-      coalesce(e.created_at, a.created_at) as added_at,
-      (
+      null::text as address,
+      max(c.provider) as provider,
+      -- An app that was connected several times counts as added at its latest connection.
+      max(case
+        -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
+        when c.kind = 'identity' and c.added_at < a.created_at + interval '500 milliseconds' then a.created_at
+        else c.added_at
+      end) as added_at,
+      max(case when c.kind = 'password' then (
         select max(v.created_at)
         from public.security_events v
         where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
-      ) as last_used_at,
-      e.id as event_id
+      ) else c.last_used_at end) as last_used_at,
+      (array_agg(case
+        when c.kind = 'password' then (
+          select v.id
+          from public.security_events v
+          where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+          order by v.created_at desc, v.id
+          limit 1
+        )
+        when c.kind = 'identity' then private.addition_event(a.id, c.id, 'identity_linked')
+        when c.kind = 'passkey' then private.addition_event(a.id, c.id, 'passkey_added')
+        when c.kind = 'authenticator' then private.addition_event(a.id, c.id, 'authenticator_added')
+        when c.kind = 'device_request' then private.addition_event(a.id, c.id, 'device_approved')
+        when c.session_id is null then private.addition_event(a.id, c.source_id, 'device_approved')
+        else private.sign_in_event(a.id, c.session_id)
+      end order by c.added_at desc, c.id))[1] as event_id
     from account a
-    left join lateral (
-      select v.id, v.created_at
-      from public.security_events v
-      where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
-      order by v.created_at desc, v.id
-      limit 1
-    ) e on true
-    where a.methods -> 'password' = 'true'::jsonb
+    join private.account_credentials c on c.user_id = a.id
+    where c.kind <> 'session'
+      and c.is_live
+      and (c.kind <> 'identity' or c.provider not in ('email', 'phone'))
+      -- An approval of the calling session is part of that session.
+      and (c.kind <> 'phone_approval' or c.session_id is distinct from actor_session_id)
+    group by c.listed_as
 
     union all
     select
-      2, 'identity', i.id::text, i.email, null, i.provider,
-      -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
-      case when i."createdAt" < a.created_at + interval '500 milliseconds' then a.created_at else i."createdAt" end,
-      i."lastSignInAt",
-      private.addition_event(a.id, i.id, 'identity_linked')
-    from account a
-    cross join lateral jsonb_to_recordset(a.methods -> 'identities') as i (
-      id uuid, provider text, email text, "createdAt" timestamptz, "lastSignInAt" timestamptz
-    )
-    where i.provider not in ('email', 'phone')
-
-    union all
-    select
-      3, 'passkey', p.id::text, nullif(p.name, ''), null, p.aaguid::text, p.created_at, p.last_used_at,
-      private.addition_event(a.id, p.id, 'passkey_added')
-    from account a
-    cross join lateral private.list_passkeys(a.id) p
-
-    union all
-    select
-      4, 'authenticator', f.id::text, nullif(f.friendly_name, ''), null, null, f.created_at, f.last_challenged_at,
-      private.addition_event(a.id, f.id, 'authenticator_added')
-    from account a
-    join auth.mfa_factors f on f.user_id = a.id and f.status = 'verified'
-
-    union all
-    select
-      5, 'session', s.id::text, s.device, s.user_agent, null, s.created_at, s.last_seen_at,
+      'session:' || s.id, 'session', s.id::text, s.device, s.user_agent, s.ip, null, s.created_at, s.last_seen_at,
       private.sign_in_event(a.id, s.id)
     from account a
     cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
-
-    union all
-    -- An app that was connected several times counts as added at its latest connection.
-    select
-      6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
-      (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
-    from account a
-    cross join lateral (
-      select s.app_id, s.created_at as connected_at, s.issued_at as renewed_at, (s.proof).session_id
-      from private.app_sessions s
-      where s.user_id = a.id
-        and s.revoked_at is null
-        and s.expires_at > now()
-        and s.ends_at > now()
-        and private.proof_status(s.proof) <> 'over'
-      union all
-      select t.app_id, t.handed_over_at, t.created_at, (t.proof).session_id
-      from ai.app_tokens t
-      where t.user_id = a.id
-        and t.revoked_at is null
-        and case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end > now()
-        and private.proof_status(t.proof) <> 'over'
-    ) h
-    join private.apps p on p.id = h.app_id
-    group by p.name, p.display_name
   )
   select jsonb_build_object(
     'listedAt', now(),
@@ -123,28 +90,32 @@ as $$
     'email', a.email,
     'ways', (
       select coalesce(jsonb_agg(jsonb_build_object(
-        'key', concat_ws(':', w.kind, w.id),
+        'key', w.key,
         'kind', w.kind,
         'id', w.id,
-        'name', w.name,
+        'name', case w.kind
+          when 'device' then w.name || coalesce(' (' || (e.details ->> 'requester') || ')', '')
+          else w.name
+        end,
         'userAgent', w.user_agent,
         'provider', w.provider,
         'addedAt', d.added_at,
         'lastUsedAt', w.last_used_at,
         'device', e.device,
-        'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
+        'address', case when w.kind = 'session' then w.address else host(e.ip) end,
         'bySession', e.session_id,
         'isNew', d.added_at > a.since,
         'unconfirmed', n.target_id is not null
-      ) order by w.position, d.added_at, w.id), '[]')
+      ) order by array_position(array[
+        'password', 'identity', 'passkey', 'authenticator', 'recovery_codes', 'recovery_mail', 'session',
+        'phone_approval', 'app', 'device', 'agent'
+      ], w.kind), d.added_at, w.id), '[]')
       from ways w
       left join public.security_events e on e.id = w.event_id
       -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
       -- the visit to the provider, and a copied session's from the original sign-in.
       cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
       left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
-      left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
-        on true
     ),
     'otherSessions', (
       select jsonb_build_object(
@@ -152,9 +123,9 @@ as $$
         'count', c.sessions - least(c.sessions, most_sessions),
         'isNew', exists (
           select
-          from auth.sessions l
-          where l.user_id = a.id and l.created_at > a.since and (l.not_after is null or l.not_after > now())
-            and l.id::text not in (select w.id from ways w where w.kind = 'session')
+          from private.account_credentials c
+          where c.user_id = a.id and c.kind = 'session' and c.is_live and c.added_at > a.since
+            and c.listed_as not in (select w.key from ways w)
         )
       )
       from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
@@ -163,8 +134,9 @@ as $$
   from account a
 $$;
 
--- Returns { confirmedAt, unconfirmed: [id] }. confirmedAt is when the owner last confirmed the list that
--- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions.
+-- Returns { confirmedAt, unconfirmed: [id], others }. confirmedAt is when the owner last confirmed the list that
+-- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions. others is the number of
+-- apps, devices and agents that act for the account and don't end with the given session.
 -- Definer: row-level security hides the account's confirmations and unconfirmed additions.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -179,6 +151,15 @@ as $$
       select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
       from private.unconfirmed_additions n
       where n.user_id = subject_id
+    ),
+    'others', (
+      select count(distinct c.listed_as)
+      from private.account_credentials c
+      where c.user_id = subject_id
+        and c.kind <> 'session'
+        and not c.is_method
+        and c.session_id is distinct from actor_session_id
+        and c.is_live
     )
   )
 $$;
@@ -229,8 +210,7 @@ declare
   access jsonb;
   removed jsonb;
   passwords boolean;
-  identities uuid[];
-  passkeys uuid[];
+  methods uuid[];
   authenticators uuid[];
   methods_removed boolean;
   kept uuid[];
@@ -250,11 +230,10 @@ begin
   select
     coalesce(jsonb_agg(w), '[]'),
     coalesce(bool_or(w ->> 'kind' = 'password'), false),
-    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'identity'), '{}'),
-    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'passkey'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' in ('identity', 'passkey')), '{}'),
     coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'authenticator'), '{}'),
     coalesce(bool_or(w ->> 'kind' in ('password', 'identity', 'passkey')), false)
-  into removed, passwords, identities, passkeys, authenticators, methods_removed
+  into removed, passwords, methods, authenticators, methods_removed
   from jsonb_array_elements(access -> 'ways') as w
   where w ->> 'key' <> 'session:' || actor_session_id
     and (
@@ -274,7 +253,7 @@ begin
 
   if methods_removed
     and private.count_sign_in_methods(
-      subject_id, usable_providers, without => identities || passkeys, without_password => passwords, confirming => kept
+      subject_id, usable_providers, without => methods, without_password => passwords, confirming => kept
     ) = 0 then
     return jsonb_build_object('outcome', 'last_method');
   end if;
@@ -288,29 +267,25 @@ begin
   end if;
 
   ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
-  if identities <> '{}' then
-    perform private.keep_email_identity(account);
-    perform private.remove_identity(i.id) from unnest(identities) as i (id);
-  end if;
-  perform private.delete_auth_passkey(p.id) from unnest(passkeys) as p (id);
-  perform private.delete_auth_factor(subject_id, f.id) from unnest(authenticators) as f (id);
-  if authenticators <> '{}' and not exists (
-    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
-  ) then
-    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
-  end if;
-  if passwords then
-    perform private.remove_password(subject_id);
-  end if;
-  perform private.end_app_of_account(subject_id, a.id)
-  from private.apps a
-  where a.name in (select w ->> 'id' from jsonb_array_elements(removed) as w where w ->> 'kind' = 'app');
+  perform private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id
+      and c.is_active
+      and c.kind <> 'session'
+      and c.listed_as in (select w ->> 'key' from jsonb_array_elements(removed) as w)
+  ));
+  delete from private.openid_consents c
+  using private.apps a
+  where c.user_id = subject_id
+    and a.id = c.app_id
+    and 'app:' || a.name in (select w ->> 'key' from jsonb_array_elements(removed) as w);
   -- Triggers record the removed identities, passkeys and authenticators.
   perform private.add_account_event(
     subject_id, 'app_disconnected', session_id => actor_session_id, details => jsonb_build_object('app', w -> 'name')
   )
   from jsonb_array_elements(removed) as w
-  where w ->> 'kind' = 'app';
+  where w ->> 'kind' in ('app', 'device', 'agent');
   if passwords then
     perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
   end if;

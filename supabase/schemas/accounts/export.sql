@@ -38,30 +38,10 @@ as $$
       select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
       from public.profiles p where p.id = u.id
     ),
-    'linkedAccounts', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
-      ) order by i.created_at), '[]')
-      from auth.identities i where i.user_id = u.id
-    ),
-    'authenticators', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
-      ) order by f.created_at), '[]')
-      from auth.mfa_factors f where f.user_id = u.id
-    ),
-    'recoveryCodes', (
-      select coalesce(jsonb_agg(
-        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
-      ), '[]')
-      from private.mfa_recovery_codes c where c.user_id = u.id
-    ),
-    'passkeys', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at
-      ) order by c.created_at), '[]')
-      from auth.webauthn_credentials c where c.user_id = u.id
-    ),
+    'linkedAccounts', private.export_whole_part(u.id, 'linkedAccounts', true),
+    'authenticators', private.export_whole_part(u.id, 'authenticators', true),
+    'recoveryCodes', private.export_whole_part(u.id, 'recoveryCodes', true),
+    'passkeys', private.export_whole_part(u.id, 'passkeys', true),
     'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
     'unconfirmedAdditions', (
       select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
@@ -88,8 +68,9 @@ $$;
 
 -- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
 -- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
--- openidCodes, deviceLogins, openidConsents or ledger (of credits). after is the last record of the previous page. If
--- page_size is null, returns all records.
+-- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess or ledger (of credits). after is the last
+-- record of the previous page. If page_size is null, returns all records. Credentials come from
+-- private.account_credentials; linkedAccounts, authenticators, recoveryCodes and passkeys can't be paged.
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_part(
   subject_id uuid, part text, after jsonb default null, page_size integer default 500
@@ -97,18 +78,32 @@ create or replace function private.export_account_part(
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
+  credential_kind text := case part
+    when 'linkedAccounts' then 'identity'
+    when 'authenticators' then 'authenticator'
+    when 'recoveryCodes' then 'recovery_code'
+    when 'passkeys' then 'passkey'
+    when 'sessions' then 'session'
+    when 'approvals' then 'phone_approval'
+    when 'appHandoffs' then 'app_handoff'
+    when 'appSessions' then 'app_session'
+    when 'appTokens' then 'app_token'
+    when 'openidLogins' then 'openid_login'
+    when 'openidCodes' then 'openid_code'
+    when 'deviceLogins' then 'device_request'
+    when 'agentConnections' then 'agent_connection'
+  end;
   last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
   last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
 begin
-  if part = 'sessions' then
+  if credential_kind is not null then
     return query
-      select jsonb_build_object(
-        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
-        'userAgent', s.user_agent, 'aal', s.aal
-      )
-      from auth.sessions s
-      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
-      order by s.created_at, s.id
+      select c.record
+      from private.account_credentials c
+      where c.user_id = subject_id
+        and c.kind = credential_kind
+        and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
       limit page_size;
   elsif part = 'securityEvents' then
     return query
@@ -130,16 +125,6 @@ begin
       join ai.credit_ledger l on l.account_id = a.id
       where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
       order by l.id
-      limit page_size;
-  elsif part = 'approvals' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
-        'approvedAt', c.approved_at
-      )
-      from private.login_challenges c
-      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
       limit page_size;
   elsif part = 'workspaces' then
     return query
@@ -178,82 +163,12 @@ begin
       where k.created_by = subject_id and (k.created_at, k.id) > (last_at, last_id)
       order by k.created_at, k.id
       limit page_size;
-  elsif part = 'appHandoffs' then
-    return query
-      select jsonb_build_object(
-        'id', t.id, 'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
-      )
-      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
-      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
-      order by t.created_at, t.id
-      limit page_size;
-  elsif part = 'appSessions' then
-    return query
-      select jsonb_build_object(
-        'id', s.id, 'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at,
-        'expiresAt', s.expires_at, 'revokedAt', s.revoked_at
-      )
-      from private.app_sessions s join private.apps a on a.id = s.app_id
-      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
-      order by s.created_at, s.id
-      limit page_size;
-  elsif part = 'appTokens' then
-    return query
-      select jsonb_build_object(
-        'id', t.id, 'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
-        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
-      )
-      from ai.app_tokens t join private.apps a on a.id = t.app_id
-      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
-      order by t.created_at, t.id
-      limit page_size;
-  elsif part = 'openidLogins' then
-    return query
-      select jsonb_build_object(
-        'id', g.id, 'app', a.name, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
-        'acr', (g.authentication).acr, 'amr', (g.authentication).amr, 'createdAt', g.created_at, 'endsAt', g.ends_at,
-        'revokedAt', g.revoked_at
-      )
-      from private.openid_grants g join private.apps a on a.id = g.app_id
-      where g.user_id = subject_id and (g.created_at, g.id) > (last_at, last_id)
-      order by g.created_at, g.id
-      limit page_size;
-  elsif part = 'openidCodes' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.created_at, 'redeemedAt', c.redeemed_at,
-        'revokedAt', c.revoked_at
-      )
-      from private.authorization_codes c join private.apps a on a.id = c.app_id
-      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
-      limit page_size;
-  elsif part = 'deviceLogins' then
-    return query
-      select jsonb_build_object(
-        'id', d.id, 'app', a.name, 'scopes', d.scopes, 'ip', host(d.ip), 'userAgent', d.user_agent, 'place', d.place,
-        'createdAt', d.created_at, 'approvedAt', d.approved_at, 'deniedAt', d.denied_at, 'redeemedAt', d.redeemed_at
-      )
-      from private.device_authorizations d join private.apps a on a.id = d.app_id
-      where d.user_id = subject_id and (d.created_at, d.id) > (last_at, last_id)
-      order by d.created_at, d.id
-      limit page_size;
   elsif part = 'openidConsents' then
     return query
       select jsonb_build_object('id', a.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.granted_at)
       from private.openid_consents c join private.apps a on a.id = c.app_id
       where c.user_id = subject_id and (c.granted_at, a.id) > (last_at, last_id)
       order by c.granted_at, a.id
-      limit page_size;
-  elsif part = 'agentConnections' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'workspaceId', c.workspace_id, 'tool', c.tool, 'host', c.host, 'createdAt', c.created_at,
-        'revokedAt', c.revoked_at
-      )
-      from ai.agent_connections c
-      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
       limit page_size;
   elsif part = 'agentAccess' then
     return query

@@ -1,8 +1,8 @@
 -- Records an account's activity, as reported by our server.
 
 -- Adds an event to an account's activity, or completes an event that a trigger added. Takes { userId, kind, method,
--- sessionId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn't exist.
--- Emails about the event can be sent from then on.
+-- sessionId, targetId, ip, userAgent, device, place, details }. Returns { id, createdAt }, or null if the account doesn't
+-- exist. Emails about the event can be sent from then on.
 -- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
 create or replace function private.record_security_event(event jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -47,12 +47,15 @@ begin
   )
   returning s.* into recorded;
   if not found then
-    insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, place, details)
+    insert into public.security_events (
+      user_id, kind, method, session_id, target_id, ip, user_agent, device, place, details
+    )
     values (
       subject,
       event ->> 'kind',
       event ->> 'method',
       session,
+      (event ->> 'targetId')::uuid,
       (event ->> 'ip')::inet,
       event ->> 'userAgent',
       event ->> 'device',

@@ -1,6 +1,6 @@
 -- ttr_app_ tokens, which an external app uses to call the gateway for one person in one workspace. They survive
--- sign-out. They end when they are revoked, the password or the policy changes, the person is banned, or the app is
--- removed.
+-- sign-out. They end when they are revoked, the password or the policy changes, the person is banned or leaves the
+-- workspace, or the app is removed.
 
 -- Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} or
 -- {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.
@@ -115,7 +115,7 @@ begin
   end if;
   if token.workspace_id <> refresh_app_token.workspace_id
     or not private.app_can_act_in_workspace(app, token.workspace_id)
-    or not private.is_workspace_member(token.user_id, token.workspace_id) then
+    or not private.is_member_since(token.user_id, token.workspace_id, token.handed_over_at) then
     return jsonb_build_object('refused', 'workspace');
   end if;
   next := token;
@@ -222,7 +222,7 @@ as $$
       when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
       when p.standing = 'mfa_required' then 'MFA_REQUIRED'
       when p.standing <> 'good' then 'invalid_api_key'
-      when not private.is_workspace_member(t.user_id, t.workspace_id) then 'app_not_allowed'
+      when not private.is_member_since(t.user_id, t.workspace_id, t.handed_over_at) then 'app_not_allowed'
       else private.gateway_refusal(a, t.workspace_id, s.in_force)
     end
   from ai.app_tokens t

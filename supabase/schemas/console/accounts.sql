@@ -118,9 +118,10 @@ as $$
 $$;
 
 -- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
--- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount }; null if the account doesn't exist.
--- methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and
--- sessionCount counts up to 1,001. Contains no secret.
+-- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount, others }; null if the account doesn't
+-- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
+-- and sessionCount counts up to 1,001. others contains apps, devices, agents and everything else that acts for the
+-- account, as private.account_access lists it. Contains no secret.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -138,15 +139,15 @@ as $$
     'methods', private.list_sign_in_methods(u.id),
     'factors', (
       select coalesce(jsonb_agg(jsonb_build_object(
-        'id', f.id,
-        'name', f.friendly_name,
-        'type', f.factor_type,
-        'verified', f.status = 'verified',
-        'createdAt', f.created_at,
-        'lastUsedAt', f.last_challenged_at
-      ) order by f.created_at, f.id), '[]')
-      from auth.mfa_factors f
-      where f.user_id = u.id
+        'id', c.id,
+        'name', c.name,
+        'type', c.record -> 'type',
+        'verified', c.is_active,
+        'createdAt', c.created_at,
+        'lastUsedAt', c.last_used_at
+      ) order by c.created_at, c.id), '[]')
+      from private.account_credentials c
+      where c.user_id = u.id and c.kind = 'authenticator'
     ),
     'sessions', (
       select coalesce(jsonb_agg(jsonb_build_object(
@@ -161,7 +162,12 @@ as $$
       ) order by s.last_seen_at desc, s.id), '[]')
       from private.account_sessions(u.id, page_size => 50) s
     ),
-    'sessionCount', private.count_account_sessions(u.id)
+    'sessionCount', private.count_account_sessions(u.id),
+    'others', (
+      select coalesce(jsonb_agg(w order by w ->> 'addedAt' desc, w ->> 'key'), '[]')
+      from jsonb_array_elements(private.account_access(u.id, null, 0) -> 'ways') as w
+      where w ->> 'kind' not in ('password', 'identity', 'passkey', 'authenticator')
+    )
   )
   from auth.users u
   where u.id = subject_id and u.deleted_at is null
@@ -176,6 +182,7 @@ as $$
 declare
   actor uuid := (change ->> 'actor')::uuid;
   account record;
+  sessions bigint;
   ended integer;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
@@ -188,13 +195,15 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
+  perform private.lock_app_credentials(account.id);
+  sessions := private.count_account_sessions(account.id);
   ended := private.end_all_access(account.id);
   perform private.add_account_event(account.id, 'signed_out_by_admin') where ended > 0;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'account.sign_out',
     'targetUserId', account.id,
     'target', account.email,
-    'before', jsonb_build_object('sessions', ended),
+    'before', jsonb_build_object('sessions', sessions),
     'after', jsonb_build_object('sessions', 0)
   ));
   return '{}';

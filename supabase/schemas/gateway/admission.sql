@@ -98,6 +98,9 @@ begin
     refusal := ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}');
   end if;
   request.entity_id := coalesce(caller.entity_id, request.entity_id, request.session_label);
+  if request.is_free then
+    caller.budgets := null;
+  end if;
   if refusal is null then
     offer := ai.find_offer(request, caller, previous);
     refusal := offer.refusal;
@@ -188,7 +191,8 @@ begin
     return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
   end if;
   held := ai.reserve_limits(
-    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
+    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd,
+    case when request.is_free then null else priced.account_id end, maximum_credits
   );
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);

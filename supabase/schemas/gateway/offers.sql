@@ -2,7 +2,7 @@
 
 -- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
 -- stated no output limit, the limit is the lower of the model's limit (2,048 if unknown) and the room left in the
--- context window. Calls of a batch for the same model and providers read the routes only once.
+-- context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql stable security invoker
 as $$
@@ -38,10 +38,12 @@ begin
     request.output_limit := least(
       request.output_limit, coalesce(model.output_limit, 2048),
       case when model.context_window is not null then
-        greatest(2048, model.context_window - most.text - most.image - most.audio)
+        greatest(2048, model.context_window - least(request.expected_tokens, most.text + most.image + most.audio))
       end
     );
   end if;
+  -- No reading exceeds the context window.
+  most.text := least(most.text, model.context_window * request.input_reads);
   most.output := request.output_limit * coalesce(request.choices, 1);
 
   offer.model_id := model.id;
@@ -57,6 +59,9 @@ begin
   end if;
   offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
     + ai.further_fees_usd(offer.routes, request.fee_requests);
+  if request.is_free then
+    offer.maximum_cost_usd := 0;
+  end if;
   offer.refusal := case
     when offer.routes is null then ai.refusal('model_not_found')
     when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
@@ -170,7 +175,9 @@ create or replace function ai.maximum_use(request ai.run_request) returns ai.tok
 as $$
   select row(
     ((request).input_bytes + 2) / 3, 1500 * coalesce((request).images, 0), 50 * coalesce((request).audio_seconds, 0),
-    (request).output_limit * coalesce((request).choices, 1)
+    (request).output_limit * coalesce((request).choices, 1),
+    -- Servers of 0.1.0 don't say whether a request caches for an hour.
+    coalesce((request).hour_writes, true)
   )::ai.token_use
 $$;
 
@@ -185,7 +192,8 @@ begin
     select max(
       (
         most.text * greatest(
-          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric, (tier ->> 'cache_write_1h')::numeric
+          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
+          case when most.hour_writes then (tier ->> 'cache_write_1h')::numeric end
         )
         + most.image * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
         + most.audio * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric

@@ -185,7 +185,9 @@ begin
         decide_device_authorization.claims, proved.proof, proved.valid_until is not null
       )
   where d.id = request.id;
-  perform private.record_security_event(event || jsonb_build_object('userId', (proved.proof).user_id));
+  perform private.record_security_event(
+    event || jsonb_build_object('userId', (proved.proof).user_id, 'targetId', request.id)
+  );
   return 'approved';
 end
 $$;

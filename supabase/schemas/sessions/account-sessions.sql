@@ -27,27 +27,27 @@ as $$
     -- The time of the session's last refresh, or of the owner's last event in the session if that event is later. A
     -- session in use refreshes about once an hour.
     greatest(s.refreshed, e.last_event_at),
-    host(s.ip),
+    s.record ->> 'ip',
     -- Prefers the user agent of the sign-in event. For a sign-in on our pages, Supabase Auth records our server's user
     -- agent.
-    coalesce(e.user_agent, s.user_agent),
+    coalesce(e.user_agent, s.record ->> 'userAgent'),
     e.device,
     e.place,
     e.method,
-    s.aal::text,
+    s.record ->> 'aal',
     s.refreshed
   from (
-    select l.*, r.refreshed
-    from auth.sessions l
-    cross join lateral (select greatest(l.created_at, l.refreshed_at at time zone 'UTC') as refreshed) r
+    select l.user_id, l.id, l.created_at, l.last_used_at as refreshed, l.record
+    from private.account_credentials l
     where l.user_id = subject_id
-      and (l.not_after is null or l.not_after > now())
+      and l.kind = 'session'
+      and l.is_live
       and (
         before is null
         or l.id is distinct from first_session_id
-          and (r.refreshed, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+          and (l.last_used_at, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
       )
-    order by l.id is not distinct from first_session_id desc, r.refreshed desc, l.id desc
+    order by l.id is not distinct from first_session_id desc, l.last_used_at desc, l.id desc
     limit page_size
   ) s
   left join lateral (
@@ -71,8 +71,8 @@ as $$
   select count(*)
   from (
     select
-    from auth.sessions s
-    where s.user_id = subject_id and (s.not_after is null or s.not_after > now())
+    from private.account_credentials c
+    where c.user_id = subject_id and c.kind = 'session' and c.is_live
     limit most
   ) as counted
 $$;

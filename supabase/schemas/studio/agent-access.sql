@@ -105,6 +105,7 @@ begin
   end if;
   -- Locks the workspace first, because deleting an account locks its workspaces before these rows.
   perform from public.workspaces w where w.id = workspace for key share;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
   update ai.agent_access a
   set
     state = case answer when 'approve' then 'approved' when 'decline' then 'declined' else 'withdrawn' end,
@@ -118,7 +119,6 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'answered');
   end if;
-  perform set_config('gatehouse.actor_id', member_id::text, true);
   perform private.log_workspace_change(
     workspace, 'agent_access.' || answered.state, requester_id,
     (select p.display_name from public.profiles p where p.id = requester_id)
@@ -126,3 +126,35 @@ begin
   return jsonb_build_object('outcome', 'done');
 end
 $$;
+
+-- Revokes the connections and keys of members who may no longer connect agents, for good: a member who gets the right
+-- back connects again.
+-- Definer: the roles that change members and their rights can't write connections.
+create or replace function ai.end_unauthorized_connections() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  workspace constant uuid := (to_jsonb(old) ->> 'workspace_id')::uuid;
+  connection ai.agent_connections;
+begin
+  for connection in
+    select *
+    from ai.agent_connections c
+    where c.workspace_id = workspace
+      and c.revoked_at is null
+      and (tg_table_name = 'workspace_roles' or c.user_id = (to_jsonb(old) ->> 'user_id')::uuid)
+      and not ai.may_connect_agents(c.user_id, workspace)
+    order by c.id
+  loop
+    perform ai.end_connection(connection.id, private.acting_user_id());
+  end loop;
+  return null;
+end
+$$;
+
+create or replace trigger end_unauthorized_connections after update of state or delete on ai.agent_access
+  for each row when (old.state = 'approved') execute function ai.end_unauthorized_connections();
+create or replace trigger end_unauthorized_connections after update of role_id or delete on public.workspace_members
+  for each row execute function ai.end_unauthorized_connections();
+create or replace trigger end_unauthorized_connections after update of permissions on public.workspace_roles
+  for each row when (not old.permissions <@ new.permissions) execute function ai.end_unauthorized_connections();

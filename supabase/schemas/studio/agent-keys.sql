@@ -97,8 +97,7 @@ begin
 end
 $$;
 
--- Revokes a connection and its keys. If the actor is not the connection's member, also withdraws the member's approval.
--- Returns false if the connection does not exist or was already revoked.
+-- Revokes a connection and its keys. Returns false if the connection does not exist or was already revoked.
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -121,35 +120,33 @@ begin
   update ai.keys k set revoked_at = now() where k.connection_id = ended.id and k.revoked_at is null;
   select * into key from ai.keys k where k.connection_id = ended.id and k.replaced_by is null;
   if found then
-    perform set_config('gatehouse.actor_id', actor::text, true);
+    perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);
     perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
   end if;
-  -- If a key manager revokes the connection, also withdraws the member's approval. A member who disconnects their own
-  -- agent keeps the approval.
-  update ai.agent_access a
-  set state = 'withdrawn', answered_at = now(), answered_by = actor
-  where a.workspace_id = ended.workspace_id
-    and a.user_id = ended.user_id
-    and a.state = 'approved'
-    and actor <> ended.user_id;
   return true;
 end
 $$;
 
--- Revokes the keys of a connection that is deleted together with its member's account, and removes the name of the
--- computer from these keys.
+-- Revokes the keys of a connection that is deleted together with its member's account, or that moves to another login,
+-- so that a key never outlives the login that it was issued for. Removes the name of the computer from the keys of a
+-- deleted connection.
 -- Definer: Supabase Auth deletes accounts and has no grant to change keys.
 create or replace function ai.revoke_keys_of_connection() returns trigger
   language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   update ai.keys k
-  set revoked_at = coalesce(k.revoked_at, now()), name = ai.agent_name(old.tool)
+  set
+    revoked_at = coalesce(k.revoked_at, now()),
+    name = case when tg_op = 'DELETE' then ai.agent_name(old.tool) else k.name end
   where k.connection_id = old.id;
-  return old;
+  return case tg_op when 'DELETE' then old else new end;
 end
 $$;
 
 -- Without this trigger, deleting a connection would turn its keys into ordinary keys.
 create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
   for each row execute function ai.revoke_keys_of_connection();
+
+create or replace trigger revoke_keys_of_login before update of login_id on ai.agent_connections
+  for each row when (old.login_id is distinct from new.login_id) execute function ai.revoke_keys_of_connection();

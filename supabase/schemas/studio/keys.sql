@@ -35,6 +35,46 @@ begin
 end
 $$;
 
+-- Returns the keys of a workspace that a person made and that still work, newest first: { outcome: listed, count, keys:
+-- [{ id, name, lookup, lastUsedAt }] }, or { outcome: not_allowed }. Leaves out keys of coding agents, which end when
+-- the person leaves. count is for members with manage_members or manage_ai_keys, and for the person. keys is empty for
+-- callers without manage_ai_keys.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_keys_of_creator(
+  member_id uuid, workspace uuid, creator_id uuid, page_size integer default 30
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  manages_keys constant boolean := private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys');
+begin
+  if not manages_keys
+    and not private.user_has_workspace_permission(member_id, workspace, 'manage_members')
+    and not (member_id = creator_id and private.is_workspace_member(member_id, workspace)) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return (
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'count', count(*),
+      'keys', coalesce(jsonb_agg(
+        jsonb_build_object('id', k.id, 'name', k.name, 'lookup', k.lookup, 'lastUsedAt', k.last_used_at)
+        order by k.place
+      ) filter (where manages_keys and k.place <= page_size), '[]')
+    )
+    from (
+      select a.*, row_number() over (order by a.created_at desc, a.id desc) as place
+      from ai.keys a
+      where a.workspace_id = workspace
+        and a.created_by = creator_id
+        and a.connection_id is null
+        and a.revoked_at is null
+        and (a.expires_at is null or a.expires_at > now())
+    ) as k
+  );
+end
+$$;
+
 -- Returns one key of a workspace in the format of ai.list_keys, for a member with manage_ai_keys. approved: the
 -- workspace may rotate the key. Returns { outcome: read, approved, key } or { outcome: not_allowed | not_found }.
 -- Definer: checks what a member may do, which the service role can't check itself.
@@ -168,7 +208,17 @@ begin
   end if;
   select k.connection_id into agent from ai.keys k where k.id = revoke_key.key_id and k.workspace_id = workspace;
   if agent is not null then
-    perform ai.end_connection(agent, member_id);
+    -- A key manager who revokes another member's agent also withdraws that member's approval.
+    if ai.end_connection(agent, member_id) then
+      update ai.agent_access a
+      set state = 'withdrawn', answered_at = now(), answered_by = member_id
+      from ai.agent_connections c
+      where c.id = agent
+        and c.user_id <> member_id
+        and a.workspace_id = c.workspace_id
+        and a.user_id = c.user_id
+        and a.state = 'approved';
+    end if;
     return jsonb_build_object('outcome', 'revoked');
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);

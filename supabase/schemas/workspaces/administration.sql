@@ -51,6 +51,7 @@ begin
       'state', case
         when w.deleted_at is not null then 'withdrawn'
         when i.accepted_at is not null then 'accepted'
+        when not exists (select from private.assignable_roles(i.invited_by) a where a.id = i.role_id) then 'withdrawn'
         when i.expires_at <= now() then 'expired'
         else 'open'
       end,
@@ -70,7 +71,8 @@ begin
 end
 $$;
 
--- Accepts the open invitation with this token. The invitation must have been sent to the caller's confirmed email.
+-- Accepts the open invitation with this token. The invitation must have been sent to the caller's confirmed email, by a
+-- member who may still give its role.
 -- Returns the workspace's id. Raises PT404 if the caller has no such invitation.
 -- Definer: an invited person has no grant to write memberships.
 create or replace function public.accept_workspace_invitation(token_hash text) returns uuid
@@ -96,6 +98,7 @@ begin
     and u.email_confirmed_at is not null
     and w.id = i.workspace_id
     and w.deleted_at is null
+    and exists (select from private.assignable_roles(i.invited_by) r where r.id = i.role_id)
   returning i.* into joined;
   if not found then
     raise exception 'no open invitation of this account' using errcode = 'PT404';

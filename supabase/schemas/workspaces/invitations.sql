@@ -75,3 +75,26 @@ $$;
 -- Limits the open invitations of a workspace, because pages read all of them at once.
 create or replace trigger limit_invitations after insert on public.workspace_invitations
   referencing new table as inserted for each statement execute function private.limit_workspace_invitations();
+
+-- Withdraws the open invitations that their senders may no longer give, because they were removed or demoted, or
+-- because a role changed.
+-- Definer: a person who changes members or roles may not delete every invitation.
+create or replace function private.withdraw_unauthorized_invitations() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  delete from public.workspace_invitations i
+  where i.workspace_id = (to_jsonb(old) ->> 'workspace_id')::uuid
+    and i.accepted_at is null
+    and (tg_table_name = 'workspace_roles' or i.invited_by = (to_jsonb(old) ->> 'user_id')::uuid)
+    and not exists (select from private.assignable_roles(i.invited_by) r where r.id = i.role_id);
+  return null;
+end
+$$;
+
+-- Triggers run in the order of their names. Invitations are locked before their workspace, so these run before
+-- end_unauthorized_connections and require_workspace_owner, which lock it.
+create or replace trigger adjust_invitations after update of role_id or delete on public.workspace_members
+  for each row execute function private.withdraw_unauthorized_invitations();
+create or replace trigger adjust_invitations after update of permissions on public.workspace_roles
+  for each row execute function private.withdraw_unauthorized_invitations();

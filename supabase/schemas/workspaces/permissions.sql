@@ -61,30 +61,40 @@ begin
 end
 $$;
 
--- Returns the ids of the roles that the caller may assign to members and withdraw from them. Excludes roles with
--- permissions that the caller's role lacks, to prevent self-promotion. Includes the owner role only if the caller is an
--- owner who proved their identity in the last ten minutes.
+-- Returns the roles that a person may assign to members and withdraw from them. Excludes roles with permissions that the
+-- person's own role lacks, to prevent self-promotion. Not granted to any role, because it does not check that the id is
+-- the caller's.
+create or replace function private.assignable_roles(user_id uuid) returns setof public.workspace_roles
+  language sql stable security invoker set search_path = ''
+as $$
+  select other.*
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles mine on mine.id = m.role_id
+  join public.workspace_roles other on other.workspace_id = m.workspace_id
+  where m.user_id = assignable_roles.user_id
+    and w.deleted_at is null
+    and (
+      mine.is_owner
+      or (
+        'manage_members'::public.workspace_permission = any (mine.permissions)
+        and not other.is_owner
+        and other.permissions <@ mine.permissions
+      )
+    )
+$$;
+
+-- Returns the ids of the roles that the caller may assign to members and withdraw from them. Includes the owner role
+-- only if the caller is an owner who proved their identity in the last ten minutes.
 -- Definer: bypasses the policy on memberships, but reads only the caller's memberships.
 create or replace function private.my_assignable_role_ids() returns setof uuid
   language plpgsql stable security definer set search_path = ''
 as $$
 begin
   return query
-    select other.id
-    from public.workspace_members m
-    join public.workspaces w on w.id = m.workspace_id
-    join public.workspace_roles mine on mine.id = m.role_id
-    join public.workspace_roles other on other.workspace_id = m.workspace_id
-    where m.user_id = (select auth.uid())
-      and w.deleted_at is null
-      and (
-        (mine.is_owner and (not other.is_owner or private.session_is_fresh()))
-        or (
-          'manage_members'::public.workspace_permission = any (mine.permissions)
-          and not other.is_owner
-          and other.permissions <@ mine.permissions
-        )
-      );
+    select r.id
+    from private.assignable_roles((select auth.uid())) r
+    where not r.is_owner or private.session_is_fresh();
 end
 $$;
 
@@ -137,6 +147,23 @@ begin
     select
     from public.workspace_members m
     where m.user_id = is_workspace_member.user_id and m.workspace_id = is_workspace_member.workspace_id
+  );
+end
+$$;
+
+-- Returns whether a user has been a member of a workspace without a break since the given time. A credential of an
+-- earlier membership stays refused when the person is invited again. Not granted to any role, like
+-- private.is_workspace_member.
+create or replace function private.is_member_since(user_id uuid, workspace_id uuid, since timestamptz) returns boolean
+  language plpgsql stable security invoker
+as $$
+begin
+  return exists (
+    select
+    from public.workspace_members m
+    where m.user_id = is_member_since.user_id
+      and m.workspace_id = is_member_since.workspace_id
+      and m.created_at <= since
   );
 end
 $$;

@@ -8,33 +8,38 @@ const spreadsheetNumber = /^\d(?:\.\d+)?E\+\d+$/i;
 /** Enough for a year of daily costs in hundreds of accounts and services. */
 const mostSums = 500_000;
 
+type Period = { first: string; last: string };
 type Sum = { account: string | null; day: string; currency: string; service: string | null; amount: Decimal };
+/** The lines of one account, day, service and currency. `long` counts those that span several days. */
+type Lines = Sum & { rows: number; long: number };
+type Provider = { timeZone: string; lines: Map<string, Lines>; bills?: Period | undefined };
 
 /**
- * Adds up the lines of a bill by provider, account, day, service and currency.
+ * Adds up the lines of a bill by provider, account, day, service and currency. A line outside the period of the file's
+ * bills counts on the period's nearest day, so that it never replaces a day of another bill's file. If no line is in the
+ * period, or if the file's bills together cover the line's day, the file has whole days, and the line stays on its day.
  * @param options.account the account for lines without one
  */
 export function collectCosts({ account: unnamed = null }: { account?: string | null }) {
-  const providers = new Map<string, { timeZone: string; sums: Map<string, Sum> }>();
+  const providers = new Map<string, Provider>();
   const skipped = new Map<string, number>();
   let rows = 0;
   let sums = 0;
-  let moved = 0;
-  let long = 0;
 
   function addLine(line: CostLine, where: string): void {
     check(line, where);
-    const day = clamp(line.day, line.bill);
-    if (day !== line.day) moved++;
-    else if (line.lastDay !== undefined && line.lastDay > day) long++;
-    const own = providers.get(line.provider) ?? { timeZone: line.timeZone, sums: new Map<string, Sum>() };
+    const own: Provider = providers.get(line.provider) ?? { timeZone: line.timeZone, lines: new Map() };
     providers.set(line.provider, own);
-    const { currency, service } = line;
+    own.bills = union(own.bills, line.bill);
+    const { day, currency, service } = line;
+    const long = Number(line.lastDay !== undefined && line.lastDay > day);
     const account = line.account ?? unnamed;
     const key = JSON.stringify([account, day, currency, service]);
-    const sum = own.sums.get(key);
+    const sum = own.lines.get(key);
     if (sum) {
       sum.amount = add(sum.amount, line.amount);
+      sum.rows++;
+      sum.long += long;
       return;
     }
     if (++sums > mostSums) {
@@ -42,7 +47,7 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
         `The file has more than ${mostSums.toLocaleString("en")} combinations of day, account and service. Export a shorter range.`,
       );
     }
-    own.sums.set(key, { account, day, currency, service, amount: line.amount });
+    own.lines.set(key, { account, day, currency, service, amount: line.amount, rows: 1, long });
   }
 
   return {
@@ -56,12 +61,23 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
       return rows;
     },
     skipped: () => [...skipped].map(([what, count]) => ({ what, rows: count })),
-    notes: () => [
-      ...(moved > 0
-        ? [`${lines(moved, "is", "are")} outside the billing period and ${count(moved)} on its nearest day.`]
-        : []),
-      ...(long > 0 ? [`${lines(long, "spans", "span")} several days and ${count(long)} on the first day.`] : []),
-    ],
+    notes() {
+      let moved = 0;
+      let long = 0;
+      for (const own of providers.values()) {
+        const dayOf = dayIn(own);
+        for (const sum of own.lines.values()) {
+          if (dayOf(sum.day) !== sum.day) moved += sum.rows;
+          else long += sum.long;
+        }
+      }
+      return [
+        ...(moved > 0
+          ? [`${lines(moved, "is", "are")} outside the billing period and ${count(moved)} on its nearest day.`]
+          : []),
+        ...(long > 0 ? [`${lines(long, "spans", "span")} several days and ${count(long)} on the first day.`] : []),
+      ];
+    },
     providers: (): ProviderCosts[] => [...providers].map(([provider, own]) => providerCosts(provider, own)),
   };
 }
@@ -93,15 +109,30 @@ function check({ account, currency }: CostLine, where: string): void {
   }
 }
 
-function clamp(day: string, bill: CostLine["bill"]): string {
-  if (bill === undefined || bill.first > bill.last) return day;
-  return day < bill.first ? bill.first : day > bill.last ? bill.last : day;
+/** Returns the period that covers both, without gaps. */
+function union(one: Period | undefined, other: Period | undefined): Period | undefined {
+  if (!other || other.first > other.last) return one;
+  if (!one) return other;
+  const [first = one.first] = [one.first, other.first].toSorted();
+  const last = [one.last, other.last].toSorted().at(-1) ?? one.last;
+  return { first, last };
 }
 
-function providerCosts(
-  provider: string,
-  { timeZone, sums }: { timeZone: string; sums: Map<string, Sum> },
-): ProviderCosts {
+/** Returns a function that returns the day on which the lines of a day count. */
+function dayIn({ bills, lines }: Provider): (day: string) => string {
+  const isInside = ({ first, last }: Period, day: string) => day >= first && day <= last;
+  if (!bills || ![...lines.values()].some(({ day }) => isInside(bills, day))) return (day) => day;
+  return (day) => [bills.first, day, bills.last].toSorted()[1] ?? day;
+}
+
+function providerCosts(provider: string, own: Provider): ProviderCosts {
+  const dayOf = dayIn(own);
+  const sums = new Map<string, Sum>();
+  for (const { account, day, currency, service, amount } of own.lines.values()) {
+    const key = JSON.stringify([account, dayOf(day), currency, service]);
+    const sum = sums.get(key);
+    sums.set(key, { account, day: dayOf(day), currency, service, amount: sum ? add(sum.amount, amount) : amount });
+  }
   const days = new Map<string, CostDay>();
   for (const { account, day, currency, service, amount } of sums.values()) {
     const key = JSON.stringify([day, account]);
@@ -112,5 +143,5 @@ function providerCosts(
   const order = ({ day, accountId }: CostDay) => `${day}${accountId ?? ""}`;
   const sorted = [...days.values()].toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
   const currencies = [...new Set([...sums.values()].map(({ currency }) => currency))].toSorted();
-  return { provider, timeZone, currencies, days: sorted };
+  return { provider, timeZone: own.timeZone, currencies, days: sorted };
 }

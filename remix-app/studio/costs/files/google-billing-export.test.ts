@@ -37,9 +37,43 @@ test("Google's billing table saved as CSV is read with its credits, by Pacific d
   ]);
 });
 
-test("late Google costs from the previous month are assigned to the first day of the invoice's month", async () => {
-  const file = await readCostText([header, row({ start: "2026-09-30 07:00:00 UTC", end: "2026-09-30 08:00:00 UTC" })]);
-  expect(costLines(file)).toEqual(["gcp 2026-10-01 my-project: 1 EUR, Vertex AI"]);
+// Invoice months differ from usage months around midnight Pacific: github.com/project-koku/koku/issues/3098
+const dated = (day: string, cost: string, month: string) =>
+  row({ start: `${day} 12:00:00 UTC`, end: `${day} 13:00:00 UTC`, cost, month });
+const totals = async (...lines: string[]) =>
+  costLines(await readCostText([header, ...lines])).map((line) =>
+    line.replace(/^gcp (\S+) my-project: (\S+) .*/, "$1 $2"),
+  );
+
+test.for<[string, string[], string[]]>([
+  [
+    "July's whole days, with a line of August's invoice",
+    [dated("2026-07-30", "40", "202607"), dated("2026-07-31", "100", "202607"), dated("2026-07-31", "7", "202608")],
+    ["2026-07-30 40", "2026-07-31 107"],
+  ],
+  [
+    "August's whole days, with a line of July's invoice",
+    [dated("2026-08-01", "20", "202608"), dated("2026-08-01", "3", "202607"), dated("2026-08-02", "50", "202608")],
+    ["2026-08-01 23", "2026-08-02 50"],
+  ],
+  ["one day with lines of the earlier invoice only", [dated("2026-08-01", "3", "202607")], ["2026-08-01 3"]],
+  [
+    "one invoice, with lines before and after its month",
+    [dated("2026-06-30", "2", "202607"), dated("2026-07-15", "5", "202607"), dated("2026-08-01", "3", "202607")],
+    ["2026-07-01 2", "2026-07-15 5", "2026-07-31 3"],
+  ],
+  [
+    "two invoices, with lines before and between their months",
+    [
+      dated("2026-06-30", "2", "202607"),
+      dated("2026-07-31", "7", "202608"),
+      dated("2026-08-01", "3", "202607"),
+      dated("2026-08-15", "5", "202608"),
+    ],
+    ["2026-07-01 2", "2026-07-31 7", "2026-08-01 3", "2026-08-15 5"],
+  ],
+])("a Google billing table never moves lines to days that another file holds: %s", async ([, lines, expected]) => {
+  expect(await totals(...lines)).toEqual(expected);
 });
 
 test("adds up Google's credits in a flattened column, including rows that contain only a credit", async () => {

@@ -66,9 +66,9 @@ async function copyCluster(from: string, to: string, adopt: Adopt | undefined): 
   await outputOf(child, `${from} could not be copied`);
 }
 
-type CreateOptions = InitialiseOptions & { placement: Placement };
+type CreateOptions = Pick<InitialiseOptions, "passwords" | "adopt"> & { placement: Placement };
 
-/** Sets the superuser's password while no server runs, because nobody may connect with the snapshot's password. */
+/** Sets the superuser's password before the server starts, so that the snapshot's password never works. */
 async function setSuperuserPassword(draft: string, { passwords, placement, adopt }: CreateOptions): Promise<void> {
   const args = ["--single", "-D", draft, "-c", "fsync=off", "-c", "log_checkpoints=off", "postgres"];
   const child = spawnProgram(placement.postgres, args, placement.user);
@@ -78,8 +78,8 @@ async function setSuperuserPassword(draft: string, { passwords, placement, adopt
   if (/^(ERROR|FATAL|PANIC):/m.test(output)) throw new StackError(`The superuser's password was not set:\n${output}`);
 }
 
-async function createEmpty(draft: string, { dataDir, passwords, placement, adopt }: CreateOptions): Promise<void> {
-  const { initdb, user } = placement;
+async function createEmpty(draft: string, { passwords, placement, adopt }: CreateOptions): Promise<void> {
+  const { initdb, dataDir, user } = placement;
   const passwordFile = `${dataDir}.password`;
   writeFileSync(passwordFile, `${passwords[superuser]}\n`, { mode: 0o600 });
   if (user) chownSync(passwordFile, user.uid, user.gid);

@@ -10,13 +10,13 @@ import type { Usage } from "./usage.ts";
 /** The content of a response, as stream events or as one body. */
 export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
 
-type FailureStatus = Extract<Behaviour["failure"], number>;
+type FailureStatus = Extract<Behaviour["failure"], number | "full">;
 /**
  * How an API reports failures: `failure` returns an error response, and `midwayError` is the event that a stream sends
  * if it fails midway.
  */
 type Dialect = { failure: (status: FailureStatus) => Response; midwayError: string };
-const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
+export const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
 
 /**
  * Sends a response as the model's behaviour defines, including simulated failures, and completes the truth log's entry.

@@ -4,7 +4,7 @@
  */
 export type Behaviour = {
   /** The failure that is returned instead of a completion. */
-  failure?: 400 | 401 | 429 | 500 | 503 | 529 | "redirect" | "reset" | "hang";
+  failure?: 400 | 401 | 429 | 500 | 503 | 529 | "full" | "redirect" | "reset" | "hang";
   /** Delay before the first byte, and between two chunks. */
   firstByteMs: number;
   paceMs: number;
@@ -24,6 +24,8 @@ export type Behaviour = {
   failsLater: boolean;
   /** How many times, one after the other, to call the tool that the prompt asks for. */
   calls?: number;
+  /** A number for which the provider says once that the context window is full. */
+  full?: number;
   /** Whether the model violates the requested JSON schema. */
   breaksSchema: boolean;
   /** Number of words in the response; by default it depends on the prompt. */
@@ -79,8 +81,8 @@ export const models: Record<string, Partial<Behaviour>> = {
 };
 
 /**
- * Returns the behaviour of a model, refined by `[[words=40 pace=25 first=300 calls=2]]` (counts and milliseconds) in
- * the user's last message.
+ * Returns the behaviour of a model, refined by `[[words=40 pace=25 first=300 calls=2 full=1]]` (counts and milliseconds)
+ * in the user's last message.
  * @returns undefined for an unknown model
  */
 export function behaviourOf(model: string, prompt = ""): Behaviour | undefined {
@@ -94,6 +96,12 @@ function readDirective(prompt: string): Partial<Behaviour> {
     const digits = directive.match(new RegExp(`\\b${name}=(\\d{1,5})\\b`))?.[1];
     return digits === undefined ? undefined : Number(digits);
   };
-  const settings = { words: count("words"), paceMs: count("pace"), firstByteMs: count("first"), calls: count("calls") };
+  const settings = {
+    words: count("words"),
+    paceMs: count("pace"),
+    firstByteMs: count("first"),
+    calls: count("calls"),
+    full: count("full"),
+  };
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }

@@ -2,7 +2,13 @@ import type { Behaviour } from "./behaviours.ts";
 
 type Failure = { status: 400 | 401 | 404 | 429 | 500 | 503 | 529; type: string; code: string | null; message: string };
 
-const failures: Record<Extract<Behaviour["failure"], number>, Failure> = {
+const failures: Record<Extract<Behaviour["failure"], number | "full">, Failure> = {
+  full: {
+    status: 400,
+    type: "invalid_request_error",
+    code: "context_length_exceeded",
+    message: "This model's maximum context length is 200000 tokens. However, your messages resulted in 208310 tokens.",
+  },
   400: {
     status: 400,
     type: "invalid_request_error",
@@ -28,8 +34,9 @@ function errorBody({ type, code, message }: Failure, param: string | null = null
 
 /** Creates the response of a model that is made to fail. */
 export function failureResponse(status: keyof typeof failures): Response {
+  const failure = failures[status];
   const headers: HeadersInit = status === 429 ? { "retry-after": "1" } : {};
-  return Response.json(errorBody(failures[status]), { status, headers });
+  return Response.json(errorBody(failure), { status: failure.status, headers });
 }
 
 /** Creates the response to a call without the provider's key. */
@@ -49,6 +56,9 @@ export function unknownModel(model: string): Response {
   const failure = { status: 404, type: "invalid_request_error", code: "model_not_found", message } as const;
   return Response.json(errorBody(failure, "model"), { status: 404 });
 }
+
+/** The error in the event `response.failed` of a response that exceeds the context window. */
+export const fullWindow = { code: failures.full.code, message: failures.full.message };
 
 /** The event that a stream sends when it fails midway. */
 export const midwayError = errorBody(failures[500]);

@@ -18,7 +18,8 @@ export function messagesError(status: number, message: string): Response {
 }
 
 /** Creates the error response of a model that is made to fail. */
-export function messagesFailure(status: Extract<Behaviour["failure"], number>): Response {
+export function messagesFailure(status: Extract<Behaviour["failure"], number | "full">): Response {
+  if (status === "full") return messagesError(400, "prompt is too long: 208310 tokens > 200000 maximum");
   return messagesError(status, "The demo fails on purpose.");
 }
 

@@ -11,13 +11,14 @@ export const outageSchema = z.union([
 export type Outage = {
   begin: (how: z.infer<typeof outageSchema>) => void;
   end: () => void;
-  /** Returns the behaviour as changed by the outage. */
+  /** Returns the behaviour as changed by the outage, or by a context window that is full for the first time. */
   over: (behaviour: Behaviour) => Behaviour;
 };
 
 /** Creates a provider's outage state, initially without an outage. */
 export function createOutage(): Outage {
   let now: z.infer<typeof outageSchema> | undefined;
+  const filled = new Set<number>();
   return {
     begin(how) {
       now = how;
@@ -25,6 +26,11 @@ export function createOutage(): Outage {
     end() {
       now = undefined;
     },
-    over: (behaviour) => ({ ...behaviour, ...now }),
+    over(behaviour) {
+      const { full } = behaviour;
+      const isFull = full !== undefined && !filled.has(full);
+      if (isFull) filled.add(full);
+      return { ...behaviour, ...(isFull ? { failure: "full" } : {}), ...now };
+    },
   };
 }

@@ -48,6 +48,19 @@ async function streamed(model: string, { signal, leaveAfter }: { signal?: AbortC
   return { chunks, text, usage: chunks.at(-1)?.usage };
 }
 
+test("the demo provider says once for each number that the context window is full", async () => {
+  const full = { messages: [{ role: "user" as const, content: "hello [[full=1]]" }] };
+  await expect(chat("demo-chat", full)).rejects.toMatchObject({ status: 400, code: "context_length_exceeded" });
+  expect((await chat("demo-chat", full)).choices[0]?.message.content).toContain("hello");
+  const stream = await client.responses.create({ model: "demo-chat", input: "hello [[full=2]]", stream: true });
+  const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+  for await (const event of stream) events.push(event);
+  expect(events.at(-1)).toMatchObject({
+    type: "response.failed",
+    response: { error: { code: "context_length_exceeded" } },
+  });
+});
+
 describe("fixtures of the demo provider", () => {
   const send = (path: string, model: string) =>
     fetch(`${origin}/v1/${path}`, {

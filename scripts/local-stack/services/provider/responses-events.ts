@@ -1,5 +1,6 @@
 import type { Behaviour } from "./behaviours.ts";
 import { type Choice, type Completion, calledBy } from "./completion.ts";
+import { fullWindow } from "./errors.ts";
 import { type StreamPiece, sseEvent } from "./event-stream.ts";
 import { countTokens, noUsage, responseUsage, type Usage } from "./usage.ts";
 
@@ -46,6 +47,19 @@ export function responseEvents(completion: Completion, behaviour: Behaviour): St
     usage,
     reportsUsage,
   }));
+}
+
+/** Returns the stream of a response that exceeds the context window, as OpenAI sends it. */
+export function fullWindowEvents(): string {
+  const response = { id: "resp_full", object: "response", status: "in_progress", output: [], error: null };
+  const failed = { ...response, status: "failed", error: fullWindow };
+  return [
+    { type: "response.created", sequence_number: 0, response },
+    { type: "response.in_progress", sequence_number: 1, response },
+    { type: "response.failed", sequence_number: 2, response: failed },
+  ]
+    .map((event) => sseEvent(event, event.type))
+    .join("");
 }
 
 function itemEvents(completion: Completion, choice: Choice, before: Usage) {

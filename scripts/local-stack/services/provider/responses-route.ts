@@ -1,12 +1,12 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
-import { giveAnswer } from "./answering.ts";
+import { giveAnswer, openaiDialect } from "./answering.ts";
 import { type Behaviour, behaviourOf } from "./behaviours.ts";
 import { lastPrompt } from "./chat-request.ts";
 import { complete } from "./completion.ts";
 import { invalidRequest, unknownModel } from "./errors.ts";
 import type { Outage } from "./outage.ts";
-import { responseBody, responseEvents } from "./responses-events.ts";
+import { fullWindowEvents, responseBody, responseEvents } from "./responses-events.ts";
 import { responsesRequest, toChatRequest } from "./responses-request.ts";
 import type { TruthLog } from "./truth-log.ts";
 
@@ -28,6 +28,13 @@ export function responsesRoute(log: TruthLog, outage: Outage) {
     return giveAnswer(c.env.outgoing, {
       behaviour: outage.over(behaviour),
       truth,
+      dialect: {
+        ...openaiDialect,
+        failure: (status) =>
+          status === "full" && stream
+            ? new Response(fullWindowEvents(), { headers: { "content-type": "text/event-stream" } })
+            : openaiDialect.failure(status),
+      },
       answer() {
         const completion = complete(request, behaviour);
         if (stream) return { pieces: responseEvents(completion, behaviour) };

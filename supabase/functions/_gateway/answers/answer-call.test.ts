@@ -21,7 +21,7 @@ function failed(error: unknown, { dispatched, charged = false }: { dispatched: b
     progress: {},
   };
   const request = { signal: new AbortController().signal };
-  const told = settleFailure(error, { open, request } as unknown as AdmittedCall);
+  const told = settleFailure(error, { open, request, asked: {}, surface: {} } as unknown as AdmittedCall);
   return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
 }
 

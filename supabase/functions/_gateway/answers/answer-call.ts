@@ -1,7 +1,7 @@
 import { runLimitHeaders } from "../admission/rate-limits.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
-import { GatewayError } from "../http/errors.ts";
+import { GatewayError, openaiErrors, statusOf } from "../http/errors.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provider-failure.ts";
@@ -33,7 +33,7 @@ export async function answerCall<Request extends Asked>(
     const platform = endWhole(call, answer, { use: read.use, answer: { said: read.said, text } });
     return wholeResponse(call, { text: text(platform), platform });
   } catch (error) {
-    throw settleFailure(error, call);
+    return answerFailure(error, call);
   }
 }
 
@@ -163,7 +163,7 @@ function withHeaders(response: Response, headers: Record<string, string>): Respo
  */
 export function streamedResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
-  stream: ReadableStream<Uint8Array>,
+  stream: ReadableStream<Uint8Array> | string,
 ): Response {
   return withHeaders(
     new Response(stream, { headers: { "content-type": "text/event-stream; charset=utf-8" } }),
@@ -178,6 +178,23 @@ export function guessedUse<Request extends Asked>({ open, inputEstimate }: Admit
   return { route, usage: inputEstimate, basis: "guess" } as const;
 }
 
+/**
+ * Ends the run of a failed call. Returns a stream that contains only the error, if the client expects an event.
+ * @throws GatewayError if it expects a status
+ */
+export function answerFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): Response {
+  const told = settleFailure(error, call);
+  if (!endsInEvent(error, call)) throw told;
+  const { errors = openaiErrors } = call.surface;
+  return streamedResponse(call, errors.event(told, call.requestId));
+}
+
+/** Returns whether the client of a failed call expects an event: the provider's stream had begun, or the code asks for it. */
+function endsInEvent<Request extends Asked>(error: unknown, { asked, surface }: AdmittedCall<Request>): boolean {
+  if (!asked.stream || !(error instanceof ProviderFailure)) return false;
+  return error.streamBegan || surface.errors?.eventCodes?.has(error.code) === true;
+}
+
 /** Ends the run of a call that failed for any reason. @returns the error for the client */
 export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): GatewayError {
   const { open } = call;
@@ -190,11 +207,12 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
+  const httpStatus = endsInEvent(error, call) ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
   // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
   // anyway.
   const heard = call.request.signal.aborted
     ? ({ status: "cancelled", httpStatus: 499 } as const)
-    : ({ status: "failed", httpStatus: known.status, errorCode: known.code } as const);
+    : ({ status: "failed", httpStatus, errorCode: known.code } as const);
   const { usage } = open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
   // If the provider's rate limit is reached, the headers state our own limits. Our own refusals already have these
   // headers.

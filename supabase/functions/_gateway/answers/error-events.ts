@@ -28,13 +28,20 @@ export function tellsError(event: unknown): boolean {
 }
 
 /**
- * Returns whether an event of any kind reports an error. Groq puts the error that ends a stream early into `x_groq`.
+ * Returns whether an event or answer of any kind reports an error. Groq puts the error that ends a stream early into
+ * `x_groq`. OpenRouter puts the error of a choice into the choice (https://openrouter.ai/docs/api-reference/errors).
  */
 export function hasError(event: Record<string, unknown>): boolean {
   const inGroq = isObject(event.x_groq) ? event.x_groq.error : undefined;
-  return [event.error, event.errors, inGroq].some(
-    (error) => isPresent(error) && error !== false && error !== "" && !(Array.isArray(error) && error.length === 0),
+  const choices: unknown[] = Array.isArray(event.choices) ? event.choices : [];
+  return (
+    [event.error, event.errors, inGroq].some(isError) ||
+    choices.some((choice) => isObject(choice) && (choice.finish_reason === "error" || isError(choice.error)))
   );
+}
+
+function isError(value: unknown): boolean {
+  return isPresent(value) && value !== false && value !== "" && !(Array.isArray(value) && value.length === 0);
 }
 
 /** Returns whether the text is one word or a time, such as "ping" or "2024-04-07 20:20:50.554328". */

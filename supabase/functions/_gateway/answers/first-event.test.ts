@@ -44,3 +44,34 @@ describe("Streamed responses", () => {
     await expect(hold(...begin)).rejects.toMatchObject({ failure: "invalid_answer", mayHaveCharged: true });
   });
 });
+
+describe("Openings of other streams", () => {
+  const start = event({ type: "message_start", message: { usage: { input_tokens: 3 } } });
+  const ping = event({ type: "ping" });
+  const block = (content_block: object) => event({ type: "content_block_start", index: 0, content_block });
+  const role = event({ choices: [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }] });
+  const text = event({ type: "content_block_delta", delta: { type: "text_delta", text: "a" } });
+
+  test.for<[string, string[], string]>([
+    ["a message", [start, ping, block({ type: "text", text: "" })], text],
+    ["a message that thinks", [start, block({ type: "thinking", thinking: "" })], text],
+    ["a message that calls a tool", [start], block({ type: "tool_use", id: "t", name: "f", input: {} })],
+    ["a message with hidden thinking", [start], block({ type: "redacted_thinking", data: "x" })],
+    ["a chat", [role], event({ choices: [{ index: 0, delta: { content: "a" } }] })],
+    ["a chat that calls a tool", [role], event({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0 }] } }] })],
+    ["an empty chat", [role], event({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })],
+  ])("holds %s until its first content", async ([, opening, content]) => {
+    expect(await hold(...opening, content, content)).toEqual({
+      isStream: true,
+      back: opening.join("") + content,
+      left: 1,
+    });
+  });
+
+  test.for([start, role])(
+    "leaves a stream that ends after its opening to its reader, which meters it: %s",
+    async (opening) => {
+      expect(await hold(opening)).toEqual({ isStream: true, back: opening, left: 0 });
+    },
+  );
+});

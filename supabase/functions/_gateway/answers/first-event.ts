@@ -28,11 +28,12 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
   const isDeclared = answer.contentType.startsWith("text/event-stream");
   const pieces: Uint8Array[] = [];
   let held = new Uint8Array(0);
-  let begun = false;
+  const state: { latest: Role } = { latest: "idle" };
   const splitter = createEventSplitter(
     (event) => {
-      begun = isContent(new TextDecoder().decode(event));
-      return begun ? "stop" : "drop";
+      const role = roleOf(new TextDecoder().decode(event), state.latest);
+      if (role !== "idle") state.latest = role;
+      return role === "content" ? "stop" : "drop";
     },
     () => {},
   );
@@ -54,9 +55,12 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
     }
     if (bytes) splitter.push(bytes);
     else splitter.end();
-    if (!begun && !bytes) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
+    const { latest } = state;
+    // The reader of a stream that ends after its opening meters what the opening states.
+    const isMetered = latest === "content" || latest === "opening";
+    if (!bytes && !isMetered) throw invalidStream(latest);
     const isAlive = isStream && now() - answer.firstByteAt > commentsForMs;
-    if (begun || isFull || isAlive) {
+    if (latest === "content" || isFull || isAlive || !bytes) {
       answer.unread(held);
       return isDeclared || isStream === true;
     }
@@ -83,23 +87,54 @@ async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
 }
 
 /**
- * Returns whether an event belongs to an answer. All other events only keep the connection open.
+ * What an event is: content, the opening of an answer, which the provider may charge for, a sign that it accepted the
+ * request, or only a sign that the connection is open.
+ */
+type Role = "content" | "opening" | "accepted" | "idle";
+
+/**
+ * Returns the role of an event that follows events of the role `latest`.
  * @throws ProviderFailure if the event is an error that states no usage, or ends the stream without output
  */
-function isContent(event: string): boolean {
+function roleOf(event: string, latest: Role): Role {
+  const streamBegan = latest !== "idle";
   const data = dataOf(event).trim() || strayLinesOf(event);
   const isError = errorEvent.test(event);
-  if (data === "" && !isError) return false;
-  if (data === "[DONE]") throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
+  if (data === "" && !isError) return "idle";
+  if (data === "[DONE]") {
+    if (latest === "opening") return "content";
+    throw invalidStream(latest);
+  }
   const value = parse(data);
-  if (isObject(value) && isOfMessage(value)) return true;
+  if (isObject(value) && isOfMessage(value)) return isMessageOpening(value) ? "opening" : "content";
   if (isObject(value) && (value.choices || value.usage || value.response || isOfResponse(value))) {
     const isFailed = value.type === "response.failed" || hasError(value);
-    if (isFailed && !isCharged(value)) throw refusalFailure({ status: 200, text: data });
-    return !beginEvents.has(value.type);
+    if (isFailed && !isCharged(value)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
+    if (beginEvents.has(value.type)) return "accepted";
+    return isChunkOpening(value) ? "opening" : "content";
   }
-  if (isError || tellsError(value ?? data)) throw refusalFailure({ status: 200, text: data });
-  return false;
+  if (isError || tellsError(value ?? data)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
+  return "idle";
+}
+
+/** Returns the failure of a stream that ended without output. */
+function invalidStream(latest: Role): ProviderFailure {
+  return new ProviderFailure("invalid_answer", { mayHaveCharged: true, streamBegan: latest !== "idle" });
+}
+
+/** Returns whether an event of Anthropic's streams comes before any content. */
+function isMessageOpening({ type, content_block: block }: Record<string, unknown>): boolean {
+  if (type !== "content_block_start") return type === "message_start";
+  return isObject(block) && (block.type === "text" ? block.text === "" : block.type === "thinking" && !block.thinking);
+}
+
+/** Returns whether a chat chunk states only the role of its message. */
+function isChunkOpening({ choices, usage }: Record<string, unknown>): boolean {
+  if (!Array.isArray(choices) || usage) return false;
+  return choices.every((choice) => {
+    if (!isObject(choice) || !isObject(choice.delta) || choice.finish_reason) return false;
+    return Object.entries(choice.delta).every(([name, value]) => name === "role" || value === null || value === "");
+  });
 }
 
 function isOfResponse({ type }: Record<string, unknown>): boolean {

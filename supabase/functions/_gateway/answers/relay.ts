@@ -2,12 +2,12 @@ import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
-import { ClientLeft, ProviderFailure } from "../providers/provider-failure.ts";
+import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { estimateTokens, markOverrun } from "../usage/estimate.ts";
-import { callUse } from "../usage/usage.ts";
-import { countsAll, isWhole, type StreamFacts, type StreamReader } from "./stream-reader.ts";
+import { callUse, unbilledUse } from "../usage/usage.ts";
+import { countsAll, isWhole, type StreamFacts, type StreamReader, unbilledEnding } from "./stream-reader.ts";
 
 const encoder = new TextEncoder();
 /** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
@@ -137,7 +137,9 @@ export function relayStream(options: {
   function fail(controller: Controller, error: GatewayError, { use, failure }: Partial<ProviderFailure> = {}): void {
     end({ status: "failed", httpStatus: 200, errorCode: error.code, use }, failure);
     step.answer.cancel();
-    controller.enqueue(encoder.encode(errorEvent(error, options)));
+    const { errors = openaiErrors, requestId } = options;
+    const event = step.reader.failure?.(error, requestId) ?? errors.event(error, requestId);
+    controller.enqueue(encoder.encode(event));
     controller.close();
   }
 
@@ -151,7 +153,11 @@ export function relayStream(options: {
       const state = await advance(pass);
       if (over) return;
       if (left) return state === "open" ? drain() : endUnheard();
-      if (state === "failed") return fail(controller, new GatewayError("provider_error"));
+      if (state === "failed") {
+        const { error } = step.reader.facts;
+        const failure = error === undefined ? undefined : refusalFailure({ status: 200, text: error });
+        return fail(controller, failure?.toGatewayError() ?? new GatewayError("provider_error"), failure);
+      }
       if (state === "done" && !(await goOn(controller))) {
         if (left) return endUnheard();
         return complete(controller);
@@ -229,14 +235,6 @@ export function relayStream(options: {
   );
 }
 
-function errorEvent(
-  error: GatewayError,
-  { errors = openaiErrors, requestId }: { errors?: ErrorShape | undefined; requestId: string },
-): string {
-  const name = errors.event === undefined ? "" : `event: ${errors.event}\n`;
-  return `${name}data: ${JSON.stringify(errors.body(error, requestId))}\n\n`;
-}
-
 /** Returns the non-streamed form of a streamed answer, or undefined if the reader did not assemble the answer. */
 function answerOf({ answer }: StreamReader): RunEnd["answer"] {
   const streamed = answer?.();
@@ -251,6 +249,8 @@ function usedBy(
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
+  const ending = unbilledEnding(facts);
+  if (ending && answer.unbilled?.includes(ending)) return unbilledUse(route);
   const { guessedOutputTokens, servedTier } = facts;
   const usage = facts.usage && (servedTier === undefined ? facts.usage : { ...facts.usage, servedTier });
   if (usage && countsAll(facts, status === "succeeded")) return callUse(usage, { route, basis: "final" });

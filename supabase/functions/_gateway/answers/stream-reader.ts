@@ -1,3 +1,5 @@
+import type { GatewayError } from "../http/errors.ts";
+import type { UnbilledEnding } from "../providers/kinds/kind.ts";
 import type { Platform } from "../runs/run.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import { isObject } from "../structured/canonical.ts";
@@ -27,14 +29,33 @@ export type StreamFacts = {
   /** Number of output bytes so far, and the same number at the time of the last usage statement. */
   outputBytes: number;
   outputBytesAtUsage: number;
+  /** How the stream ended, if some providers don't bill such streams without output. */
+  ending?: UnbilledEnding;
   /** Text that arrived before any content and may be a non-streamed answer. */
   inItsPlace?: string;
+  /** The provider's error, if it sent one. */
+  error?: string;
 };
 
 /** Returns whether the stated usage covers everything that arrived. @param whole whether the stream has ended */
 export function countsAll(facts: StreamFacts, whole: boolean): boolean {
   if (facts.usage?.counts.output_tokens === 0 && facts.guessedOutputTokens > 0) return false;
   return facts.usageIsFinal || ((whole || facts.finished) && facts.outputBytes === facts.outputBytesAtUsage);
+}
+
+/**
+ * Returns how a stream without output ended, if some providers don't bill such a stream. Some of them state one token
+ * of output.
+ */
+export function unbilledEnding({
+  ending,
+  done,
+  finished,
+  usage,
+  outputBytes,
+}: StreamFacts): UnbilledEnding | undefined {
+  if (outputBytes > 0 || (usage?.counts.output_tokens ?? 0) > 1) return undefined;
+  return ending ?? (done && !finished ? "nothing" : undefined);
 }
 
 /** Returns whether all content has arrived, so that nothing is lost if the connection closes now. */
@@ -49,6 +70,8 @@ export type StreamReader = {
   end: () => Uint8Array[];
   /** Returns the events that end the client's stream and describe the run. */
   completion: (platform: Platform) => string;
+  /** Returns the event that ends the client's stream with an error, if it depends on the events before. */
+  failure?: (error: GatewayError, requestId: string) => string;
   /** Returns the answer in its non-streamed form, if the reader assembles it. */
   answer?: () => StreamedAnswer | undefined;
 };
@@ -66,6 +89,7 @@ export type Reading = {
   finished?: boolean;
   /** Whether the event holds content, not just counts. */
   content?: boolean;
+  ending?: UnbilledEnding | undefined;
 };
 
 /** How to recognize and parse the events of one surface's streams. */
@@ -132,7 +156,8 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     }
     const reading: Reading = isError ? { fate: "fail" } : readData(data);
     if (reading.fate === "fail") {
-      if (reading.usage) learn(reading);
+      learn(reading);
+      if (isError || tellsError(parsed(data) ?? data)) facts.error = data;
       return refuse(facts.events === 0 ? data : undefined);
     }
     // Counts the content first, because an event's usage includes the content of that event.
@@ -149,8 +174,9 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     return "stop";
   }
 
-  function learn({ usage, usageIsFinal = false, finished = false, servedTier }: Reading): void {
+  function learn({ usage, usageIsFinal = false, finished = false, servedTier, ending }: Reading): void {
     facts.finished ||= finished;
+    facts.ending = ending ?? facts.ending;
     facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
     // Ignores zero counts that are not final or that contradict the streamed content.
     if (!usage || (isNothing(usage) && (!usageIsFinal || facts.guessedOutputTokens > 0))) return;

@@ -6,7 +6,7 @@ import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
 import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
-import { callUse, type UsageLimits } from "../usage/usage.ts";
+import { callUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
 import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { countsAll, type StreamReader } from "./stream-reader.ts";
@@ -38,14 +38,18 @@ export async function readWholeAnswer<Request extends Asked>(
   const received = first ? await readText(answer, first) : "";
   const value: unknown = orUnusable(() => parseAnswer(received));
   const read = orUnusable(() => readAnswer(value, call.usageLimits));
-  if (!isObject(value)) throw invalidAnswer();
-  if ((!read || read.failed) && !value.usage && tellsError(value)) {
+  if (!read || !isObject(value)) throw invalidAnswer();
+  if ((read.unreadable || read.failed) && !value.usage && tellsError(value)) {
     throw refusalFailure({ status: 200, text: received });
   }
-  if (!read) throw invalidAnswer();
   const text = read.corrected ? orUnusable(() => JSON.stringify(value)) : received;
-  const use = chargedUse(read, { text, route, call });
-  if (read.failed || nestsTooDeeply(value, text)) throw invalidAnswer(use.basis === "final" ? use : undefined);
+  const use = chargedUse(read, { text, answer, call });
+  if (read.failed || read.unreadable || nestsTooDeeply(value, text)) {
+    const stated = use.basis === "final" ? use : undefined;
+    // Once the usage is known, another route may be called: both are charged.
+    const retryable = !read.failed || refusalFailure({ status: 200, text: received }).retryable;
+    throw invalidAnswer(stated, { retryable: stated !== undefined && retryable });
+  }
   return { text, value, use, said: read.said };
 }
 
@@ -54,11 +58,24 @@ export async function readWholeAnswer<Request extends Asked>(
  * only placeholders.
  */
 function chargedUse(
-  { usage, output, servedTier }: WholeAnswer,
-  { text, route, call }: { text: string; route: number; call: Pick<AdmittedCall, "inputEstimate" | "usageLimits"> },
+  { usage, output, servedTier, ending, unreadable }: WholeAnswer,
+  {
+    text,
+    answer: {
+      route: { position: route },
+      unbilled,
+    },
+    call,
+  }: {
+    text: string;
+    answer: Pick<ProviderAnswer, "route" | "unbilled">;
+    call: Pick<AdmittedCall, "inputEstimate" | "usageLimits">;
+  },
 ): CallUse {
   const { input_tokens = 0, output_tokens = 0 } = usage?.counts ?? {};
   const delivered = output && output_tokens === 0 ? estimateTokens(createOutputCounter(output)(text)) : 0;
+  if (ending && unbilled?.includes(ending) && output_tokens <= 1 && delivered === 0) return unbilledUse(route);
+  if (unreadable && usage) return callUse(usage, { route, basis: "final" });
   const isCounted = delivered === 0 && (input_tokens > 0 || output_tokens > 0 || output !== undefined);
   if (usage && isCounted) return callUse(usage, { route, basis: "final" });
   const input = usage && input_tokens > 0 ? usage.counts : call.inputEstimate;

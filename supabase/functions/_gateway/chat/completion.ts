@@ -41,7 +41,9 @@ export function createChunkReader({
     if (!success) return { fate: "fail" };
     const { choices } = chunk;
     const usage = readChatUsage(chunk, usageLimits);
-    if (choices ? hasError(chunk) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
+    if (choices ? hasError(chunk) : tellsError(chunk)) {
+      return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+    }
     const statesUsage = usage !== undefined || isPresent(chunk.usage);
     // Drops events that are not chunks, such as {"type":"ping"}, because standard clients fail on them.
     if (!choices && !statesUsage) return { fate: "drop" };

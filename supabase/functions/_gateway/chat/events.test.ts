@@ -387,7 +387,8 @@ describe("a stream without [DONE]", () => {
     ["stop_sequence", true],
     ["MAX_TOKENS", true],
     ["model_length", true],
-    ["error", true],
+    // OpenRouter's finish reason of a failed choice: https://openrouter.ai/docs/api-reference/errors
+    ["error", false],
     ["", false],
     [null, false],
     // DashScope sends "null" until the choice ends: https://help.aliyun.com/zh/model-studio/qwen-api-reference

@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
@@ -9,7 +10,9 @@ import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
-import { estimateInput } from "../usage/estimate.ts";
+import { readHourWrites } from "../usage/cache-lifetimes.ts";
+import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
+import { estimateInput, estimateMargin } from "../usage/estimate.ts";
 import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
@@ -55,6 +58,11 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   const functions = serverTools
     ? serverTools.tools.map((name) => ({ type: "function", function: toolDefinition(name) }))
     : tools?.filter((tool) => typeof tool === "object");
+  const inputEstimate = estimateInput({
+    ...input,
+    documentTokens: input.documents.estimate,
+    texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
+  });
   return {
     request: functions ? { ...fields, tools: functions } : fields,
     others,
@@ -71,12 +79,16 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     images: input.images,
     audio: input.audioSeconds > 0,
     ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),
-    inputEstimate: estimateInput({
-      ...input,
-      texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
-    }),
+    inputEstimate,
+    ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
     keepsSchema,
-    inputBytes: bodyBytes - input.mediaBytes + (serverTools ? JSON.stringify(functions).length : 0),
+    hasUnmeasuredInput: !input.documents.isMeasured,
+    hourWrites: readHourWrites([functions, request.messages]),
+    inputBytes:
+      bodyBytes -
+      input.mediaBytes +
+      input.documents.maximum * bytesPerReservedToken +
+      (serverTools ? JSON.stringify(functions).length : 0),
   };
 }
 
@@ -87,6 +99,7 @@ function allowedTools({ tool_choice: choice }: ChatRequest) {
 /** Returns the texts and media in the messages. `mediaBytes` is the part of the body that is not text. */
 function readInput({ messages }: ChatRequest) {
   const texts: string[] = [];
+  const documents: string[] = [];
   let [images, imageTokensInAll, seconds, mediaBytes] = [0, 0, 0, 0];
   for (const message of messages) {
     const { content } = message;
@@ -102,10 +115,19 @@ function readInput({ messages }: ChatRequest) {
       } else if (part.type === "input_audio") {
         seconds += audioSeconds(part.input_audio);
         mediaBytes += part.input_audio.data.length;
-      } else if (part.type === "file") texts.push(part.file.file_data);
+      } else if (part.type === "file") documents.push(part.file.file_data);
       else if (part.type === "refusal") texts.push(part.refusal);
       else texts.push(part.type === "text" ? part.text : stringifyWithSource(part));
     }
   }
-  return { texts, messages: messages.length, images, imageTokens: imageTokensInAll, audioSeconds: seconds, mediaBytes };
+  mediaBytes += documents.reduce((sum, each) => sum + Buffer.byteLength(each), 0);
+  return {
+    texts,
+    messages: messages.length,
+    images,
+    imageTokens: imageTokensInAll,
+    audioSeconds: seconds,
+    documents: documentTokens(documents),
+    mediaBytes,
+  };
 }

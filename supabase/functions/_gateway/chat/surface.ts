@@ -2,12 +2,13 @@ import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { hasError } from "../answers/error-events.ts";
 import { bodyLimits } from "../http/body.ts";
+import { isObject } from "../structured/canonical.ts";
 import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import { createAssembly } from "./assembly.ts";
-import { readChatUsage, readMessage, saidInChat, withoutToolCalls } from "./completion.ts";
+import { isFinish, readChatUsage, readMessage, saidInChat, withoutToolCalls } from "./completion.ts";
 import { completedEvent, createChatReader, outputTexts } from "./events.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { type Chat, readChat } from "./request.ts";
@@ -34,18 +35,26 @@ export const chatSurface: Surface<Chat> = {
 /** The parts of a chat completion that the gateway reads. */
 export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
+function hasFinished(choice: unknown): boolean {
+  return isObject(choice) && isFinish(choice.finish_reason);
+}
+
 /** Reads whole and streamed chat completions. */
 export const chatFormat = {
   readAnswer(value, limits) {
     const { success, data } = completion.safeParse(value);
-    if (!success) return undefined;
+    if (!success) {
+      return isObject(value) ? { usage: readChatUsage(value, limits), unreadable: true, ending: "nothing" } : undefined;
+    }
+    const failed = hasError(data);
     return {
       usage: readChatUsage(data, limits),
       servedTier: readTier(data),
+      ending: failed ? "error" : data.choices.some(hasFinished) ? undefined : "nothing",
       output: outputTexts,
       // OpenRouter may put an error next to a choice, in whole and in streamed answers:
       // openrouter.ai/docs/api-reference/errors
-      failed: hasError(data),
+      failed,
       corrected: correctToolCalls(data.choices),
       said: () => saidInChat(value),
     };

@@ -139,6 +139,75 @@ describe("Two tool calls", () => {
   });
 });
 
+/** Joins the ids and names of each index, as openai-python's accumulate_delta does (lib/streaming/_deltas.py). */
+function join(entries: Entry[]): unknown[] {
+  const joined: [string, string][] = [];
+  for (const { index, id, function: called, custom } of entries as Record<string, Entry>[]) {
+    const [ids, names] = joined[Number(index)] ?? ["", ""];
+    joined[Number(index)] = [`${ids}${id ?? ""}`, `${names}${(called ?? custom)?.name ?? ""}`];
+  }
+  return joined;
+}
+
+// https://github.com/NousResearch/hermes-agent/pull/12230, https://github.com/mcowger/plexus/issues/719
+describe("a tool call's id and name appear once, even if the provider", () => {
+  const pieces = ["", '{"a":', "1}"];
+  test.for<[string, Entry[], unknown[]]>([
+    ["repeats both in every piece", pieces.map((text) => call("a", "add", text, 0)), [["a", "add"]]],
+    ["repeats both without an index", pieces.map((text) => call("a", "add", text)), [["a", "add"]]],
+    [
+      "repeats the name with a new id",
+      ['{"a"', ":1", "}"].map((text, at) => call(`c${at}`, "add", text, 0)),
+      [["c0", "add"]],
+    ],
+    ["repeats only the name", pieces.map((text, at) => call(at ? undefined : "a", "add", text, 0)), [["a", "add"]]],
+    ["repeats only the id", pieces.map((text, at) => call("a", at ? undefined : "add", text, 0)), [["a", "add"]]],
+    ["sends empty ones later", pieces.map((text, at) => call(at ? "" : "a", at ? "" : "add", text, 0)), [["a", "add"]]],
+    [
+      "alternates between two calls",
+      pieces.flatMap((text) => [call("a", "add", text, 0), call("b", "sub", text, 1)]),
+      [
+        ["a", "add"],
+        ["b", "sub"],
+      ],
+    ],
+    [
+      "puts two calls at the same index",
+      ["a", "b"].flatMap((id) => pieces.map((text) => call(id, `f${id}`, text, 0))),
+      [
+        ["a", "fa"],
+        ["b", "fb"],
+      ],
+    ],
+    [
+      "calls a custom tool",
+      pieces.map((input) => ({ index: 0, id: "a", type: "custom", custom: { name: "run", input } })),
+      [["a", "run"]],
+    ],
+    [
+      // https://github.com/continuedev/continue/pull/5849
+      "sends the name in pieces and then repeats it",
+      [
+        call("a", "edit_ex", "", 0),
+        call("a", "isting", "", 0),
+        call("a", "edit_existing", "{", 0),
+        call("a", "edit_existing", "}", 0),
+      ],
+      [["a", "edit_existing"]],
+    ],
+    [
+      "sends ever longer names",
+      [call("a", "edit", "", 0), call("a", "edit_existing", "", 0)],
+      [["a", "edit_existing"]],
+    ],
+  ])("%s", ([, sent, joined]) => {
+    const { entries } = number(...sent);
+    expect(join(entries)).toEqual(joined);
+    const types = Object.groupBy(entries, ({ index }) => String(index));
+    for (const each of Object.values(types)) expect(each?.filter(({ type }) => type !== undefined)).toHaveLength(1);
+  });
+});
+
 describe("keeping the pieces of one tool call together", () => {
   const one = [add('{"a":1}')];
 

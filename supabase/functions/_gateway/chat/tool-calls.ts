@@ -9,7 +9,8 @@ type Call = {
   /** The index that clients see. */
   shown: number;
   id: unknown;
-  name: unknown;
+  /** The name as clients have received it so far. */
+  name: string;
   arguments: ReturnType<typeof createJsonProgress>;
 };
 
@@ -33,6 +34,8 @@ const maxIndex = 127;
  * - SGLang sent a call's arguments at another index than its name: https://github.com/sgl-project/sglang/issues/6310
  * - vLLM and Poolside sent a new id with a call's next pieces: https://github.com/vllm-project/vllm/pull/23522,
  * https://github.com/poolsideai/pool/issues/9
+ * - NVIDIA repeated a call's name in every piece, and Gemini sent a name in pieces. openai-python joins ids and names:
+ * https://github.com/NousResearch/hermes-agent/pull/12230, https://github.com/continuedev/continue/pull/5849
  * - llama.cpp and TGI sent arguments as an object: https://github.com/ggml-org/llama.cpp/issues/20198,
  * https://github.com/huggingface/text-generation-inference/issues/2136
  * @returns a function that corrects a chunk's choices in place and returns whether anything changed
@@ -56,14 +59,43 @@ export function createToolCallNumbering(): (choices: readonly unknown[]) => bool
 function correct(calls: Calls, entry: Entry): boolean {
   const wasObject = argumentsAsText(entry.function);
   const call = continuedBy(calls.list, entry) ?? begin(calls, entry);
-  call.id ||= entry.id;
-  call.name ||= nameOf(entry);
-  const isRenamed = Boolean(entry.id) && entry.id !== call.id;
-  if (isRenamed) delete entry.id;
+  const isRepeated = leaveOutRepeatedId(call, entry);
+  const isRenamed = leaveOutRepeatedName(call, entry);
   if (isObject(entry.function)) call.arguments.add(entry.function.arguments);
   const isMoved = entry.index !== call.shown;
   entry.index = call.shown;
-  return wasObject || isMoved || isRenamed;
+  return wasObject || isMoved || isRepeated || isRenamed;
+}
+
+/** Removes the id and type of an entry whose call already has an id. @returns whether anything changed */
+function leaveOutRepeatedId(call: Call, entry: Entry): boolean {
+  if (!call.id) {
+    call.id = entry.id;
+    return false;
+  }
+  const repeated = ["id", "type"].filter((name) => isPresent(entry[name]));
+  for (const name of repeated) delete entry[name];
+  return repeated.length > 0;
+}
+
+/**
+ * Reduces the name of an entry to the part that clients have not received, since they join the names of all pieces.
+ * @returns whether anything changed
+ */
+function leaveOutRepeatedName(call: Call, entry: Entry): boolean {
+  const called = calledBy(entry);
+  const name = called?.name;
+  if (!called || !isPresent(name)) return false;
+  const known = call.name;
+  // A name may arrive in pieces, but only before the arguments.
+  const isPiece = typeof name === "string" && (known === "" || !call.arguments.hasBegun());
+  const isLonger = typeof name === "string" && name.startsWith(known);
+  const added = !isPiece ? "" : isLonger ? name.slice(known.length) : name;
+  call.name += added;
+  if (added === name) return false;
+  if (added === "") delete called.name;
+  else called.name = added;
+  return true;
 }
 
 /**
@@ -93,9 +125,9 @@ function isRenaming(call: Call, entry: Entry): boolean {
   return name ? name === call.name && call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
-function begin(calls: Calls, { index, id }: Entry): Call {
+function begin(calls: Calls, { index }: Entry): Call {
   const shown = isIndex(index) && !calls.taken.has(index) ? index : calls.next;
-  const call = { stated: index, shown, id, name: undefined, arguments: createJsonProgress() };
+  const call = { stated: index, shown, id: undefined, name: "", arguments: createJsonProgress() };
   calls.list.push(call);
   calls.taken.add(shown);
   calls.next = Math.max(calls.next, shown + 1);
@@ -107,8 +139,13 @@ function isIndex(value: unknown): value is number {
 }
 
 function nameOf(entry: Entry): unknown {
-  const called = isObject(entry.function) ? entry.function : entry.custom;
-  return isObject(called) && called.name;
+  return calledBy(entry)?.name;
+}
+
+/** Returns the member of an entry that names the function or the custom tool. */
+function calledBy({ function: called, custom }: Entry): Entry | undefined {
+  if (isObject(called)) return called;
+  return isObject(custom) ? custom : undefined;
 }
 
 /**
@@ -157,7 +194,7 @@ function createJsonProgress() {
     }
   }
 
-  return { add, isWhole: () => whole, isOpen: () => depth > 0 };
+  return { add, isWhole: () => whole, isOpen: () => depth > 0, hasBegun: () => whole || depth > 0 };
 }
 
 function isPresent(value: unknown): boolean {

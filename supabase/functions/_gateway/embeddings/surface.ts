@@ -3,6 +3,7 @@ import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
 import { parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
+import { isObject } from "../structured/canonical.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
@@ -39,7 +40,8 @@ export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), 
 const format: AnswerFormat<Embeddings> = {
   readAnswer(value, limits) {
     const { success, data } = embeddingList.safeParse(value);
-    return success ? { usage: readEmbeddingUsage(data.usage, limits) } : undefined;
+    if (success) return { usage: readEmbeddingUsage(data.usage, limits) };
+    return isObject(value) ? { usage: readEmbeddingUsage(value.usage, limits), unreadable: true } : undefined;
   },
 };
 

@@ -16,6 +16,7 @@ test.for<[ErrorCode, string]>([
   ["rate_limit_exceeded", "rate_limit_error"],
   ["internal_error", "api_error"],
   ["provider_error", "api_error"],
+  ["provider_overloaded", "overloaded_error"],
   ["service_unavailable", "overloaded_error"],
   ["provider_timeout", "timeout_error"],
 ])("the error code %s becomes Anthropic's type %s", ([code, type]) => {

@@ -1,4 +1,5 @@
-import type { ErrorShape, GatewayError } from "./errors.ts";
+import type { ContextTokens } from "../providers/context-tokens.ts";
+import { type ErrorShape, type GatewayError, statusOf } from "./errors.ts";
 
 /**
  * Anthropic's error types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 have the
@@ -13,29 +14,45 @@ const types: Readonly<Record<number, string>> = {
   429: "rate_limit_error",
   503: "overloaded_error",
   504: "timeout_error",
+  529: "overloaded_error",
 };
 
 /** Anthropic's error object, with our error code as an additional member. */
 export const anthropicErrors: ErrorShape = {
-  body: (error, requestId) => ({
+  body,
+  event: (error, requestId) => `event: error\ndata: ${JSON.stringify(body(error, requestId))}\n\n`,
+  statuses: { provider_overloaded: 529 },
+  idHeader: "request-id",
+};
+
+function body(error: GatewayError, requestId: string): object {
+  const status = statusOf(error, anthropicErrors);
+  return {
     type: "error",
     error: {
-      type: types[error.status] ?? (error.status >= 500 ? "api_error" : "invalid_request_error"),
+      type: types[status] ?? (status >= 500 ? "api_error" : "invalid_request_error"),
       message: messageOf(error),
       code: error.code,
       param: error.options.param ?? null,
       ...error.options.details,
     },
     request_id: requestId,
-  }),
-  event: "error",
-  idHeader: "request-id",
-};
+  };
+}
 
 /**
  * Prefixes the message with the field, as Anthropic does ("max_tokens: Field required"), because its clients show only
- * the message.
+ * the message. Claude Code compacts the conversation or lowers `max_tokens` when it finds Anthropic's words for a full
+ * context window (https://code.claude.com/docs/en/llm-gateway).
  */
-function messageOf({ code, message, options: { param } }: GatewayError): string {
+function messageOf({ code, message, options: { param, contextTokens } }: GatewayError): string {
+  if (code === "context_length_exceeded") {
+    return contextTokens ? contextMessage(contextTokens) : `prompt is too long: ${message}`;
+  }
   return code === "invalid_request" && param && !message.includes(param) ? `${param}: ${message}` : message;
+}
+
+function contextMessage({ input, output, max }: ContextTokens): string {
+  if (output === undefined) return `prompt is too long: ${input} tokens > ${max} maximum`;
+  return `input length and \`max_tokens\` exceed context limit: ${input} + ${output} > ${max}, decrease input length or \`max_tokens\` and try again`;
 }

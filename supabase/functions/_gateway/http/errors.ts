@@ -1,3 +1,5 @@
+import type { ContextTokens } from "../providers/context-tokens.ts";
+
 /** The gateway's closed list of error codes, with status, OpenAI's error type, and message. */
 const catalogue = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
@@ -63,6 +65,7 @@ const catalogue = {
   rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],
   internal_error: [500, "server_error", "The gateway had an error."],
   provider_error: [502, "server_error", "The model's provider failed."],
+  provider_overloaded: [502, "server_error", "The model's provider is overloaded. Try again later."],
   service_unavailable: [503, "server_error", "The gateway is temporarily unavailable. Try again."],
   AUTH_UNAVAILABLE: [503, "server_error", "The account's policy cannot be read. Try again."],
   provider_timeout: [504, "server_error", "The model's provider did not respond in time."],
@@ -80,6 +83,8 @@ type ErrorOptions = {
   headers?: Record<string, string>;
   /** Further members of the error object. */
   details?: Record<string, unknown>;
+  /** For `context_length_exceeded`: the tokens that don't fit. */
+  contextTokens?: ContextTokens | undefined;
   cause?: unknown;
 };
 
@@ -124,8 +129,12 @@ export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
 /** The format of a surface's errors. */
 export type ErrorShape = {
   body: (error: GatewayError, requestId: string) => object;
-  /** The name of the event that ends a stream with an error. Absent if the surface's events have no names. */
-  event?: string;
+  /** Returns the event that ends a stream with an error. */
+  event: (error: GatewayError, requestId: string) => string;
+  /** The codes that clients of streams expect as an event, even if the provider's stream has not begun. */
+  eventCodes?: ReadonlySet<ErrorCode>;
+  /** Statuses that differ from the list's. */
+  statuses?: Partial<Record<ErrorCode, number>>;
   /** A header for the request id in addition to `x-request-id`. */
   idHeader?: string;
 };
@@ -144,4 +153,12 @@ export function errorBody(error: GatewayError, requestId: string): { error: Reco
   };
 }
 
-export const openaiErrors: ErrorShape = { body: errorBody };
+export const openaiErrors: ErrorShape = {
+  body: errorBody,
+  event: (error, requestId) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\n`,
+};
+
+/** Returns the HTTP status of an error in a surface's format. */
+export function statusOf(error: GatewayError, { statuses }: ErrorShape): number {
+  return statuses?.[error.code] ?? error.status;
+}

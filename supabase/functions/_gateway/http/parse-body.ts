@@ -35,8 +35,11 @@ export function parseOpenBody<Schema extends z.ZodObject>(
   value: unknown,
   refused: Refused,
 ): { request: z.output<Schema>; others: Record<string, unknown> } {
+  // An empty list of a refused member, such as mcp_servers, asks for nothing.
+  const isEmpty = (name: string, member: unknown) =>
+    member === null || (Object.hasOwn(refused, name) && Array.isArray(member) && member.length === 0);
   const others = Object.entries(isObject(value) ? value : {}).filter(
-    ([name, member]) => member !== null && !Object.hasOwn(schema.shape, name),
+    ([name, member]) => !Object.hasOwn(schema.shape, name) && !isEmpty(name, member),
   );
   const named = others.find(([name]) => Object.hasOwn(refused, name));
   if (named) throw unsupported(named[0], refused[named[0]]);

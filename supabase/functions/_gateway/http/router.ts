@@ -1,6 +1,6 @@
 import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import type { Gateway } from "../gateway.ts";
-import { type ErrorShape, GatewayError, openaiErrors } from "./errors.ts";
+import { type ErrorShape, GatewayError, openaiErrors, statusOf } from "./errors.ts";
 
 /** A call: the request, its id, the path of its URL, and the parameters captured from the path. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
@@ -69,7 +69,7 @@ function answerError(error: unknown, { errors, requestId, report }: Answering): 
   const known = error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
   if (known.cause !== undefined) report(known.cause, requestId);
   const headers = { ...(known.status === 401 ? challenge : {}), ...known.options.headers };
-  return Response.json(errors.body(known, requestId), { status: known.status, headers });
+  return Response.json(errors.body(known, requestId), { status: statusOf(known, errors), headers });
 }
 
 async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {

@@ -92,25 +92,36 @@ export const message = z.looseObject({
 
 export const system = z.union([z.string(), z.array(textBlock)]);
 
-/** Returns all images of a request, including those in tool results and documents. */
-export function imagesIn(messages: readonly z.infer<typeof message>[]): z.infer<typeof imageBlock>["source"][] {
-  return messages.flatMap(({ content }) => (typeof content === "string" ? [] : content.flatMap(imagesOfBlock)));
+type ImageSource = z.infer<typeof imageBlock>["source"];
+
+/** The media of a request: the sources of its images, and the base64 contents of its documents. */
+export type Media = { images: ImageSource[]; documents: string[] };
+
+/** Returns all media of a request, including those in tool results and documents. */
+export function mediaIn(messages: readonly z.infer<typeof message>[]): Media {
+  const media: Media = { images: [], documents: [] };
+  for (const { content } of messages) {
+    if (typeof content !== "string") for (const each of content) collectMedia(each, media);
+  }
+  return media;
 }
 
 type Block = z.infer<typeof block> | z.infer<typeof resultBlock>;
 
-function imagesOfBlock(each: Block): z.infer<typeof imageBlock>["source"][] {
-  if (each.type === "image") return [(each as z.infer<typeof imageBlock>).source];
-  if (each.type === "tool_result") {
+function collectMedia(each: Block, media: Media): void {
+  if (each.type === "image") media.images.push((each as z.infer<typeof imageBlock>).source);
+  else if (each.type === "tool_result") {
     const { content } = each as z.infer<typeof toolResult>;
-    return Array.isArray(content) ? content.flatMap(imagesOfBlock) : [];
-  }
-  if (each.type === "web_fetch_tool_result") {
+    if (Array.isArray(content)) for (const part of content) collectMedia(part, media);
+  } else if (each.type === "web_fetch_tool_result") {
     const { content } = each as z.infer<typeof fetchResult>;
-    return content.type === "web_fetch_result" ? imagesOfBlock(content.content as z.infer<typeof documentBlock>) : [];
+    if (content.type === "web_fetch_result") collectMedia(content.content as z.infer<typeof documentBlock>, media);
+  } else if (each.type === "document") {
+    const { source } = each as z.infer<typeof documentBlock>;
+    if (source.type === "base64") media.documents.push(source.data);
+    if (source.type !== "content" || typeof source.content === "string") return;
+    for (const part of source.content) {
+      if (part.type === "image" && isObject(part.source)) media.images.push(part.source);
+    }
   }
-  if (each.type !== "document") return [];
-  const { source } = each as z.infer<typeof documentBlock>;
-  if (source.type !== "content" || typeof source.content === "string") return [];
-  return source.content.flatMap((part) => (part.type === "image" && isObject(part.source) ? [part.source] : []));
 }

@@ -52,7 +52,8 @@ export function createMessagesReader({
       case "message_delta": {
         usage = updated(usage, membersOf(event.usage));
         const finished = typeof event.delta?.stop_reason === "string";
-        return { fate: "pass", finished, usage: readMessageUsage(usage, usageLimits), usageIsFinal: finished };
+        const ending = event.delta?.stop_reason === "refusal" ? "refusal" : undefined;
+        return { fate: "pass", finished, usage: readMessageUsage(usage, usageLimits), usageIsFinal: finished, ending };
       }
       case "message_stop":
         stopped = event;

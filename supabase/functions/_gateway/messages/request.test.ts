@@ -80,9 +80,16 @@ describe("Body of a Messages API request", () => {
     expect(sent({ ...hello, top_a: 1 })).not.toHaveProperty("top_a");
   });
 
+  // Clients send the empty lists of their settings: anthropics/anthropic-sdk-typescript, BetaMessageCreateParams.
+  test.for(["mcp_servers", "fallbacks"])("leaves out the empty list %s without reporting it", (name) => {
+    const request = { ...hello, [name]: [] };
+    expect(read(request).ignored).toEqual([]);
+    expect(sent(request)).not.toHaveProperty(name);
+  });
+
   test.for<[string, object]>([
     ["container", { container: "c" }],
-    ["mcp_servers", { mcp_servers: [] }],
+    ["mcp_servers", { mcp_servers: [{ type: "url", name: "s", url: "https://mcp.test" }] }],
     ["inference_geo", { inference_geo: "us" }],
     ["speed", { speed: "fast" }],
     ["fallbacks", { fallbacks: [{ model: "other" }] }],
@@ -165,10 +172,29 @@ describe("Reservation for a Messages API request", () => {
     expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
       feeRequests: 2,
       inputReads: 3,
-      inputBytes: (900 + 2 * 12_000 * 3) * 3,
+      inputBytes: 900 * 3 + (2 + 1) * 10_000 * 3,
     });
     const fetched = read({ ...hello, tools: [fetching({ max_uses: 1, max_content_tokens: 500 })] }, 900);
-    expect([fetched.feeRequests, fetched.inputBytes]).toEqual([undefined, (900 + 500 * 3) * 2]);
+    expect([fetched.feeRequests, fetched.inputBytes]).toEqual([undefined, 900 * 2 + 500 * 3]);
+  });
+
+  // Claude Code sends searches with max_uses 8.
+  test.for<[string, object[], number]>([
+    ["each of eight searches' results once for each later reading", [search({ max_uses: 8 })], 36 * 10_000],
+    ["the results of one search once", [search({ max_uses: 1 })], 10_000],
+    [
+      "larger pages before smaller ones",
+      [fetching({ max_uses: 2, max_content_tokens: 500 }), fetching({ max_uses: 1, max_content_tokens: 2_000 })],
+      2_000 * 3 + 500 * (2 + 1),
+    ],
+    [
+      "searches before smaller pages",
+      [fetching({ max_uses: 1, max_content_tokens: 100 }), search({ max_uses: 2 })],
+      10_000 * (3 + 2) + 100,
+    ],
+  ])("reserves %s", ([, tools, tokens]) => {
+    const { inputBytes, inputReads = 1 } = read({ ...hello, tools }, 80);
+    expect(inputBytes).toBe(80 * inputReads + tokens * 3);
   });
 
   test("a request to count tokens reserves nothing", () => {

@@ -4,9 +4,11 @@ import { parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
+import { readHourWrites } from "../usage/cache-lifetimes.ts";
+import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
 import { estimateTokens } from "../usage/estimate.ts";
 import { imageTokens } from "../usage/media.ts";
-import { imagesIn } from "./content.ts";
+import { mediaIn } from "./content.ts";
 import {
   type CountTokensRequest,
   countTokensSchema,
@@ -26,8 +28,6 @@ export type CountTokens = Asked & { request: CountTokensRequest; headers: Record
  * Anthropic uses up to 4,784 per image (https://platform.claude.com/docs/en/build-with-claude/vision).
  */
 const imagesEach = 4;
-/** Number of bytes that admission counts as one token. */
-const bytesPerToken = 3;
 
 /**
  * Validates a parsed body against the supported fields.
@@ -70,33 +70,40 @@ export function readCountTokens(value: unknown, _: number, headers: Headers): Co
     images: 0,
     inputBytes: 0,
     inputEstimate: { input_tokens: 0, output_tokens: 0 },
+    isFree: true,
   };
 }
 
 /**
  * Measures the maximum input. After each use of a server tool, the model reads the whole conversation again, including
- * the tool's result.
+ * the results of the tools so far.
  */
 function measure(
-  { messages, tools = [] }: MessagesRequest,
+  { messages, system, cache_control, tools = [] }: MessagesRequest,
   bodyBytes: number,
-): Pick<Asked, "images" | "inputBytes" | "inputEstimate" | "feeRequests" | "inputReads"> {
+): Pick<
+  Asked,
+  "images" | "inputBytes" | "inputEstimate" | "hasUnmeasuredInput" | "feeRequests" | "inputReads" | "hourWrites"
+> {
   refuseTools(tools);
-  const images = imagesIn(messages);
-  const data = images.flatMap((source) => (source.type === "base64" ? [source] : []));
-  const textBytes = bodyBytes - data.reduce((sum, source) => sum + Buffer.byteLength(source.data), 0);
+  const { images, documents } = mediaIn(messages);
+  const data = images.flatMap((source) => (source.type === "base64" ? [source.data] : []));
+  const textBytes = bodyBytes - [...data, ...documents].reduce((sum, each) => sum + Buffer.byteLength(each), 0);
+  const inDocuments = documentTokens(documents);
   const image_input_tokens = images.reduce((sum, source) => {
     const url = source.type === "base64" ? `data:${source.media_type};base64,${source.data}` : "";
     return sum + imageTokens(url);
   }, 0);
-  const { searches, uses, addedTokens } = serverToolUse(tools);
+  const { searches, uses, resultTokens } = serverToolUse(tools);
   const inputReads = uses + 1;
   return {
     images: images.length * imagesEach * inputReads,
-    inputBytes: (textBytes + addedTokens * bytesPerToken) * inputReads,
+    inputBytes: textBytes * inputReads + (inDocuments.maximum * inputReads + resultTokens) * bytesPerReservedToken,
     inputReads,
+    hourWrites: readHourWrites([{ cache_control }, system, tools, messages]),
+    hasUnmeasuredInput: !inDocuments.isMeasured,
     inputEstimate: {
-      input_tokens: estimateTokens(textBytes) + image_input_tokens,
+      input_tokens: estimateTokens(textBytes) + image_input_tokens + inDocuments.estimate,
       ...(image_input_tokens > 0 ? { image_input_tokens } : {}),
       output_tokens: 0,
     },

@@ -3,6 +3,7 @@ import { sessionOfUser } from "../admission/session-label.ts";
 import { answerCall } from "../answers/answer-call.ts";
 import { anthropicErrors } from "../http/anthropic-errors.ts";
 import { bodyLimits } from "../http/body.ts";
+import { isObject } from "../structured/canonical.ts";
 import type { AnswerFormat, Surface } from "../surface.ts";
 import { readMessageUsage, readTier } from "../usage/read-usage.ts";
 import { createMessageAssembly } from "./assembly.ts";
@@ -44,17 +45,26 @@ export const messageAnswer = z.looseObject({
  * only the known members that are not output.
  */
 const wholeTexts = /"(?!(?:id|type|role|model|stop_reason|stop_sequence|signature|service_tier)")[^"\\]*"\s*:\s*"/g;
+const nothing = /(?!)/g;
+
+function isEmptyText(block: unknown): boolean {
+  return isObject(block) && block.type === "text" && block.text === "";
+}
 
 /** Reads whole and streamed messages. */
 export const messagesFormat: AnswerFormat<Messages> = {
   readAnswer(value, limits) {
     const { success, data } = messageAnswer.safeParse(value);
-    if (!success) return undefined;
-    const { usage } = data;
+    if (!success)
+      return isObject(value) ? { usage: readMessageUsage(value.usage, limits), unreadable: true } : undefined;
+    const { usage, content, stop_reason } = data;
+    const isEmpty = content.every(isEmptyText);
     return {
       usage: readMessageUsage(usage, limits),
       servedTier: usage && readTier(usage),
-      output: wholeTexts,
+      // A refusal explains itself outside the content.
+      output: isEmpty ? nothing : wholeTexts,
+      ending: stop_reason === "refusal" && isEmpty ? "refusal" : undefined,
     };
   },
   createReader({ open, usageLimits }) {
@@ -79,8 +89,6 @@ export const countTokensSurface: Surface<CountTokens> = {
 };
 
 export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) });
-
-const nothing = /(?!)/g;
 
 /** Reads the answer to a token count. The call itself uses no tokens. */
 const countFormat: AnswerFormat<CountTokens> = {

@@ -73,26 +73,37 @@ export function refuseTools(tools: readonly Tool[]): void {
   if (at >= 0) throw unsupported(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
 }
 
-/** How often a request's server tools may run, and the tokens that they may add. */
-export type ServerToolUse = { searches: number; uses: number; addedTokens: number };
+/** How often a request's server tools may run, and how many tokens of their results the model may read in all. */
+export type ServerToolUse = { searches: number; uses: number; resultTokens: number };
 
 /**
- * Assumed maximum tokens of one search's results. Anthropic publishes no limit. Its example has 6,039 input tokens
- * after one search (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
+ * Assumed maximum tokens of one search's results. Anthropic publishes no limit. After one search, its examples have
+ * 6,039 input tokens (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool) and 8,003 more
+ * than before (https://platform.claude.com/docs/en/build-with-claude/streaming).
  */
-const searchResultTokens = 12_000;
+const searchResultTokens = 10_000;
 
-/** Returns the maximum use of a request's server tools. */
+/**
+ * Returns the maximum use of a request's server tools. Each later reading includes the results so far, so the costliest
+ * order has the largest results first.
+ */
 export function serverToolUse(tools: readonly Tool[]): ServerToolUse {
-  const total = { searches: 0, uses: 0, addedTokens: 0 };
+  let searches = 0;
+  const results: { tokens: number; count: number }[] = [];
   for (const each of tools) {
     const count = Number(each.max_uses ?? 0);
     if (searchType.test(each.type ?? "")) {
-      total.searches += count;
-      total.addedTokens += count * searchResultTokens;
-    } else if (fetchType.test(each.type ?? "")) total.addedTokens += count * Number(each.max_content_tokens);
-    else continue;
-    total.uses += count;
+      searches += count;
+      results.push({ tokens: searchResultTokens, count });
+    } else if (fetchType.test(each.type ?? "")) results.push({ tokens: Number(each.max_content_tokens), count });
   }
-  return total;
+  const uses = results.reduce((sum, { count }) => sum + count, 0);
+  let resultTokens = 0;
+  let readings = uses;
+  for (const { tokens, count } of results.toSorted((one, other) => other.tokens - one.tokens)) {
+    // The first of these results is in all further readings, the second in one less, and so on.
+    resultTokens += tokens * ((readings * (readings + 1) - (readings - count) * (readings - count + 1)) / 2);
+    readings -= count;
+  }
+  return { searches, uses, resultTokens };
 }

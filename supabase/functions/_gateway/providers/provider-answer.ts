@@ -3,6 +3,7 @@ import type { RunRoute } from "../database.ts";
 import type { Take } from "./body-reader.ts";
 import type { Connection } from "./connection.ts";
 import type { Answer } from "./exchange.ts";
+import type { UnbilledEnding } from "./kinds/kind.ts";
 import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 
 /** A provider's answer, available from its first byte. */
@@ -27,6 +28,8 @@ export type ProviderAnswer = {
   cancel: () => void;
   /** Whether the answer is read to its end when the client disconnects, because the provider charges in full anyway. */
   drains: boolean;
+  /** The endings of answers that the provider doesn't bill. */
+  unbilled?: readonly UnbilledEnding[];
   /**
    * Returns a signal that aborts when the request ends or its total time is up, even if nothing is reading the answer.
    * This is a method because V8 would give each object with a getter its own hidden class, which keeps the call in

@@ -1,6 +1,7 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import { type ErrorCode, GatewayError } from "../http/errors.ts";
 import type { CallUse } from "../runs/run-cost.ts";
+import type { ContextTokens } from "./context-tokens.ts";
 import { type RefusedAnswer, readRefusal } from "./refusal.ts";
 
 /** Maps each failure to the error code that the caller gets if no other route is left. */
@@ -22,10 +23,11 @@ const codes = {
   skipped: "provider_error",
 } as const satisfies Record<AttemptFailure, ErrorCode>;
 
-const messages: Partial<Record<AttemptFailure, string>> = {
+const messages: Partial<Record<AttemptFailure | ErrorCode, string>> = {
   rate_limited: "The model's provider is at its rate limit. Try again later.",
   invalid_request: "The model's provider refused this request as invalid.",
   not_found: "The model's provider does not have this endpoint or model.",
+  payload_too_large: "The model's provider refused this request as too large.",
 };
 
 /** Failures caused by the request itself, which every provider would refuse. */
@@ -44,11 +46,18 @@ const operatorFaults: ReadonlySet<AttemptFailure> = new Set([
 ]);
 
 type Options = Pick<ProviderFailure, "mayHaveCharged"> &
-  Partial<Pick<ProviderFailure, "retryable" | "retryAfterSeconds" | "mayBeRequest" | "use">> & { cause?: unknown };
+  Partial<
+    Pick<
+      ProviderFailure,
+      "code" | "retryable" | "retryAfterSeconds" | "mayBeRequest" | "contextTokens" | "streamBegan" | "use"
+    >
+  > & { cause?: unknown };
 
 /** Why a request to a provider failed. */
 export class ProviderFailure extends Error {
   readonly failure: AttemptFailure;
+  /** The error code that the caller gets if no other route is left. */
+  readonly code: ErrorCode;
   /** Whether the provider may still charge for the failed request. In that case, the answer asks clients not to retry. */
   readonly mayHaveCharged: boolean;
   /** Whether another route may serve the call. */
@@ -57,6 +66,9 @@ export class ProviderFailure extends Error {
   readonly retryAfterSeconds?: number;
   /** Whether the request itself may have caused the failure. In that case, other requests to the route may succeed. */
   readonly mayBeRequest: boolean;
+  readonly contextTokens?: ContextTokens;
+  /** Whether the provider's stream had begun, so that its client expects the failure as an event. */
+  readonly streamBegan: boolean;
   /** The usage that the provider stated despite the failure. */
   readonly use?: CallUse;
 
@@ -64,24 +76,31 @@ export class ProviderFailure extends Error {
     super(failure, { cause });
     this.name = "ProviderFailure";
     this.failure = failure;
+    this.code = options.code ?? codes[failure];
     this.mayHaveCharged = options.mayHaveCharged;
     this.retryable = options.retryable ?? !requestFaults.has(failure);
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.mayBeRequest = options.mayBeRequest ?? false;
+    this.contextTokens = options.contextTokens;
+    this.streamBegan = options.streamBegan ?? false;
     this.use = options.use;
-  }
-
-  get code(): ErrorCode {
-    return codes[this.failure];
   }
 
   get needsOperator(): boolean {
     return operatorFaults.has(this.failure);
   }
 
-  /** Returns the same failure, marked as possibly charged because of an earlier attempt. */
-  afterCharge(): ProviderFailure {
-    return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true });
+  /** Whether only this route refuses the request. Any other route's failure then says more. */
+  get isOfRoute(): boolean {
+    return this.retryable && requestFaults.has(this.failure);
+  }
+
+  /**
+   * Returns the same failure, marked as possibly charged because of one of several attempts.
+   * @param use the usage of the last attempt
+   */
+  afterCharge(use: CallUse | undefined): ProviderFailure {
+    return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true, use });
   }
 
   toGatewayError(): GatewayError {
@@ -89,7 +108,8 @@ export class ProviderFailure extends Error {
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
     // Keeps standard clients from retrying calls that can't succeed or may already be charged.
     if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
-    return new GatewayError(this.code, { message: messages[this.failure], headers });
+    const message = messages[this.code] ?? messages[this.failure];
+    return new GatewayError(this.code, { message, headers, contextTokens: this.contextTokens });
   }
 }
 
@@ -99,18 +119,22 @@ export class ClientLeft extends Error {
   use?: CallUse;
 }
 
-/** Returns the failure for an error with which a provider refused a request before doing any work. */
-export function refusalFailure(answer: RefusedAnswer): ProviderFailure {
+/** Returns the failure for an error with which a provider refused a request before any output. */
+export function refusalFailure(
+  answer: RefusedAnswer,
+  { streamBegan }: Partial<Pick<ProviderFailure, "streamBegan">> = {},
+): ProviderFailure {
   const { failure, ...facts } = readRefusal(answer);
   // A proxy that timed out doesn't know whether its server is still working.
   const mayHaveCharged = failure === "timeout";
-  return new ProviderFailure(failure, { ...facts, mayHaveCharged });
+  return new ProviderFailure(failure, { ...facts, mayHaveCharged, streamBegan });
 }
 
 /**
  * Returns the failure for an answer that isn't valid for the endpoint. The provider may charge for it.
  * @param use the usage that the answer states
+ * @param retryable whether another route may be called
  */
-export function invalidAnswer(use?: CallUse): ProviderFailure {
-  return new ProviderFailure("invalid_answer", { mayHaveCharged: true, retryable: false, use });
+export function invalidAnswer(use?: CallUse, { retryable = false } = {}): ProviderFailure {
+  return new ProviderFailure("invalid_answer", { mayHaveCharged: true, retryable, use });
 }

@@ -46,7 +46,7 @@ const text = (body: string, status = 200): RequestListener => {
 
 function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): ProviderCall {
   return {
-    open: { addStep() {}, attempts: [] },
+    open: { addStep() {}, finishCall() {}, attempts: [] },
     cooldowns: createCooldowns({ now: () => performance.now() }),
     endpoint: "chat",
     stream: true,

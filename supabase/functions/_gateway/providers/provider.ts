@@ -18,8 +18,8 @@ import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reac
 export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
 export type ProviderCall = {
-  /** The run that records steps and attempts. */
-  open: Pick<OpenRun, "addStep" | "attempts">;
+  /** The run that records steps, attempts and their usage. */
+  open: Pick<OpenRun, "addStep" | "attempts" | "finishCall">;
   routes: readonly RunRoute[];
   providers: ReadonlyMap<string, Provider>;
   cooldowns: Cooldowns;
@@ -87,6 +87,7 @@ export async function callProvider<Accepted>(
       call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
       if (!failure) throw error;
       told = moreUseful(told, failure);
+      if (!turn.done && failure.use) call.open.finishCall(failure.use);
       if (!turn.done && !told.mayHaveCharged) call.onUncharged?.();
     }
   }
@@ -123,13 +124,16 @@ const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }
 
 /**
  * Returns the failure that helps the caller more: an earlier rate limit rather than a provider error, an earlier
- * failure that needs no operator rather than one that does, and otherwise the later failure.
+ * failure that needs no operator rather than one that does, any failure rather than one that only its route has, and
+ * otherwise the later failure.
  */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
-  const told = isBusy || (now.needsOperator && !before.needsOperator) ? before : now;
-  return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge() : told;
+  const isLess = (now.needsOperator && !before.needsOperator) || now.isOfRoute;
+  const told = isBusy || isLess ? before : now;
+  // The run has the usage of earlier failures already.
+  return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge(now.use) : told;
 }
 
 /** The state of a request to one route, created before the request is sent. */
@@ -242,6 +246,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
         startedAt,
         firstByteAt,
         drains: provider.drains,
+        unbilled: provider.kind.unbilled,
         attempt: asking.attempt,
         ended: connection.ended,
         cancel: connection.close,

@@ -127,6 +127,97 @@ describe("Inputs that are too long", () => {
     expect(failureOf(status, body)).toBe("context_length_exceeded");
   });
 
+  // What providers state is repeated to clients, some of which compact the conversation by these counts.
+  test.for<[string, number, unknown, object | undefined]>([
+    [
+      "Anthropic: platform.claude.com/docs/en/build-with-claude/context-windows",
+      400,
+      { error: { message: "prompt is too long: 208310 tokens > 200000 maximum" } },
+      { input: 208_310, max: 200_000 },
+    ],
+    [
+      "Anthropic, with the output: github.com/continuedev/continue/issues/6080",
+      400,
+      { error: { message: "input length and `max_tokens` exceed context limit: 189136 + 20000 > 204648, decrease" } },
+      { input: 189_136, output: 20_000, max: 204_648 },
+    ],
+    [
+      "Z.AI: github.com/anomalyco/opencode/issues/45834",
+      400,
+      { error: { code: "1261", message: "Prompt exceeds max length" } },
+      undefined,
+    ],
+    ["Z.AI, only the code", 400, { error: { code: "1261", message: "参数过长" } }, undefined],
+    [
+      "GitHub Copilot: github.com/NousResearch/hermes-agent/issues/61728",
+      400,
+      {
+        error: {
+          code: "model_max_prompt_tokens_exceeded",
+          message: "prompt token count of 391491 exceeds the limit of 128000",
+        },
+      },
+      { input: 391_491, max: 128_000 },
+    ],
+    [
+      "vLLM: vllm-project/vllm, serving/openai",
+      400,
+      {
+        message:
+          "This model's maximum context length is 4096 tokens. However, you requested 5048 tokens (1000 in the messages, 4048 in the completion).",
+      },
+      { input: 1_000, output: 4_048, max: 4_096 },
+    ],
+    [
+      "OpenAI: platform.openai.com/docs/guides/error-codes",
+      400,
+      {
+        error: {
+          code: "context_length_exceeded",
+          message:
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 130017 tokens.",
+        },
+      },
+      { input: 130_017, max: 128_000 },
+    ],
+    [
+      "Gemini: ai.google.dev/gemini-api/docs/troubleshooting",
+      400,
+      { error: { message: "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)." } },
+      { input: 1_196_265, max: 1_048_575 },
+    ],
+    [
+      "xAI",
+      400,
+      { error: "This model's maximum prompt length is 131072 but the request contains 537812 tokens." },
+      { input: 537_812, max: 131_072 },
+    ],
+    [
+      "Mistral",
+      400,
+      {
+        message:
+          "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+      },
+      { input: 40_000, max: 32_768 },
+    ],
+    [
+      "llama.cpp: github.com/ggml-org/llama.cpp, tools/server",
+      400,
+      {
+        error: {
+          type: "exceed_context_size_error",
+          message: "request (14429 tokens) exceeds the available context size (8192 tokens), try increasing it",
+        },
+      },
+      { input: 14_429, max: 8_192 },
+    ],
+    ["counts that fit", 400, { message: "prompt is too long: 5 tokens > 200000 maximum" }, undefined],
+  ])("reads the tokens that do not fit: %s", ([, status, body, contextTokens]) => {
+    const refusal = readRefusal({ status, text: JSON.stringify(body) });
+    expect([refusal.failure, refusal.contextTokens]).toEqual(["context_length_exceeded", contextTokens]);
+  });
+
   test("an output limit that is too high is not reported as an input that is too long", () => {
     const message = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.";
     expect(failureOf(400, { error: { message, param: "max_tokens" } })).toBe("invalid_request");
@@ -150,6 +241,7 @@ describe("Refused content", () => {
         },
       },
     ],
+    ["OpenAI: github.com/openai/codex, codex-api/src/sse/responses.rs", 400, { error: { code: "cyber_policy" } }],
     ["DeepSeek: deepseek-ai/DeepSeek-V2, issue 30", 400, { detail: "Content Exists Risk" }],
     [
       "xAI: UKGovernmentBEIS/inspect_ai, pull request 2267",
@@ -171,6 +263,384 @@ describe("Refused content", () => {
     ],
   ])("recognizes refused content: %s", ([, status, body]) => {
     expect(failureOf(status, body)).toBe("content_filter");
+  });
+});
+
+const anthropic = (type: string, message: string, details = {}) => ({
+  type: "error",
+  error: { type, message, ...details },
+});
+const google = (code: number, status: string, message: string, details: object[] = []) => [
+  { error: { code, status, message, details } },
+];
+
+describe("Money stops", () => {
+  test.for<[string, number, unknown]>([
+    [
+      "Anthropic, the organization's limit: github.com/laravel/ai/pull/864",
+      400,
+      anthropic(
+        "invalid_request_error",
+        "You have reached your specified API usage limits. You will regain access on 2026-09-01.",
+      ),
+    ],
+    [
+      "Anthropic, the workspace's limit: learn.microsoft.com, dev-proxy, anthropic-529-overloaded-error",
+      400,
+      anthropic("invalid_request_error", "You have reached your specified workspace API usage limits."),
+    ],
+    [
+      "Anthropic, the tier's limit: platform.claude.com/docs/en/api/rate-limits",
+      429,
+      anthropic(
+        "rate_limit_error",
+        "You have reached your API usage limits: your organization has crossed its monthly threshold.",
+        {
+          details: { error_code: "enforced_spend_limit_reached" },
+        },
+      ),
+    ],
+    [
+      "Anthropic, a subscription's limit: github.com/can1357/oh-my-pi/pull/5418",
+      429,
+      anthropic(
+        "rate_limit_error",
+        "This request would exceed your account's monthly spend limit. Please try again later.",
+      ),
+    ],
+    [
+      "Anthropic, no credits: github.com/continuedev/continue/issues/10432",
+      400,
+      anthropic("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
+    ],
+    [
+      "Anthropic, extra usage: github.com/NousResearch/hermes-agent/issues/80553",
+      400,
+      anthropic("invalid_request_error", "You're out of extra usage. Add more to keep going."),
+    ],
+    ["Anthropic, billing: platform.claude.com/docs/en/api/errors", 402, anthropic("billing_error", "Billing.")],
+    [
+      "OpenAI, inactive billing: github.com/BerriAI/litellm/issues/2743",
+      429,
+      {
+        error: {
+          message: "Your account is not active, please check your billing details on our website.",
+          type: "billing_not_active",
+          code: "billing_not_active",
+        },
+      },
+    ],
+    [
+      "OpenAI, inactive billing without a code: github.com/Chanzhaoyu/chatgpt-web/issues/1273",
+      429,
+      {
+        error: { message: "Your account is not active, please check your billing details on our website.", code: null },
+      },
+    ],
+    ["OpenAI, no quota", 429, { error: { type: "insufficient_quota", code: "insufficient_quota" } }],
+    [
+      "OpenAI, a hard limit: github.com/dfinke/PowerShellAI/issues/127",
+      400,
+      { error: { code: "billing_hard_limit_reached", message: "Billing hard limit has been reached" } },
+    ],
+    ...[
+      "credit_balance_exhausted",
+      "organization_spend_limit_exceeded",
+      "project_spend_limit_exceeded",
+      "organization_usage_limit_exceeded",
+    ].map((code): [string, number, unknown] => [
+      `OpenAI, ${code}: github.com/NousResearch/hermes-agent/pull/98929`,
+      429,
+      { error: { message: "Stopped.", type: "invalid_request_error", code } },
+    ]),
+    ["OpenAI, in a stream", 200, { type: "response.failed", response: { error: { code: "insufficient_quota" } } }],
+    [
+      "Gemini, the account's cap: github.com/openclaw/openclaw/pull/74120",
+      429,
+      google(429, "RESOURCE_EXHAUSTED", "Your billing account has exceeded its monthly spending cap."),
+    ],
+    [
+      "Gemini, the project's cap: ai.google.dev/gemini-api/docs/billing",
+      429,
+      google(429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap."),
+    ],
+    [
+      "Gemini, no prepaid credits: ai.google.dev/gemini-api/docs/billing",
+      429,
+      google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted. Please go to AI Studio."),
+    ],
+    [
+      "Vertex AI, no billing: github.com/pgmichael/wavenet-for-chrome/issues/83",
+      403,
+      google(
+        403,
+        "PERMISSION_DENIED",
+        "This API method requires billing to be enabled. Please enable billing on project #1.",
+      ),
+    ],
+    [
+      "Vertex AI, the reason alone: cloud.google.com/apis/design/errors",
+      403,
+      google(403, "PERMISSION_DENIED", "Denied.", [{ "@type": "ErrorInfo", reason: "BILLING_DISABLED" }]),
+    ],
+    [
+      "Azure: learn.microsoft.com, azure/cost-management-billing/manage/subscription-disabled",
+      403,
+      { error: { code: "ReadOnlyDisabledSubscription", message: "The subscription '0-1' is disabled and read only." } },
+    ],
+    ["Azure, no quota", 429, { error: { code: "insufficient_quota", message: "You exceeded your current quota." } }],
+    [
+      "Bedrock: docs.aws.amazon.com/bedrock/latest/userguide/model-access.html",
+      403,
+      {
+        __type: "AccessDeniedException",
+        message:
+          "Model access is denied due to INVALID_PAYMENT_INSTRUMENT: A valid payment instrument must be provided.",
+      },
+    ],
+    [
+      "OpenRouter: openrouter.ai/docs/api-reference/errors",
+      402,
+      { error: { code: 402, message: "This request requires more credits, or fewer max_tokens." } },
+    ],
+    [
+      "OpenRouter, the key's limit: github.com/vellum-ai/vellum-assistant/pull/38275",
+      403,
+      { error: { code: 403, message: "Key limit exceeded (total limit)." } },
+    ],
+    [
+      "OpenRouter, the provider's own stop",
+      400,
+      {
+        error: {
+          code: 400,
+          message: "Provider returned error",
+          metadata: { raw: '{"error":{"code":"insufficient_quota"}}' },
+        },
+      },
+    ],
+    ["OpenRouter, in a stream", 200, { error: { code: 402, message: "Insufficient credits" } }],
+    ["DeepSeek: api-docs.deepseek.com/quick_start/error_codes", 402, { error: { message: "Insufficient Balance" } }],
+    [
+      "DeepSeek behind another gateway: github.com/NousResearch/hermes-agent/pull/16772",
+      400,
+      { error: { message: "Insufficient Balance", type: "unknown_error" } },
+    ],
+    [
+      "Moonshot: github.com/openclaw/openclaw/pull/31786",
+      429,
+      {
+        error: {
+          type: "exceeded_current_quota_error",
+          message: "Your account is suspended due to insufficient balance",
+        },
+      },
+    ],
+    ["Mistral, a used-up plan", 401, { message: "Inactive subscription or usage limit reached", request_id: "r" }],
+    ["Mistral, as 403", 403, { message: "Inactive subscription or usage limit reached" }],
+    [
+      "xAI: github.com/continuedev/continue/issues/10740",
+      429,
+      "Your team t has either used all available credits or reached its monthly spending limit. To continue, purchase more credits.",
+    ],
+    [
+      "xAI, a new team: github.com/continuedev/continue/issues/12670",
+      403,
+      {
+        code: "The caller does not have permission",
+        error: "Your newly created team doesn't have any credits or licenses yet.",
+      },
+    ],
+    [
+      "Groq: console.groq.com/docs/spend-limits",
+      400,
+      { error: { message: "Access blocked.", type: "invalid_request_error", code: "blocked_api_access" } },
+    ],
+    [
+      "Groq, by the message: console.groq.com/docs/spend-limits",
+      400,
+      { error: { message: "Your organization has reached its spend limit.", type: "invalid_request_error" } },
+    ],
+    [
+      "Together: docs.together.ai/docs/error-codes",
+      402,
+      { error: { message: "Credit limit exceeded", type: "credit_limit" } },
+    ],
+    ["Together, as 429", 429, { error: { message: "Credit limit exceeded, please navigate to billing settings." } }],
+    [
+      "Perplexity, no quota",
+      401,
+      { error: { message: "You exceeded your current quota.", type: "insufficient_quota", code: 401 } },
+    ],
+    ["Z.AI: docs.z.ai/api-reference/api-code", 429, { error: { code: "1113", message: "余额不足或无可用资源包" } }],
+    [
+      "Alibaba: github.com/dataelement/bisheng/pull/2426",
+      400,
+      { code: "Arrearage", message: "Access denied, please make sure your account is in good standing." },
+    ],
+    [
+      "Fireworks: github.com/pollinations/pollinations/issues/12136",
+      412,
+      {
+        error: {
+          message:
+            "Account a is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices.",
+        },
+      },
+    ],
+    [
+      "LiteLLM: github.com/openclaw/openclaw/pull/74120",
+      400,
+      {
+        error: {
+          message: "Budget has been exceeded! Current cost: 5.1, Max budget: 5.0",
+          type: "budget_exceeded",
+          code: "400",
+        },
+      },
+    ],
+    [
+      "Hugging Face: huggingface.co/docs/inference-providers/pricing",
+      402,
+      { error: "You have exceeded your monthly included credits." },
+    ],
+  ])("recognizes a money stop, which sets the route aside and is not retried: %s", ([, status, body]) => {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const header = headersOf({ "retry-after": "600" });
+    expect(readRefusal({ status, text, header })).toMatchObject({
+      failure: "payment_required",
+      mayBeRequest: false,
+      retryAfterSeconds: undefined,
+    });
+  });
+
+  // The rate limits of the same providers, from their documentation of rate limits.
+  test.for<[string, number, unknown]>([
+    [
+      "Anthropic",
+      429,
+      anthropic(
+        "rate_limit_error",
+        "This request would exceed your organization's rate limit of 30,000 input tokens per minute.",
+      ),
+    ],
+    [
+      "OpenAI",
+      429,
+      {
+        error: {
+          code: "rate_limit_exceeded",
+          message:
+            "Rate limit reached for m on tokens per min (TPM): Limit 10000. You can increase your rate limit by adding a payment method to your account at https://platform.openai.com/account/billing.",
+        },
+      },
+    ],
+    [
+      "Gemini",
+      429,
+      google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details."),
+    ],
+    [
+      "Groq",
+      429,
+      {
+        error: {
+          code: "rate_limit_exceeded",
+          message:
+            "Rate limit reached for model m. Need more tokens? Upgrade at https://console.groq.com/settings/billing",
+        },
+      },
+    ],
+    ["Mistral", 429, { message: "Requests rate limit exceeded" }],
+    ["Z.AI", 429, { error: { code: "1302", message: "High concurrency usage of this API" } }],
+  ])("does not take a rate limit for a money stop: %s", ([, status, body]) => {
+    expect(failureOf(status, body)).toBe("rate_limited");
+  });
+
+  test.for([
+    `Invalid value: 'insufficient balance'. Supported values are: 'low'.`,
+    `messages.0.content: unexpected "You have reached your specified API usage limits"`,
+    "Unknown tool `credit balance is too low`",
+  ])("a request that quotes a money stop does not set the route aside: %s", (message) => {
+    const text = JSON.stringify({ error: { type: "invalid_request_error", message } });
+    expect(readRefusal({ status: 400, text }).mayBeRequest).toBe(true);
+  });
+});
+
+describe("Failures with a more specific code", () => {
+  test.for<[string, number, unknown, string | undefined]>([
+    [
+      "Anthropic: platform.claude.com/docs/en/api/errors",
+      529,
+      anthropic("overloaded_error", "Overloaded"),
+      "provider_overloaded",
+    ],
+    ["Anthropic, in a stream", 200, anthropic("overloaded_error", "Overloaded"), "provider_overloaded"],
+    [
+      "OpenAI: github.com/openai/codex/issues/43337",
+      200,
+      { error: { code: "server_is_overloaded" } },
+      "provider_overloaded",
+    ],
+    [
+      "Gemini",
+      503,
+      google(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
+      "provider_overloaded",
+    ],
+    ["a status alone", 529, {}, "provider_overloaded"],
+    ["another 503", 503, { error: { message: "upstream connect error" } }, undefined],
+    [
+      "Anthropic, a large body",
+      413,
+      anthropic("request_too_large", "Request exceeds the maximum size"),
+      "payload_too_large",
+    ],
+    ["nginx, a large body", 413, "<html><h1>413 Request Entity Too Large</h1></html>", "payload_too_large"],
+    ["another invalid request", 400, anthropic("invalid_request_error", "x"), undefined],
+  ])("gives the caller the code of %s", ([, status, body, code]) => {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    expect(readRefusal({ status, text }).code).toBe(code);
+  });
+});
+
+describe("Encrypted reasoning of another account", () => {
+  test.for<[string, unknown, true | undefined]>([
+    [
+      "OpenAI: github.com/BerriAI/litellm/issues/18094",
+      { error: { code: "invalid_encrypted_content", message: "x" } },
+      true,
+    ],
+    [
+      "OpenAI, by the message: github.com/BerriAI/litellm/issues/21994",
+      {
+        error: {
+          message:
+            "The encrypted content gAAA could not be verified. Reason: Encrypted content organization_id did not match the target organization.",
+        },
+      },
+      true,
+    ],
+    ["xAI", { error: "Could not decrypt the provided encrypted_content." }, true],
+    [
+      "Anthropic: github.com/microsoft/vscode/issues/322138",
+      anthropic("invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block"),
+      true,
+    ],
+    [
+      "Anthropic, redacted",
+      anthropic("invalid_request_error", "messages.1.content.0: Invalid `data` in `redacted_thinking` block"),
+      true,
+    ],
+    [
+      "Gemini: ai.google.dev/gemini-api/docs/thought-signatures",
+      google(400, "INVALID_ARGUMENT", "Thought signature is not valid."),
+      true,
+    ],
+    ["another invalid request", anthropic("invalid_request_error", "messages.1.content: Field required"), undefined],
+  ])("another route may accept a request that one refuses as %s", ([, body, retryable]) => {
+    const refusal = readRefusal({ status: 400, text: JSON.stringify(body) });
+    expect([refusal.failure, refusal.retryable]).toEqual(["invalid_request", retryable]);
   });
 });
 

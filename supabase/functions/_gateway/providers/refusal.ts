@@ -1,11 +1,19 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
+import type { ErrorCode } from "../http/errors.ts";
+import { type ContextTokens, readContextTokens } from "./context-tokens.ts";
 
 /** The reason why a provider refused a request, and when to retry. */
 export type Refusal = {
   failure: AttemptFailure;
+  /** A more specific error code than the failure's own. */
+  code?: ErrorCode;
   retryAfterSeconds?: number;
   /** Whether the content or size of the request may have caused the refusal. */
   mayBeRequest: boolean;
+  /** True if only this provider's account refuses the request, so that another route may serve it. */
+  retryable?: true;
+  /** The tokens that don't fit into the context window, if the provider states them. */
+  contextTokens?: ContextTokens;
 };
 
 /** A provider's error answer. */
@@ -13,25 +21,59 @@ export type RefusedAnswer = { status: number; text: string; header?: (name: stri
 
 /**
  * What identifies an error, in lower case. `codes` also contains the error's types, and `message` joins its messages.
+ * `unquoted` ends each message where it begins to quote something, which may be the request.
  */
-type Words = { codes: ReadonlySet<string>; message: string };
-type Rule = { failure: AttemptFailure; statuses: readonly number[]; codes: readonly string[]; message: RegExp };
+type Words = { codes: ReadonlySet<string>; message: string; unquoted: string };
+/** A rule without statuses applies to all. */
+type Rule = { failure: AttemptFailure; statuses?: readonly number[]; codes: readonly string[]; message: RegExp };
 
 /** The status if a provider reports an error only in the body of an answer or stream. */
 const ok = 200;
+
+/** A used-up balance, a spend limit, or billing that is not active. It may have any status, and waiting doesn't end it. */
+const moneyStop: Rule = {
+  failure: "payment_required",
+  codes: [
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "credit_balance_exhausted",
+    "organization_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "project_spend_limit_exceeded",
+    "billing_error",
+    "enforced_spend_limit_reached",
+    "exceeded_current_quota_error",
+    "billing_disabled",
+    "blocked_api_access",
+    "spend_limit_reached",
+    "arrearage",
+    "budget_exceeded",
+    "1113",
+  ],
+  message: new RegExp(
+    [
+      /insufficient[ _](?:account )?(?:balance|credits?|funds|quota)/,
+      /credit balance is (?:too low|exhausted)|(?:credits|balance) (?:are|is|have been|has been) (?:depleted|exhausted|used up)/,
+      /(?:used|run out of) (?:all )?(?:available |your )*credits|doesn't have any credits|out of extra usage/,
+      /(?:reach|exceed|cross|hit)(?:ed|es|s|ing)?\b[^.\n]{0,60}\b(?:api usage (?:limits?|threshold)|spend(?:ing)?[ -](?:limit|cap)|credit limit|included credits)/,
+      /(?:spend(?:ing)?|credit|key|billing hard) (?:limit|cap) (?:has been |was |is )?(?:reached|exceeded)/,
+      /requires billing to be enabled|billing (?:account )?(?:has been |is |was )?(?:disabled|not active|not enabled)|account is not active/,
+      /inactive subscription|subscription (?:\S+ )?(?:has been|is) disabled|invalid_payment_instrument|account is in good standing/,
+      /^budget has been exceeded/m,
+    ]
+      .map(({ source }) => source)
+      .join("|"),
+    "m",
+  ),
+};
 
 /**
  * Errors that their status alone doesn't identify. The first matching rule applies. Codes and messages come from the
  * providers' documentation and from public reports, which refusal.test.ts cites.
  */
 const rules: readonly Rule[] = [
-  {
-    failure: "payment_required",
-    statuses: [ok, 400, 403, 429],
-    codes: ["insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error", "billing_error"],
-    message:
-      /insufficient (?:account )?(?:balance|credits?|funds|quota)|credit balance is too low|(?:used|run out of) (?:all )?(?:available |your )*credits/,
-  },
+  moneyStop,
   {
     failure: "rate_limited",
     statuses: [ok, 413],
@@ -41,14 +83,26 @@ const rules: readonly Rule[] = [
   {
     failure: "context_length_exceeded",
     statuses: [ok, 400, 413, 422, 500, 503],
-    codes: ["context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded"],
+    codes: [
+      "context_length_exceeded",
+      "exceed_context_size_error",
+      "model_context_window_exceeded",
+      "model_max_prompt_tokens_exceeded",
+      "1261",
+    ],
     message:
-      /context (?:length|window|size)|(?:prompt|input) is too long|input token count|maximum prompt length|too large for model with|too many tokens|exceeded model token limit|exceeds? token limit|maximum allowed input length|reduce the length of the (?:messages|prompt|input)|`inputs` tokens \+ `max_new_tokens`/,
+      /context (?:length|limit|window|size)|prompt exceeds max length|(?:prompt|input) is too long|input token count|maximum prompt length|too large for model with|too many tokens|exceeded model token limit|exceeds? token limit|maximum allowed input length|reduce the length of the (?:messages|prompt|input)|`inputs` tokens \+ `max_new_tokens`/,
   },
   {
     failure: "content_filter",
     statuses: [ok, 400, 403, 422, 451],
-    codes: ["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "invalid_prompt"],
+    codes: [
+      "content_filter",
+      "content_policy_violation",
+      "cyber_policy",
+      "responsibleaipolicyviolation",
+      "invalid_prompt",
+    ],
     message:
       /content exists risk|content[ _](?:management )?(?:filter|policy)|violates usage guidelines|(?:input|prompt) was flagged|considered high risk/,
   },
@@ -104,21 +158,55 @@ const byStatus: Readonly<Record<number, AttemptFailure>> = {
   524: "timeout",
 };
 
+/** Codes and messages for a model without free capacity. */
+const overloadCodes = ["overloaded_error", "server_is_overloaded"];
+const overloadMessage = /\boverloaded\b/;
+
+/**
+ * Matches a complaint about encrypted reasoning that another account or provider created: OpenAI's
+ * `invalid_encrypted_content`, and the signatures of Anthropic and Google.
+ */
+const foreignReasoning: Rule = {
+  failure: "invalid_request",
+  codes: ["invalid_encrypted_content"],
+  message:
+    /encrypted[ _]content\b.*(?:could not be|cannot be|not be) (?:verified|decrypted|parsed)|could not decrypt|invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block|thought[ _]signature is not valid/,
+};
+
 /** Classifies a provider's refusal by its status, error text and headers. */
 export function readRefusal({ status: sent, text, header = () => undefined }: RefusedAnswer): Refusal {
   const error = parseError(text);
   const words = wordsOf(error, text);
   const status = sent === ok ? statedStatus(words) : sent;
   const rule = rules.find(
-    ({ statuses, codes, message }) =>
-      (statuses.includes(status) || statuses.includes(sent)) &&
-      (codes.some((code) => words.codes.has(code)) || message.test(words.message)),
+    (each) => (!each.statuses || each.statuses.includes(status) || each.statuses.includes(sent)) && fits(each, words),
   );
   const failure = rule?.failure ?? failureOf(status);
   const waits = failure === "rate_limited" || failure === "server_error";
   const asksTooMuch = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
-  const mayBeRequest = requestStatuses.has(status) || status === 498 || asksTooMuch;
-  return { failure, mayBeRequest, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
+  // A request that quotes the words of a money stop must not set the route aside.
+  const isMoneyStop = rule === moneyStop && fits(moneyStop, { ...words, message: words.unquoted });
+  const mayBeRequest = !isMoneyStop && (requestStatuses.has(status) || status === 498 || asksTooMuch);
+  return {
+    failure,
+    code: codeOf(failure, { status, words }),
+    mayBeRequest,
+    retryAfterSeconds: waits ? retryAfter(header, text) : undefined,
+    ...(failure === "invalid_request" && fits(foreignReasoning, words) ? { retryable: true } : {}),
+    ...(failure === "context_length_exceeded" ? { contextTokens: readContextTokens(words.message) } : {}),
+  };
+}
+
+function fits({ codes, message }: Rule, words: Pick<Words, "codes" | "message">): boolean {
+  return codes.some((code) => words.codes.has(code)) || message.test(words.message);
+}
+
+function codeOf(failure: AttemptFailure, { status, words }: { status: number; words: Words }): ErrorCode | undefined {
+  if (failure === "invalid_request") return status === 413 ? "payload_too_large" : undefined;
+  if (failure !== "server_error") return undefined;
+  const isOverloaded =
+    status === 529 || overloadCodes.some((code) => words.codes.has(code)) || overloadMessage.test(words.message);
+  return isOverloaded ? "provider_overloaded" : undefined;
 }
 
 /**
@@ -138,7 +226,7 @@ const longestMessage = 4_096;
 const codeMembers = ["code", "type", "status", "reason", "error_code"];
 const messageMembers = ["message", "detail", "msg", "error", "error_msg", "raw"];
 /** Members that may contain the error or further details of it. */
-const innerMembers = ["error", "innererror", "details", "detail", "metadata", "response"];
+const innerMembers = ["error", "innererror", "details", "detail", "metadata", "response", "choices"];
 const deepest = 6;
 
 function parseError(text: string): unknown {
@@ -164,12 +252,18 @@ function wordsOf(error: unknown, text: string): Words {
       if (typeof code === "string" || typeof code === "number") codes.add(String(code).toLowerCase());
     }
     for (const name of messageMembers) if (typeof members[name] === "string") messages.push(members[name]);
+    // OpenRouter passes on the provider's own error as text.
+    if (typeof members.raw === "string") collect(parseError(members.raw), depth + 1);
     for (const name of innerMembers) collect(members[name], depth + 1);
   }
   collect(error, 0);
-  const message = messages.length > 0 ? messages.join("\n") : text;
-  return { codes, message: message.slice(0, longestMessage).toLowerCase() };
+  const all = messages.length > 0 ? messages : [text];
+  const joined = (parts: readonly string[]) => parts.join("\n").slice(0, longestMessage).toLowerCase();
+  return { codes, message: joined(all), unquoted: joined(all.map((each) => each.replace(quotation, ""))) };
 }
+
+/** Matches a message from its first quotation on. */
+const quotation = /(?:^|[\s(:=[{])["'`“].*$/s;
 
 const longestRetrySeconds = 24 * 60 * 60;
 

@@ -6,6 +6,7 @@ import { createStreamReader, type Reading, type StreamReader } from "../answers/
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
+import { failedEvent } from "./errors.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),
@@ -53,6 +54,8 @@ export function readResponseUsage(
  */
 export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimits }): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
+  let begun: z.infer<typeof eventShape>["response"];
+  let beginnings = 0;
 
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
@@ -60,8 +63,15 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
     const other = readOther(event);
     if (other) return other;
     const usage = readResponseUsage(event.response, usageLimits);
-    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
-    if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };
+    if (event.type === failureEvent) {
+      return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+    }
+    if (beginEvents.has(event.type)) {
+      begun ??= event.response;
+      beginnings += 1;
+      return { fate: "pass" };
+    }
+    if (!endEvents.has(event.type)) return { fate: "pass", content: true };
     completed = event;
     return { fate: "done", usage, usageIsFinal: true };
   }
@@ -75,6 +85,8 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
   });
   return {
     ...reader,
+    failure: (error, requestId) =>
+      failedEvent(error, requestId, { response: begun, events: beginnings + reader.facts.events }),
     answer() {
       const value = completed?.response;
       return value && { value, said: () => saidInResponse(value) };

@@ -347,7 +347,7 @@ describe("Requests that current clients send", () => {
     expect(sent({ include }).include).toEqual(["reasoning.encrypted_content"]);
   });
 
-  test("keeps files and images in a tool's result, and counts files by their bytes", () => {
+  test("keeps files and images in a tool's result", () => {
     const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
     const output = [
       { type: "input_file", filename: "a.pdf", file_data },
@@ -355,9 +355,7 @@ describe("Requests that current clients send", () => {
     ];
     const input = [{ type: "function_call_output", call_id: "c", output }];
     expect(sent({ input }).input).toEqual(input);
-    const { inputBytes, images, inputEstimate } = readResponses({ ...hello, input }, 5_000);
-    expect([inputBytes, images]).toEqual([5_000, 1]);
-    expect(inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
+    expect(readResponses({ ...hello, input }, 5_000)).toMatchObject({ images: 1, hasUnmeasuredInput: true });
   });
 
   test("leaves out a reference to an item of the same input, and refuses any other reference with advice on how to fix it", () => {

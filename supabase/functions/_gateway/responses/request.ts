@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { askedTier } from "../chat/provider-request.ts";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
@@ -10,7 +11,9 @@ import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
-import { estimateInput } from "../usage/estimate.ts";
+import { readHourWrites } from "../usage/cache-lifetimes.ts";
+import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
+import { estimateInput, estimateMargin } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
@@ -54,6 +57,11 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(request);
+  const inputEstimate = estimateInput({
+    ...input,
+    documentTokens: input.documents.estimate,
+    texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
+  });
   return {
     request: {
       ...fields,
@@ -77,11 +85,15 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     choices: 1,
     images: input.images,
     audio: false,
-    inputEstimate: estimateInput({
-      ...input,
-      texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
-    }),
-    inputBytes: bodyBytes - input.imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
+    inputEstimate,
+    ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
+    hasUnmeasuredInput: !input.documents.isMeasured,
+    hourWrites: readHourWrites([functions, request.input]),
+    inputBytes:
+      bodyBytes -
+      input.mediaBytes +
+      input.documents.maximum * bytesPerReservedToken +
+      (serverTools ? JSON.stringify(functions).length : 0),
     keepsSchema,
   };
 }
@@ -138,15 +150,16 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
 }
 
 /**
- * Returns the texts of the input and counts its messages and images. `imageBytes` is the length of the images that are
- * embedded in the body.
+ * Returns the texts of the input and counts its messages, images and documents. `mediaBytes` is the part of the body
+ * that is not text.
  */
 function readInput({ input, instructions = "" }: ResponsesRequest) {
   const texts = [instructions];
-  if (typeof input === "string")
-    return { texts: [...texts, input], messages: 1, images: 0, imageBytes: 0, imageTokens: 0 };
-  let [images, imageBytes, imageTokensInAll] = [0, 0, 0];
-  for (const item of input) {
+  const files: string[] = [];
+  if (typeof input === "string") texts.push(input);
+  const items = typeof input === "string" ? [] : input;
+  let [images, mediaBytes, imageTokensInAll] = [0, 0, 0];
+  for (const item of items) {
     if (item.type === "function_call") texts.push(item.name, item.arguments);
     if (item.type === "additional_tools" || item.type === "tool_search_output") {
       texts.push(stringifyWithSource(item.tools));
@@ -155,17 +168,19 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
     if (item.type === "custom_tool_call") texts.push(item.name, item.input);
     if (item.type === "reasoning") for (const { text } of item.content ?? item.summary) texts.push(text);
     for (const part of partsOf(item)) {
-      if (part.type === "input_file") texts.push(part.file_data);
+      if (part.type === "input_file") files.push(part.file_data);
       else if (part.type === "encrypted_content") texts.push(part.encrypted_content);
       else if (part.type !== "input_image") texts.push(part.type === "refusal" ? part.refusal : part.text);
       else {
         images += reservedImages(part.detail);
         imageTokensInAll += imageTokens(part.image_url, part.detail);
-        if (part.image_url.startsWith("data:")) imageBytes += part.image_url.length;
+        if (part.image_url.startsWith("data:")) mediaBytes += part.image_url.length;
       }
     }
   }
-  return { texts, messages: input.length, images, imageBytes, imageTokens: imageTokensInAll };
+  mediaBytes += files.reduce((sum, each) => sum + Buffer.byteLength(each), 0);
+  const documents = documentTokens(files);
+  return { texts, messages: items.length || 1, images, imageTokens: imageTokensInAll, documents, mediaBytes };
 }
 
 function partsOf(item: Item) {

@@ -1,10 +1,12 @@
 import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
+import { isObject } from "../structured/canonical.ts";
 import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
+import { responsesErrors } from "./errors.ts";
 import { createResponsesReader, readResponseUsage, saidInResponse } from "./events.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
@@ -15,6 +17,7 @@ export const responsesSurface: Surface<Responses> = {
   feature: "responses",
   kind: "chat",
   endpoint: "responses",
+  errors: responsesErrors,
   limitBytes: bodyLimits.text,
   read: readResponses,
   request: responsesProviderRequest,
@@ -41,13 +44,15 @@ const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, limits) {
     const { success, data } = response.safeParse(value);
-    if (!success) return undefined;
+    if (!success) return isObject(value) ? { usage: readResponseUsage(value, limits), unreadable: true } : undefined;
+    const failed = data.status === "failed" || data.status === "cancelled";
     return {
       usage: readResponseUsage(data, limits),
       servedTier: readTier(data),
+      ending: failed ? "error" : undefined,
       output: wholeTexts,
       said: () => saidInResponse(value),
-      failed: data.status === "failed" || data.status === "cancelled",
+      failed,
     };
   },
   createReader: createResponsesReader,

@@ -3,6 +3,7 @@ import { beginEvents } from "../answers/first-event.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Step } from "../tools/tool-loop.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
+import { failedEvent } from "./errors.ts";
 import {
   completion,
   endEvents,
@@ -24,6 +25,8 @@ type Event = z.infer<typeof eventShape>;
 /** The state that the steps of one streamed response share. */
 export type Conversation = {
   name?: { id: unknown; created_at: unknown };
+  /** The response as the client's first event has it. */
+  begun?: Record<string, unknown>;
   nextIndex: number;
   nextSequence: number;
   /** Items of earlier steps, which the last event repeats. */
@@ -63,6 +66,7 @@ export function createStepReader(
       return { fate: "done", usage, usageIsFinal: true };
     }
     if (beginEvents.has(event.type)) {
+      conversation.begun ??= event.response;
       conversation.name ??= { id: event.response?.id, created_at: event.response?.created_at };
       return { fate: first ? written(event) : "drop" };
     }
@@ -107,6 +111,8 @@ export function createStepReader(
   return {
     ...reader,
     response: () => ended?.response,
+    failure: (error, requestId) =>
+      failedEvent(error, requestId, { response: conversation.begun, events: conversation.nextSequence }),
     answer() {
       const value = wholeResponse();
       return value && { value, said: () => saidInResponse(value) };

@@ -69,4 +69,11 @@ describe("Cost of a run", () => {
     expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
     expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });
+
+  test("marks a run whose usage is estimated from a document that could not be measured", () => {
+    const unmeasured = { hasUnmeasuredInput: true };
+    expect(factsOf(run, [call(1, 10, 0, "guess")], unmeasured)).toEqual({ marks: ["unmeasured_document"] });
+    expect(factsOf(run, [call(1, 10, 0)], unmeasured)).toEqual({});
+    expect(factsOf(run, [call(1, 10, 0, "guess")])).toEqual({});
+  });
 });

@@ -1,6 +1,7 @@
 import { type ChargedCall, isStated, routeOf } from "../../_shared/call-price.ts";
 import { isTierPriced, type TokenCounts } from "../../_shared/money.ts";
 import type { Run } from "../database.ts";
+import type { Asked } from "../surface.ts";
 import type { UsageFacts, UsageMark } from "../usage/usage.ts";
 
 /** What one provider call used. `basis` is the source: the final usage, an intermediate count, or an estimate. */
@@ -19,8 +20,10 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
 export function factsOf(
   { routes }: Pick<Run, "routes">,
   calls: readonly CallUse[],
+  { hasUnmeasuredInput = false }: Pick<Asked, "hasUnmeasuredInput"> = {},
 ): { served_tier?: string; marks?: UsageMark[] } {
   const marks = new Set(calls.flatMap((call) => call.marks ?? []));
+  if (hasUnmeasuredInput && calls.some(({ basis }) => basis === "guess")) marks.add("unmeasured_document");
   for (const call of calls) {
     const route = routeOf(routes, call);
     if (call.servedTier && !isStated(route, call) && !isTierPriced(route, call.servedTier)) marks.add("unpriced_tier");

@@ -121,10 +121,10 @@ export function openRun(
       release();
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
-      const source = usageSource(calls, { ...end, attempts });
+      if (end.use) noteCharge(charges, end.use, attempts);
+      const source = usageSource(calls, { ...end, attempts, charges });
       const cost = costOfCalls(run, calls);
       const provider = providerOf(calls.at(-1));
-      if (end.use) noteCharge(charges, end.use, attempts);
       const outcome: Outcome = {
         created_at: run.created_at,
         id: run.run_id,
@@ -136,7 +136,7 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
-        ...factsOf(run, calls),
+        ...factsOf(run, calls, asked),
         ...billing(provider),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
@@ -163,7 +163,7 @@ export function openRun(
         streamed: asked.stream,
         outputLimit: asked.outputLimit,
         choices: asked.choices,
-        steps: withUse(traced, calls),
+        steps: withUse(traced, charges),
         attempts,
         startedAt,
         endedAt: now(),
@@ -181,11 +181,10 @@ export function openRun(
   };
 }
 
-/** Adds the usage of provider calls to the steps. Each call belongs to the next step of its type. */
-function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): TracedStep[] {
-  const left = [...calls];
+/** Adds the usage of provider calls to their steps. */
+function withUse(steps: readonly TracedStep[], charges: ReadonlyMap<Attempt, CallUse>): TracedStep[] {
   return steps.map((step) => {
-    const use = step.type === "model" ? left.shift() : undefined;
+    const use = step.attempt && charges.get(step.attempt);
     return use ? { ...step, usage: use.usage, servedTier: use.servedTier } : step;
   });
 }
@@ -200,36 +199,42 @@ function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: read
 }
 
 /**
- * Returns the attempts in stored form. Leaves out an attempt's counts if there was only one call, since the run has the
- * same counts.
+ * Returns the attempts in stored form. Leaves out an attempt's counts if it is the last one and the only one charged,
+ * since the run has the same counts.
  */
 function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): Attempt[] {
+  const last = attempts.findLast(({ failure }) => failure !== "skipped");
   return attempts.map((attempt) => {
-    const use = charges.size > 1 ? charges.get(attempt) : undefined;
+    const use = charges.size > 1 || attempt !== last ? charges.get(attempt) : undefined;
     if (!use) return attempt;
     return { ...attempt, charged: { ...use.usage, served_tier: use.servedTier, stated_cost_usd: use.statedCostUsd } };
   });
 }
 
 /**
- * Returns whether another attempt followed one that may have been charged. If so, the run's counts don't include that
- * earlier attempt.
+ * Returns whether another attempt followed one that may have been charged and stated no usage. If so, the run's counts
+ * don't include that earlier attempt.
  */
-function hasUncountedAttempt(attempts: readonly Attempt[]): boolean {
+function hasUncountedAttempt(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): boolean {
   const asked = attempts.filter(({ failure }) => failure !== "skipped");
-  return asked.slice(0, -1).some(({ may_have_charged }) => may_have_charged);
+  return asked.slice(0, -1).some((attempt) => attempt.may_have_charged && !charges.has(attempt));
 }
 
 /** Returns how a run's token counts were determined. */
 function usageSource(
   calls: readonly CallUse[],
-  { status, use, attempts }: Pick<RunEnd, "status" | "use"> & { attempts: readonly Attempt[] },
+  {
+    status,
+    use,
+    attempts,
+    charges,
+  }: Pick<RunEnd, "status" | "use"> & { attempts: readonly Attempt[]; charges: ReadonlyMap<Attempt, CallUse> },
 ): UsageSource {
   if (calls.length === 0) return "unavailable";
   if (calls.some(({ basis }) => basis !== "final")) {
     return status === "succeeded" ? "provider_partial" : "estimated_partial";
   }
-  return use && !hasUncountedAttempt(attempts) ? "provider" : "provider_partial";
+  return use && !hasUncountedAttempt(attempts, charges) ? "provider" : "provider_partial";
 }
 
 const maxIgnored = 100;

@@ -1,10 +1,10 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import {
+  answerFailure,
   askForStream,
   askWhole,
   endWhole,
   guessedUse,
-  settleFailure,
   streamedResponse,
   wholeResponse,
 } from "../answers/answer-call.ts";
@@ -71,7 +71,7 @@ export async function answerWithTools<Request extends Asked>(
       ? await streamed(gateway, call, { loop, dialect })
       : await whole(gateway, call, { loop, dialect });
   } catch (error) {
-    throw settleFailure(error, loop.current());
+    return answerFailure(error, loop.current());
   }
 }
 
@@ -127,12 +127,13 @@ function createLoop<Request extends Asked>(
     addedBytes += new TextEncoder().encode(JSON.stringify(more)).length;
     step += 1;
     const { run } = open;
-    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit } = current().asked;
+    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit, hourWrites } = current().asked;
     const { input_tokens = 0, output_tokens = 0 } = open.usedSoFar();
     const reserved = await gateway.database.extendRun({
       created_at: run.created_at,
       id: run.run_id,
       input_bytes: inputBytes,
+      hour_writes: hourWrites !== undefined,
       images,
       audio,
       audio_seconds: audioSeconds,

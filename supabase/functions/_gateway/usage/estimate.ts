@@ -7,8 +7,17 @@ const tokensPerMessage = 3;
 /** Between OpenAI's 10 and Gemini's 32 tokens per second, and within a factor of two of both. */
 const audioTokensPerSecond = 18;
 
+/** By how much an input may exceed its estimate before an output limit that the gateway chose no longer fits. */
+export const estimateMargin = 1.5;
+
 /** The contents of a request's input by kind. Media don't count as text. */
-export type InputParts = { texts: readonly string[]; messages?: number; imageTokens?: number; audioSeconds?: number };
+export type InputParts = {
+  texts: readonly string[];
+  messages?: number;
+  imageTokens?: number;
+  documentTokens?: number;
+  audioSeconds?: number;
+};
 
 /** Estimates the tokens of a text from its length in bytes of UTF-8. */
 export function estimateTokens(bytes: number): number {
@@ -16,11 +25,17 @@ export function estimateTokens(bytes: number): number {
 }
 
 /** Estimates the token counts of a request's input. */
-export function estimateInput({ texts, messages = 0, imageTokens = 0, audioSeconds = 0 }: InputParts): CallCounts {
+export function estimateInput({
+  texts,
+  messages = 0,
+  imageTokens = 0,
+  documentTokens = 0,
+  audioSeconds = 0,
+}: InputParts): CallCounts {
   const text = estimateTokens(texts.reduce((sum, each) => sum + Buffer.byteLength(each), 0));
   const audio = Math.ceil(audioSeconds * audioTokensPerSecond);
   return {
-    input_tokens: text + messages * tokensPerMessage + imageTokens + audio,
+    input_tokens: text + messages * tokensPerMessage + imageTokens + documentTokens + audio,
     ...(audio > 0 ? { audio_input_tokens: audio } : {}),
     ...(imageTokens > 0 ? { image_input_tokens: imageTokens } : {}),
     output_tokens: 0,

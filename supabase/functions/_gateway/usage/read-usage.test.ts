@@ -113,6 +113,13 @@ describe("readCompletionUsage", () => {
     ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.2}', "0.3"],
     ['"cost": 0.1, "is_byok": false, "cost_details": {"upstream_inference_cost": 0.1}', "0.1"],
     ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": null}', "0.1"],
+    // https://openrouter.ai/docs/guides/overview/auth/byok: without a fee, the cost of a call with one's own key is 0.
+    ['"cost": 0, "is_byok": true', undefined],
+    ['"cost": 0, "is_byok": true, "cost_details": {"upstream_inference_cost": null}', undefined],
+    ['"cost": 0, "is_byok": true, "cost_details": {"upstream_inference_cost": 0}', undefined],
+    ['"cost": "0.00", "is_byok": true, "cost_details": {}', undefined],
+    ['"cost": 0, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.2}', "0.2"],
+    ['"cost": 0, "is_byok": false', "0"],
     ['"cost": -1', undefined],
     ['"cost": "much"', undefined],
     ['"cost": 1e400', undefined],

@@ -2,6 +2,7 @@ import { add, formatDecimal, multiply, parseDecimal } from "../../_shared/decima
 import { JsonNumber, parseExactJson } from "../../_shared/exact-json.ts";
 import { readDecimalText } from "../../_shared/usd-amount.ts";
 import { isObject } from "../structured/canonical.ts";
+import { attributeWrites } from "./cache-lifetimes.ts";
 import { holdCost, holdWithinWindow } from "./limits.ts";
 import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
@@ -86,7 +87,8 @@ function statedUsage(
   limits: UsageLimits,
   { cacheIsSeparate = isAnthropic(usage) } = {},
 ): StatedUsage {
-  const counts = toTokenCounts(stated, {
+  const { stated: attributed, isUncertain } = attributeWrites(stated, limits.hourWrites);
+  const counts = toTokenCounts(attributed, {
     cacheIsSeparate,
     reasoningIsSeparate: isPerplexity(usage),
   });
@@ -95,7 +97,7 @@ function statedUsage(
   return withFacts(held.counts, {
     statedCostUsd,
     servedTier: readTier(usage),
-    marks: [...new Set([...held.marks, ...marks])],
+    marks: [...new Set([...held.marks, ...marks, ...(isUncertain ? (["unattributed_cache_writes"] as const) : [])])],
   });
 }
 
@@ -142,11 +144,11 @@ function readStatedCost(usage: Record<string, unknown>): string | undefined {
   const ticks = readAmount(cost_in_usd_ticks);
   if (ticks !== undefined) return formatDecimal(multiply(parseDecimal(ticks), usdPerTick));
   const own = readAmount(isObject(cost) && "total_cost" in cost ? cost.total_cost : cost);
-  // If the operator brings their own key, OpenRouter's `cost` is only its own fee.
-  const upstream =
-    is_byok === true && isObject(cost_details) ? readAmount(cost_details.upstream_inference_cost) : undefined;
-  if (own === undefined || upstream === undefined) return own;
-  return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
+  if (own === undefined || is_byok !== true) return own;
+  // If the operator brings their own key, OpenRouter's `cost` is only its own fee, and zero without a fee says nothing.
+  const upstream = (isObject(cost_details) && readAmount(cost_details.upstream_inference_cost)) || "0";
+  const total = formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
+  return Number(total) > 0 ? total : undefined;
 }
 
 /**

@@ -74,24 +74,37 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
 /**
  * Returns which count a usage field with this name states. Recognizes cached tokens by parts of the name, because every
  * provider names them differently: `cached_tokens`, `prompt_cache_hit_tokens`, `cache_read_input_tokens`,
- * `cache_write_tokens` or `cached_creation_tokens`.
+ * `cache_write_tokens` or `cached_creation_tokens`. Cache writes of one lifetime have names such as
+ * `ephemeral_1h_input_tokens`, `cache_creation_5m_input_tokens` or `claude_cache_creation_1_h_tokens`.
  */
 export function countNamed(name: string, place: Place): StatedCount | undefined {
-  const duration = /^ephemeral_(5m|1h)_input_tokens$/.exec(name)?.[1];
-  if (duration && place !== "outputDetails") return duration === "1h" ? "cacheWrites1h" : "cacheWrites5m";
-  const ofCache = place !== "outputDetails" && /cache/i.test(name) && /token/i.test(name);
+  const ofCache = place !== "outputDetails" && /cache|ephemeral/i.test(name) && /token/i.test(name);
   if (!ofCache) return names[place].get(name);
-  if (/writ|creat/i.test(name)) return "cacheWrites";
+  if (/writ|creat|ephemeral/i.test(name)) return writesOf(name) ?? "cacheWrites";
   return /uncache|no[nt]?_?cache|miss/i.test(name) ? undefined : "cacheReads";
+}
+
+/** Returns the cache writes whose lifetime a name or a `ttl` contains. */
+function writesOf(text: unknown): StatedCount | undefined {
+  const lifetime = typeof text === "string" ? /(?<!\d)(?:(1)_?h|(5)_?m)/i.exec(text) : null;
+  return lifetime ? (lifetime[1] ? "cacheWrites1h" : "cacheWrites5m") : undefined;
 }
 
 /** Objects inside a usage object that contain more counts. */
 const nested: readonly [RegExp, Place][] = [
   [/^(?:prompt|input)_tokens?_details$/, "inputDetails"],
   [/^(?:completion|output)_tokens?_details$/, "outputDetails"],
-  // Anthropic's cache writes by duration, and its searches: https://platform.claude.com/docs/en/api/messages
-  [/^(?:cache_creation|server_tool_use)$/, "usage"],
+  // Anthropic's searches: https://platform.claude.com/docs/en/api/messages
+  [/^server_tool_use$/, "usage"],
 ];
+
+/**
+ * Matches objects with cache writes by lifetime: Anthropic's `cache_creation`, and the names that gateways give it, such
+ * as LiteLLM's `cache_creation_token_details`.
+ */
+const writeDetails = /^cached?_?(?:creation|write)(?:_?tokens?)?(?:_?details)?$/i;
+/** Matches Bedrock's list of cache writes (`CacheDetail` of the API reference): `[{ "ttl": "1h", "inputTokens": 1 }]`. */
+const writeList = /^cache_?details$/i;
 
 /**
  * Reads each count separately, so that a malformed count doesn't affect the others. If a count has several names, the
@@ -108,7 +121,14 @@ export function readStatedCounts(usage: unknown): StatedCounts {
       note(countNamed(name, place), value);
       const inner = nested.find(([pattern]) => pattern.test(name))?.[1];
       if (inner && isObject(value)) read(value, inner === "usage" ? place : inner);
+      if (place === "outputDetails") continue;
+      if (writeDetails.test(name) && isObject(value)) {
+        for (const [lifetime, count] of Object.entries(value)) note(writesOf(lifetime), count);
+      } else if (writeList.test(name) && Array.isArray(value)) for (const each of value) noteListed(each);
     }
+  };
+  const noteListed = (entry: unknown) => {
+    if (isObject(entry)) note(writesOf(entry.ttl), entry.inputTokens ?? entry.input_tokens);
   };
   if (!isObject(usage)) return stated;
   read(usage, "usage");

@@ -1,4 +1,5 @@
 import type { TokenCounts } from "../../_shared/money.ts";
+import type { HourWrites } from "./cache-lifetimes.ts";
 
 /** A reason for an operator to look at the usage of a call. */
 export type UsageMark =
@@ -12,6 +13,13 @@ export type UsageMark =
   | "implausible"
   /** The answer is longer than the call's output limit. */
   | "above_output_limit"
+  /**
+   * The request caches for both lifetimes, and the provider stated cache writes without a lifetime. The price of the
+   * default time is charged for them.
+   */
+  | "unattributed_cache_writes"
+  /** The usage is estimated, and the input has a document whose pages could not be counted. */
+  | "unmeasured_document"
   /** The answer was served at a tier without a price, so the default prices are charged. */
   | "unpriced_tier";
 
@@ -32,19 +40,25 @@ export type CallCounts = TokenCounts & { input_tokens: number; output_tokens: nu
 /** A call's usage, as its provider states it. */
 export type StatedUsage = UsageFacts & { counts: CallCounts };
 
-/** The maximum usage of a call. */
+/** The maximum usage of a call, and what the request says about its cache writes. */
 export type UsageLimits = {
   /** The model's context window in tokens. Absent if the catalogue states none. */
   contextWindow?: number;
   /** The output limit of each choice in tokens, or 0 if the answer has no output. */
   outputLimit: number;
   choices: number;
+  /** The request's cache writes that live for an hour, for answers that state no lifetimes. */
+  hourWrites?: HourWrites;
 };
+
+const writeCounts = ["cache_write_tokens", "cache_write_1h_tokens"] as const;
 
 /** Combines two usage statements for the same call. The later one applies, except where it is zero. */
 export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage): StatedUsage {
   if (!earlier) return later;
   const counts = { ...earlier.counts };
+  // A later statement may attribute the same cache writes to another lifetime.
+  if (writeCounts.some((name) => (later.counts[name] ?? 0) > 0)) for (const name of writeCounts) delete counts[name];
   for (const [name, count] of Object.entries(later.counts)) if (count > 0) counts[name as keyof TokenCounts] = count;
   const { statedCostUsd = earlier.statedCostUsd, servedTier = earlier.servedTier } = later;
   const statedCost = Number(statedCostUsd) > 0 ? statedCostUsd : (earlier.statedCostUsd ?? statedCostUsd);
@@ -57,6 +71,11 @@ export function callUse<Basis extends string>(
   { route, basis }: { route: number; basis: Basis },
 ): UsageFacts & { route: number; usage: CallCounts; basis: Basis } {
   return { ...facts, route, usage: counts, basis };
+}
+
+/** Returns the usage of a call that its provider doesn't bill, even if it states tokens. */
+export function unbilledUse(route: number) {
+  return { route, usage: { input_tokens: 0, output_tokens: 0 }, basis: "final" } as const;
 }
 
 export function marked<Facts extends UsageFacts>(facts: Facts, ...marks: readonly UsageMark[]): Facts {

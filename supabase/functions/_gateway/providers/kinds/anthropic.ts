@@ -4,7 +4,8 @@ const keyHeader = "x-api-key";
 
 /**
  * Anthropic's Messages API. Every request names a version (https://platform.claude.com/docs/en/api/versioning). A list
- * of models has 20 entries unless the request asks for more (https://platform.claude.com/docs/en/api/models/list).
+ * of models has 20 entries unless the request asks for more (https://platform.claude.com/docs/en/api/models/list). A
+ * refusal before any output is free (https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback).
  */
 export const anthropic: ProviderKind = {
   name: "anthropic",
@@ -20,4 +21,5 @@ export const anthropic: ProviderKind = {
   outputLimit: "max_tokens",
   streamOptions: [],
   leftOut: [],
+  unbilled: ["refusal"],
 };

@@ -30,6 +30,12 @@ export type KindName =
   | "ollama"
   | "openai-compatible";
 
+/**
+ * How an answer may end that some providers don't bill: with a refusal or an error before any output, or with neither
+ * output nor a reason.
+ */
+export type UnbilledEnding = "refusal" | "error" | "nothing";
+
 /** How to call a family of providers, and what they accept. */
 export type ProviderKind = {
   name: KindName;
@@ -65,6 +71,8 @@ export type ProviderKind = {
    * charge.
    */
   passes?: readonly string[];
+  /** The endings of answers that the provider's documentation says are free, although the answers state tokens. */
+  unbilled?: readonly UnbilledEnding[];
   /** Fields of a chat request that the provider names differently. */
   renamed?: Readonly<Record<string, string>>;
   /** The `service_tier` to send if the client names none, so that the account's default can't change the price. */

@@ -10,6 +10,9 @@ import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
  * The list of models is public and names no owners. Embedding models have a separate list. `GET /key` checks the key
  * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). A routing variant may follow any model's
  * name, but is not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
+ *
+ * Answers without output that end in an error or without a reason are free
+ * (https://openrouter.ai/docs/guides/features/zero-completion-insurance).
  */
 export const openrouter: ProviderKind = {
   name: "openrouter",
@@ -26,5 +29,6 @@ export const openrouter: ProviderKind = {
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],
   leftOut: [],
+  unbilled: ["error", "nothing"],
   passes: ["min_p", "reasoning", "repetition_penalty", "top_a", "top_k"],
 };

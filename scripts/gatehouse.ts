@@ -4,6 +4,7 @@ import { connect, disconnect, readToken } from "./gatehouse/agents.ts";
 import { type Command, readCommand, toolNames, usage } from "./gatehouse/arguments.ts";
 import { Failure } from "./gatehouse/failure.ts";
 import { signIn, signOut } from "./gatehouse/login.ts";
+import { printable } from "./gatehouse/printable.ts";
 import { withLock } from "./gatehouse/private-files.ts";
 import { describeStatus } from "./gatehouse/status.ts";
 import { Store } from "./gatehouse/store.ts";
@@ -15,7 +16,7 @@ try {
   await run(readCommand(process.argv.slice(2)));
 } catch (error) {
   if (!(error instanceof Failure)) throw error;
-  console.error(`gatehouse: ${error.message}`);
+  console.error(printable(`gatehouse: ${error.message}`));
   process.exitCode = error.kind === "usage" ? 2 : 1;
 }
 
@@ -25,34 +26,43 @@ async function run(command: Command): Promise<void> {
       console.log(usage);
       return;
     case "login": {
-      const { account, url } = await signIn(store, { ...command, print: console.log });
-      console.log(`Signed in to ${url} as ${account}.`);
+      const { account, url } = await signIn(store, { ...command, print });
+      print(`Signed in to ${url} as ${account}.`);
       return;
     }
     case "logout": {
-      const { url } = await withLock(store.folder, () => signOut(store));
-      console.log(`Signed out of ${url}. Keys from this sign-in no longer work.`);
+      const { url, fault } = await withLock(store.folder, () => signOut(store));
+      if (fault === null) print(`Signed out of ${url}. Keys from this sign-in no longer work.`);
+      else {
+        print(`Signed out on this computer: its tokens and keys are deleted. ${url} was not told: ${fault}`);
+        print("To end the sign-in there too, disconnect it under Connected apps in your settings.");
+      }
       return;
     }
     case "connect": {
       const { workspaceName, file, isChanged } = await connect(store, command);
       const change = isChanged ? `Changed ${file}.` : `The key is new, and ${file} is unchanged.`;
-      console.log(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
+      print(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
       if (command.tool === "opencode")
-        console.log("Before each start of opencode, run: gatehouse token opencode > /dev/null");
+        print("Before each start of opencode, run: gatehouse token opencode > /dev/null");
       return;
     }
     case "disconnect": {
       const { isRevoked } = await disconnect(store, command.tool);
-      console.log(`${toolNames[command.tool]} is disconnected.`);
-      if (!isRevoked) console.log("Its key couldn’t be revoked. Revoke it on the workspace’s API keys page.");
+      print(`${toolNames[command.tool]} is disconnected.`);
+      if (!isRevoked) print("Its key couldn’t be revoked. Revoke it on the workspace’s API keys page.");
       return;
     }
     case "token":
       console.log(await readToken(store, command.tool));
       return;
     case "status":
-      for (const line of await describeStatus(store)) console.log(line);
+      for (const line of await describeStatus(store)) print(line);
       return;
   }
+}
+
+/** Prints a line. Names come from the platform, so a control character in them never reaches the terminal. */
+function print(text: string): void {
+  console.log(printable(text));
 }

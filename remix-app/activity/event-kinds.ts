@@ -3,9 +3,9 @@ interface EventKind {
   label: string;
   /**
    * Set for important changes: the subject and first sentence of the email to the owner. `{product}` is replaced by the
-   * product's name.
+   * product's name. `unconfirmed` replaces the sentence while the owner has not confirmed the addition.
    */
-  notice?: { subject: string; what: string };
+  notice?: { subject: string; what: string; unconfirmed?: string };
   /** Whether an administrator caused the event. If so, the owner doesn't see the administrator's place or device. */
   byAdmin?: boolean;
 }
@@ -141,6 +141,7 @@ export const eventKinds = {
     notice: {
       subject: "An account was linked to your {product} account",
       what: "You can now sign in to your {product} account with this linked account.",
+      unconfirmed: "You can’t sign in with this linked account until you confirm it under Review account access.",
     },
   },
   identity_unlinked: {

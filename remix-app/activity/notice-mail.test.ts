@@ -55,6 +55,14 @@ test("omits the device and address from an email about an administrator's action
   expect(text).not.toMatch(/Device:|IP address:/);
 });
 
+test("the email about a provider that an app linked doesn’t say that it signs in, and says what the owner has to do", () => {
+  const linked = { ...told, kind: "identity_linked", details: { provider: "Google" } };
+  const unconfirmed = eventMail({ ...linked, unconfirmed: true }, addressed).text;
+  expect(unconfirmed).not.toContain("You can now sign in");
+  expect(unconfirmed).toContain("until you confirm it under Review account access");
+  expect(eventMail(linked, addressed).text).toContain("You can now sign in");
+});
+
 test("the email about an unconfirmed sign-in method asks the owner to confirm it, and doesn’t say that nothing needs to be done", () => {
   const added = { ...told, kind: "passkey_added", details: { passkey: "Phone" } };
   const unconfirmed = eventMail({ ...added, unconfirmed: true }, addressed).text;

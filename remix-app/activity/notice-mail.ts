@@ -26,11 +26,12 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
   const { origin, product } = site;
   const { kind, device, address, details, when } = event;
   const { notice, byAdmin } = eventKind(kind) ?? {};
-  const words = kind === "sign_in" ? signInNotice(event) : (notice ?? { ...changed, what: `${eventLabel(kind)}.` });
+  const words: { subject: string; what: string; unconfirmed?: string } =
+    kind === "sign_in" ? signInNotice(event) : (notice ?? { ...changed, what: `${eventLabel(kind)}.` });
   const named = (text: string) => text.replaceAll("{product}", product);
   const parts: MailParts = {
     news: [
-      named(words.what),
+      named(event.unconfirmed ? (words.unconfirmed ?? words.what) : words.what),
       ...(event.unconfirmed ? ["It was added by an app, without confirming your identity."] : []),
     ],
     facts: [

@@ -43,6 +43,22 @@ describe("csvFile", () => {
     },
   );
 
+  // A spreadsheet set to a European region separates fields by `;` and then ignores quotation marks inside a field.
+  it.each([
+    ["x;=1+1;", "x;'=1+1;"],
+    ["x; =1+1", "x;' =1+1"],
+    ["x\t@sum", "x\t'@sum"],
+    ["x|-1", "x|'-1"],
+    ['x;"=1+1', '"x;\'""=1+1"'],
+    ["x\n=1+1", '"x\n\'=1+1"'],
+    ["=1;+2", "'=1;'+2"],
+    ["x;＝1", "x;'＝1"],
+    ["a;b, c", '"a;b, c"'],
+    ["a - b; c=d", "a - b; c=d"],
+  ])("writes %j so that no separator turns its rest into a formula", async (model, field) => {
+    expect(await (await fileOf([{ model, amount: 0 }])).text()).toBe(`model,amount\r\n${field},0\r\n`);
+  });
+
   it("leaves exact amounts unchanged, including negative ones, and writes null as an empty field", async () => {
     const file = await fileOf([{ model: null, amount: "-0.000000000001" }]);
     expect(await file.text()).toBe("model,amount\r\n,-0.000000000001\r\n");

@@ -8,6 +8,8 @@ const lineEnd = "\r\n";
 const number = /^-?\d+(\.\d+)?$/;
 /** Matches what a spreadsheet takes for a formula, including full-width characters. */
 const formula = /^[=+\-@＝＋－＠\t\r]/;
+/** Matches where a formula would begin in a spreadsheet that separates fields by another character than the comma. */
+const laterFormula = /(?<=[;|\t\r\n])(?=["'\s]*[=+\-@＝＋－＠])/g;
 
 /** The rows of a file, all together or page by page as they are read. */
 type Pages<Row> = Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>;
@@ -60,9 +62,13 @@ function line(values: readonly (string | number | null | undefined)[]): string {
   return values.map(csvField).join(",") + lineEnd;
 }
 
-/** Writes one field. Puts an apostrophe before text that a spreadsheet would run as a formula. */
+/**
+ * Writes one field. Puts an apostrophe before text that a spreadsheet would run as a formula, also after `;` and other
+ * separators: quotation marks don't protect these, because the spreadsheet then finds them inside a field.
+ */
 function csvField(value: string | number | null | undefined): string {
   const text = value === null || value === undefined ? "" : String(value);
-  const safe = formula.test(text) && !number.test(text) ? `'${text}` : text;
+  const begun = formula.test(text) && !number.test(text) ? `'${text}` : text;
+  const safe = begun.replaceAll(laterFormula, "'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

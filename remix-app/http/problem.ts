@@ -46,6 +46,8 @@ const defaultDetails: Partial<Record<ProblemCode, string>> = {
   UNAUTHENTICATED: "You need to sign in to do this.",
   CSRF_REJECTED:
     "For your security, this only works from our own pages. Go to the home page and start again from there.",
+  MFA_REQUIRED:
+    "This account needs its second step. Verify a code of its authenticator app, or open /mfa in the browser to enter one or set the app up. Then try again.",
   NOT_FOUND: "The address may be mistyped, the page may have moved, or you may not have access.",
   PAYLOAD_TOO_LARGE: "Send at most 64 KiB.",
   AUTH_UNAVAILABLE: "You’re not signed out. Try again in a moment.",

@@ -19,6 +19,8 @@ const oauthFlow = z.object({
     issuer: z.string().nullable(),
     /** False for an identity that joined an account without the owner's confirmation. */
     confirmed: z.boolean(),
+    /** Whether an app linked it at the backend, and the owner has not confirmed it. */
+    addedByApp: z.boolean().default(false),
   }),
 });
 

@@ -17,7 +17,7 @@ const adasFlow: OAuthFlow = {
   email: "ada@example.com",
   closed: false,
   linkedTo: null,
-  identity: { email: "ada@example.com", issuer: "https://accounts.google.com", confirmed: true },
+  identity: { email: "ada@example.com", issuer: "https://accounts.google.com", confirmed: true, addedByApp: false },
 };
 const linkFlow: OAuthFlow = { ...adasFlow, linkedTo: ada.id, identity: { ...adasFlow.identity, confirmed: false } };
 const microsoft = (issuer: string | null): OAuthFlow => ({ ...adasFlow, identity: { ...adasFlow.identity, issuer } });
@@ -48,6 +48,11 @@ describe("the verdict on a provider sign-in", () => {
       "its identity was added to the account without the owner's confirmation",
       { flow: { ...adasFlow, identity: { ...adasFlow.identity, confirmed: false } } },
       "unfinished_link",
+    ],
+    [
+      "an app linked its identity and the owner has not confirmed it",
+      { flow: { ...adasFlow, identity: { ...adasFlow.identity, confirmed: false, addedByApp: true } } },
+      "unconfirmed_link",
     ],
   ])("refuses a sign-in if %s", (_, given, failure) => {
     expect(judge(given)).toEqual(refused(failure));

@@ -38,6 +38,7 @@ export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: Jud
     return flow.linkedTo === payload.userId && flow.userId === payload.userId ? { verdict: "link" } : refuse("expired");
   }
   if (flow.linkedTo !== null) return refuse("expired");
+  if (flow.identity.addedByApp) return refuse("unconfirmed_link");
   if (!flow.identity.confirmed) return refuse("unfinished_link");
   if (payload.purpose === "reauthenticate") {
     return flow.userId === payload.userId ? { verdict: "sign_in" } : refuse("other_account");

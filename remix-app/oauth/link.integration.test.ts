@@ -2,6 +2,7 @@ import { createClient } from "@supabase/supabase-js";
 import { describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { keepSession } from "../../scripts/test/keep-session.ts";
+import { query as runQuery } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { storedSession } from "../session/cookies.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
@@ -314,7 +315,7 @@ describe("a provider link that an attacker tricks a victim into completing", () 
     expect(await journey.sessionsOf(attacker.email)).toHaveLength(1);
   });
 
-  test("a victim's sign-in undoes a link that the attacker started directly at the identity backend", async () => {
+  test("a victim's sign-in is refused while the attacker's direct link is unconfirmed, and undoes that link after a day", async () => {
     const attacker = await journey.member();
     const { data } = await anon.auth.signInWithPassword(attacker);
     const query = new URLSearchParams({
@@ -333,7 +334,15 @@ describe("a provider link that an attacker tricks a victim into completing", () 
     expect((await identitiesOf(attacker.browser)).identities).toHaveLength(2);
 
     const victim = openBrowser(base);
-    expect((await journey.signIn(victim, { email })).location).toMatch(/^\/login\?oauth=unfinished_link/);
+    for (const _ of [1, 2]) {
+      expect((await journey.signIn(victim, { email })).location).toMatch(/^\/login\?oauth=unconfirmed_link/);
+      expect(await journey.providersOf(attacker.email)).toEqual(["email", journey.provider].sort());
+    }
+    await runQuery(
+      "update auth.identities set created_at = now() - interval '1 day 1 second' where lower(email) = lower($1)",
+      [email],
+    );
+    expect((await journey.signIn(victim, { email })).location).toMatch(/^\/login\?oauth=unconfirmed_link/);
     expect((await journey.signIn(victim, { email })).location).toBe("/");
     expect(await journey.providersOf(attacker.email)).toEqual(["email"]);
   });

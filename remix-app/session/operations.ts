@@ -4,6 +4,7 @@ import { activityPage } from "../activity/list-events.ts";
 import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { sessionList } from "./account-sessions.ts";
+import { directAdditions } from "./direct-additions.ts";
 import { identityList } from "./sign-in-methods.ts";
 
 /** The request to link an account at a provider. */
@@ -22,6 +23,20 @@ const tag = "Account security";
 
 /** API operations about the signed-in user's sign-in methods, sessions and activity. */
 export const identityOperations: readonly Operation<ProblemCode>[] = [
+  {
+    id: "listDirectAdditions",
+    method: "GET",
+    path: "/api/v1/users/me/additions",
+    tag,
+    summary: "See what an app may add to the account",
+    description:
+      "An app that calls the identity backend directly may add an authenticator, a passkey or a provider only while the account has no verified authenticator. If it may not, open the url in the browser.",
+    credentials: ["session", "bearer"],
+    answers: [
+      { status: 200, description: "Whether each may be added, and if not, why and where.", schema: directAdditions },
+    ],
+    problems: ["MFA_REQUIRED"],
+  },
   {
     id: "listIdentities",
     method: "GET",

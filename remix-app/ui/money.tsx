@@ -5,8 +5,11 @@ import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./fo
  * @param props.amount exact decimal string; null if the workspace hides it
  * @param props.of the total, if the amount is shown as a part of a total
  * @param props.decimals the number of decimals of all amounts in the column
+ * @param props.isUnknown whether the amount is unknown, so that a recorded 0 doesn't mean that the call was free
  */
-export function Usd({ amount, of, decimals }: { amount: string | null; of?: string; decimals?: number }) {
+export function Usd(props: { amount: string | null; of?: string; decimals?: number; isUnknown?: boolean }) {
+  const { amount, of, decimals, isUnknown = false } = props;
+  if (isUnknown && amount !== null) return noAmount("Unknown");
   const short = amount && (of === undefined ? formatUsd(amount, decimals) : formatUsdOf(amount, of));
   return amountOf({ short, exact: amount && exactUsd(amount) });
 }
@@ -21,14 +24,7 @@ export function Credits({ amount, decimals }: { amount: string | null; decimals?
 }
 
 function amountOf({ short, exact }: { short: string | null; exact: string | null }) {
-  if (short === null || exact === null) {
-    return (
-      <span className="text-muted" title="Not shown">
-        <span aria-hidden="true">–</span>
-        <span className="sr-only">not shown</span>
-      </span>
-    );
-  }
+  if (short === null || exact === null) return noAmount("Not shown");
   return (
     <>
       <span aria-hidden="true" className="amount" title={exact}>
@@ -36,5 +32,14 @@ function amountOf({ short, exact }: { short: string | null; exact: string | null
       </span>
       <span className="sr-only">{exact}</span>
     </>
+  );
+}
+
+function noAmount(reason: string) {
+  return (
+    <span className="text-muted" title={reason}>
+      <span aria-hidden="true">–</span>
+      <span className="sr-only">{reason.toLowerCase()}</span>
+    </span>
   );
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { readCommands } from "./supabase-commands.ts";
+import { readDocument } from "./documents.ts";
+import { readCommands, unknownCommands } from "./supabase-commands.ts";
 
 test("readCommands reads the words and flags of each Supabase command, and ignores other commands", () => {
   const text =
@@ -9,4 +10,11 @@ test("readCommands reads the words and flags of each Supabase command, and ignor
     { line: 13, words: ["db", "push"], flags: ["--linked", "--dry-run"] },
     { line: 14, words: ["config", "diff"], flags: [] },
   ]);
+});
+
+test("the Supabase CLI has the commands that .env.example names", () => {
+  const text = [...readDocument(".env.example").matchAll(/npx supabase [\w -]+/g)].join("\n");
+  const commands = readCommands({ file: ".env.example", line: 0, language: "sh", text });
+  expect(commands).not.toEqual([]);
+  expect(unknownCommands(".env.example", commands)).toEqual([]);
 });

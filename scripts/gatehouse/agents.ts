@@ -5,7 +5,7 @@ import { type Tool, toolNames, tools } from "./arguments.ts";
 import { configure, unconfigure } from "./configure.ts";
 import { Failure } from "./failure.ts";
 import { requireLogin } from "./login.ts";
-import { callApi } from "./platform.ts";
+import { callApi, isSafeAddress } from "./platform.ts";
 import { withLock } from "./private-files.ts";
 import type { Connection, Login, Store } from "./store.ts";
 import { chooseWorkspace } from "./workspaces.ts";
@@ -17,7 +17,12 @@ const connected = z.union([
 const listed = z.object({
   connections: z.array(z.object({ id: z.string(), state: z.enum(["connected", "revoked"]) })),
 });
-const issued = z.object({ secret: z.string(), expiresAt: z.string(), gatewayUrl: z.string() });
+/** The key is printed for an agent, and the address is written into its configuration. */
+const issued = z.object({
+  secret: z.string().regex(/^ttr_ai_[\w-]{1,256}$/),
+  expiresAt: z.iso.datetime({ offset: true }),
+  gatewayUrl: z.string().refine(isSafeAddress),
+});
 const models = z.object({
   data: z.array(z.object({ id: z.string(), platform: z.object({ endpoints: z.array(z.string()) }) })),
 });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { Failure, signedOut } from "./failure.ts";
-import { callApi, postForm, readPlatformUrl } from "./platform.ts";
+import { callApi, isSafeAddress, postForm, readPlatformUrl } from "./platform.ts";
 import { withLock } from "./private-files.ts";
 import type { Login, Store } from "./store.ts";
 
@@ -9,13 +9,19 @@ const scope = "openid profile email offline_access workspaces:read studio:keys";
 /** An access token that expires within this time is refreshed before use. */
 const refreshBeforeMs = 60_000;
 
+/** Bounds for the platform's polling interval and for the lifetime of a code. */
+const [minIntervalSeconds, maxIntervalSeconds, maxLifetimeSeconds] = [1, 60, 3_600];
+const address = z.string().refine(isSafeAddress);
 const device = z.object({
   device_code: z.string(),
   user_code: z.string(),
-  verification_uri: z.string(),
-  verification_uri_complete: z.string().optional(),
-  expires_in: z.number(),
-  interval: z.number().default(5),
+  verification_uri: address,
+  verification_uri_complete: address.optional(),
+  expires_in: z.number().transform((seconds) => Math.min(seconds, maxLifetimeSeconds)),
+  interval: z
+    .number()
+    .default(5)
+    .transform((seconds) => Math.min(Math.max(seconds, minIntervalSeconds), maxIntervalSeconds)),
 });
 const tokens = z.object({ access_token: z.string(), refresh_token: z.string(), expires_in: z.number() });
 const userinfo = z.object({ sub: z.string(), email: z.string().optional(), name: z.string().nullish() });
@@ -116,15 +122,22 @@ export async function requireLogin(store: Store): Promise<Login> {
 }
 
 /**
- * Ends the login at the platform, which also revokes all keys created with it.
- * @throws Failure if the platform cannot be reached
+ * Ends the login at the platform, which also revokes all keys created with it. Deletes the local tokens and keys even
+ * if the platform is unavailable.
+ * @returns the login, and why the platform was not told, or null
  */
-export async function signOut(store: Store): Promise<Login> {
+export async function signOut(store: Store): Promise<Login & { fault: string | null }> {
   const login = await store.readLogin();
   if (!login) throw signedOut();
-  await revoke(login);
+  const fault = await revoke(login).then(
+    () => null,
+    (error: unknown) => {
+      if (error instanceof Failure) return error.message;
+      throw error;
+    },
+  );
   await store.deleteLogin();
-  return login;
+  return { ...login, fault };
 }
 
 async function revoke({ url, clientId, refreshToken }: Login): Promise<void> {

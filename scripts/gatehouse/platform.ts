@@ -3,6 +3,13 @@ import { isLoopback } from "#shared/loopback.ts";
 import { Failure, signedOut } from "./failure.ts";
 
 const requestTimeoutMs = 15_000;
+
+/** Returns whether an address is https, or http on this machine. Only there may a token or a person be sent. */
+export function isSafeAddress(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && (url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname)));
+}
+
 const problem = z.object({ detail: z.string() });
 const oauthError = z.object({ error: z.string() });
 
@@ -60,6 +67,7 @@ export async function callApi<Schema extends z.ZodType>(
 }
 
 async function send(url: string, init: RequestInit): Promise<Response> {
+  if (!isSafeAddress(url)) throw new Failure("refused", `This address is refused, because it isn’t https: ${url}`);
   try {
     // Redirects are refused, since a redirect would carry the token elsewhere.
     return await fetch(url, { ...init, redirect: "error", signal: AbortSignal.timeout(requestTimeoutMs) });

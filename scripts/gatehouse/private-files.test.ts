@@ -1,5 +1,6 @@
-import { mkdir, mkdtemp, readFile, readlink, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { spawnSync } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { readText, withLock, writeText } from "./private-files.ts";
@@ -47,7 +48,36 @@ test("concurrent callers of withLock run one after the other, even after one fai
   expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "fulfilled", "rejected"]);
 });
 
-test("the lock of a killed command is taken over after a minute", async () => {
+test("the lock of a killed command is taken over at once, by one of several waiting commands after the other", async () => {
+  const { pid } = spawnSync(process.execPath, ["-e", ""]);
+  await writeFile(join(folder, "lock"), `${pid} ${hostname()}`);
+  const began = performance.now();
+  let running = 0;
+  const work = async () => {
+    expect(++running).toBe(1);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    running--;
+  };
+  await Promise.all([1, 2, 3, 4].map(() => withLock(folder, work)));
+  expect(performance.now() - began).toBeLessThan(5_000);
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test.for([
+  ["a running command", `${process.pid} ${hostname()}`],
+  ["a command on another computer", `1 other.${hostname()}`],
+  ["an unknown holder", ""],
+])("the lock of %s is waited for", async ([, holder]) => {
+  await writeFile(join(folder, "lock"), holder ?? "");
+  let isDone = false;
+  const waiting = withLock(folder, async () => (isDone = true));
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(isDone).toBe(false);
+  await rm(join(folder, "lock"));
+  await waiting;
+});
+
+test("the lock of a command that can't be looked up is taken over after a minute", async () => {
   const lock = join(folder, "lock");
   await mkdir(lock);
   const old = Date.now() / 1000 - 61;

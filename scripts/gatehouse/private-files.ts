@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { chmod, mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, link, mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "./failure.ts";
 
 const lockWaitMs = 15_000;
-/** No request of a command takes this long, so an older lock was left behind by a killed command. */
+/** No request of a command takes this long, so an older lock was left behind, even if its process can't be looked up. */
 const staleLockMs = 60_000;
 
 /** Reads a text file; null if it does not exist. */
@@ -69,18 +70,42 @@ export async function withLock<Result>(folder: string, work: () => Promise<Resul
   }
 }
 
+/** Takes the lock, whose file names the process that holds it. Removes the lock of a process that no longer runs. */
 async function takeLock(lock: string): Promise<boolean> {
   try {
-    await mkdir(lock);
+    await writeFile(lock, `${process.pid} ${hostname()}`, { flag: "wx", mode: 0o600 });
     return true;
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (!hasCode(error, "EEXIST")) throw error;
   }
+  const holder = await readFile(lock, "utf8").catch(() => "");
   const taken = await stat(lock).catch(() => null);
-  if (taken && Date.now() - taken.mtimeMs > staleLockMs) await rm(lock, { recursive: true, force: true });
+  if (!taken || !(hasEnded(holder) || Date.now() - taken.mtimeMs > staleLockMs)) return false;
+  // Only one of several waiting commands can rename this lock. If it has renamed a newer one, it puts that back.
+  const removed = `${lock}.${randomUUID()}`;
+  await rename(lock, removed).catch(() => {});
+  const removedHolder = await readFile(removed, "utf8").catch(() => "");
+  if (removedHolder !== holder) await link(removed, lock).catch(() => {});
+  await rm(removed, { recursive: true, force: true });
   return false;
 }
 
+/** Returns whether a lock's process ran on this computer and has ended. */
+function hasEnded(holder: string): boolean {
+  const [pid = "", host] = holder.split(" ");
+  if (host !== hostname() || !/^[1-9]\d*$/.test(pid)) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (error) {
+    return hasCode(error, "ESRCH");
+  }
+}
+
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
+  return hasCode(error, "ENOENT");
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
 }

@@ -35,9 +35,13 @@ export async function chooseWorkspace(
   throw new Failure("usage", `You have no workspace “${wanted}”. You’re a member of: ${names}.`);
 }
 
+/** More workspaces than anybody has. A platform whose pages never end would keep the command busy. */
+const maxPages = 100;
+
 async function listWorkspaces({ url, accessToken }: Login): Promise<Workspace[]> {
   const all: Workspace[] = [];
-  for (let cursor: string | null = ""; cursor !== null; ) {
+  for (let cursor: string | null = "", pages = 0; cursor !== null; pages++) {
+    if (pages === maxPages) throw new Failure("refused", `${new URL(url).host} lists workspaces without an end.`);
     const query: string = new URLSearchParams({ limit: "100", ...(cursor && { cursor }) }).toString();
     const read = await callApi(`${url}/api/v1/workspaces?${query}`, { token: accessToken, schema: page });
     all.push(...read.workspaces);

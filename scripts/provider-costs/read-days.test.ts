@@ -129,9 +129,9 @@ describe("days read from pages of daily costs", () => {
 });
 
 describe("sums of daily costs", () => {
-  test("adds a day's amounts exactly and rounds only the sum", () => {
+  test("adds a day's amounts exactly", () => {
     expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
-    expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
+    expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.13080438340307526");
     // Anthropic reports amounts in the currency's lowest unit, so "123.45" in USD means 123.45 cents (Get Cost Report,
     // amount).
     expect(sumUsd(["123.45", "0.0000000001"], { name: "Anthropic", unitUsd: "0.01" })).toBe("1.234500000001");

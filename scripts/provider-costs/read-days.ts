@@ -1,5 +1,5 @@
-import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
-import { amountLimits, readDecimalText } from "#shared/usd-amount.ts";
+import { add, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
+import { readDecimalText } from "#shared/usd-amount.ts";
 
 /** A UTC day of an account as its provider reports it. `amountUsd` is undefined if the provider reported no cost. */
 export type CostDay = { day: string; amountUsd: string | undefined };
@@ -76,7 +76,7 @@ function dayAfter(day: string): string {
 }
 
 /**
- * Adds up amounts given as text, and rounds only the sum.
+ * Adds up amounts given as text. The gateway rounds the sum.
  * @param options.unitUsd the value of one unit of the provider's amounts, such as 0.01
  * @throws Error with a one-sentence message
  */
@@ -89,10 +89,5 @@ export function sumUsd(
     if (decimal === null) throw new Error(`${name} states ${text} as a cost, which is not an amount.`);
     return parseDecimal(decimal);
   });
-  return formatDecimal(rounded(multiply(exact.reduce(add), parseDecimal(unitUsd))));
-}
-
-function rounded(sum: Decimal): Decimal {
-  const digits = formatDecimal(roundHalfEven(sum, 0)).replace("-", "").replace(/^0$/, "").length;
-  return roundHalfEven(sum, Math.min(amountLimits.decimals, amountLimits.significantDigits - digits));
+  return formatDecimal(multiply(exact.reduce(add), parseDecimal(unitUsd)));
 }

@@ -231,8 +231,12 @@ describe("a key that is bound to an app", () => {
         expect(await checkCredential(db, one)).toEqual(refused);
         expect(await readAs(db, "describe_credential", one)).toEqual(refused);
         expect(await readAs(db, "list_models", one)).toEqual(refused);
-        expect(await readAs(db, "check_app_caller", one)).toEqual(refused);
       }
+      expect(await readAs(db, "check_app_caller", callOf())).toEqual(refused);
+      // An import uses no model.
+      expect(await readAs(db, "check_app_caller", chatCall(tenant, { workspace: tenant.workspaceId }))).toEqual(
+        left?.includes("workspace:session") ? { workspace_id: tenant.workspaceId } : refused,
+      );
       await db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
       expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
     },

@@ -68,6 +68,35 @@ async function beginRun(): Promise<Run> {
 }
 
 describe("the gateway's database", () => {
+  test("answers 503 AUTH_UNAVAILABLE when a person's policy can't be read, and service_unavailable for a key", async () => {
+    line.cut();
+    const workspace = tenant.workspaceId;
+    const [sub, session_id] = [randomUUID(), randomUUID()];
+    const credentials: [string, RunRequest["credential"]][] = [
+      ["service_unavailable", { source: "key", hash: tenant.keyHash }],
+      ["AUTH_UNAVAILABLE", { source: "app_token", hash: tenant.keyHash }],
+      [
+        "AUTH_UNAVAILABLE",
+        { source: "session", claims: { sub, session_id, aal: "aal2", amr: [], approval_proof: undefined } },
+      ],
+    ];
+    for (const [code, credential] of credentials) {
+      const caller = { credential, workspace };
+      for (const ask of [
+        () => database.beginRun({ ...request(), ...caller }),
+        () => database.checkCredential(caller),
+        () => database.listModels({ ...caller, providers: [], paths: [] }),
+        () => database.describeCredential(caller),
+        () => database.checkAppCaller(caller),
+        () => database.importCosts({ ...caller, records: [] }),
+        () => database.importInvoice({ ...caller, record: {} }),
+        () => database.reportUsage({ ...caller, notes_use: false }),
+      ]) {
+        await expect(ask()).rejects.toMatchObject({ code, status: 503, cause: expect.anything() });
+      }
+    }
+  });
+
   test("a call makes two database round trips, one to begin its run and one to settle it", async () => {
     await database.beginRun(request());
     const connected = line.flights();

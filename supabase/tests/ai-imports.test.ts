@@ -106,7 +106,7 @@ describe("imported costs", () => {
     );
   });
 
-  test("imported costs may be observed at most 60 seconds in the future", async ({ db }) => {
+  test("imported costs may be observed at most five minutes in the future", async ({ db }) => {
     const at = async (seconds: number) => {
       const [row] = await db.query<{ at: string }>("select (now() + $1 * interval '1 second')::text as at", [seconds]);
       return row?.at;
@@ -117,8 +117,8 @@ describe("imported costs", () => {
         external_run_id: `in-${seconds}`,
         observed_at: await at(seconds),
       });
-    expect(await add(60)).toBeUndefined();
-    expect(await add(61)).toBe(checkViolation);
+    expect(await add(300)).toBeUndefined();
+    expect(await add(301)).toBe(checkViolation);
   });
 });
 

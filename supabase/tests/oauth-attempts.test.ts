@@ -78,7 +78,7 @@ describe("an OAuth attempt and its flow at the identity backend", () => {
           email,
           closed: false,
           linkedTo: null,
-          identity: { email, issuer: "https://google.example", confirmed: true },
+          identity: { email, issuer: "https://google.example", confirmed: true, addedByApp: false },
         },
       });
   });
@@ -217,21 +217,27 @@ describe("a refused sign-in with a provider", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("refusing a sign-in removes an identity that was linked directly at Supabase Auth, and sends emails about the link and the removal", async ({
-    db,
-  }) => {
-    const { id } = await createMember(db);
-    const direct = await createIdentity(db, { userId: id, email: "other@example.test" });
-    const attempt = await visit(db, { userId: id, identity: { touched: direct } });
-    expect(await settle(db, { ...attempt, verdict: "refuse" })).toBe(true);
-    expect(await identitiesOf(db, id)).toEqual([]);
-    const told = await db.query<{ kind: string }>(
-      `select e.kind from public.security_events e join private.outgoing_mails m on m.event_id = e.id
-       where e.user_id = $1 order by e.kind`,
-      [id],
-    );
-    expect(told.map(({ kind }) => kind)).toEqual(["identity_linked", "identity_unlinked"]);
-  });
+  test.for([
+    [-86_300, ["google"], ["identity_linked"]],
+    [-86_500, [], ["identity_linked", "identity_unlinked"]],
+  ] as [number, string[], string[]][])(
+    "refusing a sign-in with an identity that an app linked %i seconds ago keeps it for a day, and sends emails about the link and a removal",
+    async ([createdIn, left, kinds], { db }) => {
+      const { id } = await createMember(db);
+      const direct = await createIdentity(db, { userId: id, email: "other@example.test", createdIn });
+      const attempt = await visit(db, { userId: id, identity: { touched: direct } });
+      expect(await inspect(db, attempt)).toMatchObject({ flow: { identity: { confirmed: false, addedByApp: true } } });
+      expect(await settle(db, { ...attempt, verdict: "refuse" })).toBe(true);
+      expect(await identitiesOf(db, id)).toEqual(left);
+      expect(await codeIsGood(db, attempt)).toBe(false);
+      const told = await db.query<{ kind: string }>(
+        `select e.kind from public.security_events e join private.outgoing_mails m on m.event_id = e.id
+         where e.user_id = $1 order by e.kind`,
+        [id],
+      );
+      expect(told.map(({ kind }) => kind)).toEqual(kinds);
+    },
+  );
 
   test("refusing an OAuth sign-in does not delete the account it created if someone has since signed in to that account", async ({
     db,

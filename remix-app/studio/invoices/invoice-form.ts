@@ -3,8 +3,8 @@ import { JsonNumber } from "#shared/exact-json.ts";
 import { draftedInvoice } from "#shared/provider-records.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
 
-/** An invoice as a member typed it, before the review. Amounts are exact strings. */
-export type DraftedInvoice = z.output<typeof draftedInvoice>;
+/** An invoice as a member typed it, before the review. Its amount is exact text, rounded to 12 decimals. */
+export type DraftedInvoice = z.output<typeof draftedInvoice>["record"];
 
 const messages: Record<InvoiceField, string> = {
   appId: "Choose the app that the invoice is for",
@@ -26,7 +26,7 @@ const missing: Partial<Record<InvoiceField, string>> = {
 const plainAmount = /^\$?\s?(\d+(?:\.\d+)?)$/;
 
 /**
- * Reads an invoice's form. The amount is parsed exactly as a decimal. Commas are rejected, because they separate
+ * Reads an invoice's form. The amount is parsed as a decimal. Commas are rejected, because they separate
  * thousands for some people and decimals for others.
  * @returns the draft, or one message per field
  */
@@ -42,14 +42,14 @@ export function readInvoiceForm(form: FormData): {
     ...Object.fromEntries(given),
     amountUsd: amountOf(typed.amountUsd),
   });
-  if (parsed.success) return { typed, read: { draft: parsed.data } };
+  if (parsed.success) return { typed, read: { draft: parsed.data.record } };
   const errors: InvoiceErrors = {};
   for (const { path, code, message } of parsed.error.issues) {
     const field = path[0] as InvoiceField;
     if (errors[field]) continue;
     errors[field] = typed[field] === "" ? (missing[field] ?? messages[field]) : messages[field];
     if (field === "amountUsd" && plainAmount.test(typed.amountUsd)) {
-      errors.amountUsd = "Enter at most 15 digits, with at most 12 before and 12 after the decimal point";
+      errors.amountUsd = "Enter at most 12 digits before the decimal point";
     }
     // A custom issue of `periodEnd` means that the period ends before it starts.
     if (field === "periodEnd" && code === "custom") errors[field] = message;

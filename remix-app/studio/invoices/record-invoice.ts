@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import type { enteredInvoice } from "#shared/provider-records.ts";
+import { type enteredInvoice, rounding } from "#shared/provider-records.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
@@ -9,7 +9,7 @@ import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-ent
 import { type DraftedInvoice, readInvoiceForm } from "./invoice-form.ts";
 import type { InvoiceErrors, TypedInvoice } from "./invoice-words.ts";
 
-export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
+export const invoiceReceipt = rounding.extend({ accepted: z.literal(true), reference: z.string() });
 
 export const recordedInvoice = z.union([
   z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
@@ -28,7 +28,8 @@ export const recordedInvoice = z.union([
   }),
 ]);
 
-type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
+type EnteredInvoice = z.output<typeof enteredInvoice>;
+type Entry = StudioMember & { invoice: EnteredInvoice["record"] };
 
 /**
  * Stores a reviewed invoice for one of the workspace's apps, or returns why it was not stored. A repeated call changes
@@ -44,9 +45,12 @@ function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, .
  * Stores an invoice sent to the API, like {@link keepInvoice}.
  * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT if it is stored with other values, 503 UNAVAILABLE
  */
-export async function recordInvoice(context: AppLoadContext, entry: Entry): Promise<z.output<typeof invoiceReceipt>> {
-  const answer = await keepInvoice(context, entry);
-  if ("outcome" in answer) return { accepted: true, reference: entry.invoice.reference };
+export async function recordInvoice(
+  context: AppLoadContext,
+  { invoice: { record, receipt }, ...member }: StudioMember & { invoice: EnteredInvoice },
+): Promise<z.output<typeof invoiceReceipt>> {
+  const answer = await keepInvoice(context, { ...member, invoice: record });
+  if ("outcome" in answer) return { accepted: true, reference: record.reference, ...receipt };
   const { requestId } = context;
   switch (answer.refused) {
     case "not_allowed":

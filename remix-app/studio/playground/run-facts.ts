@@ -15,6 +15,9 @@ export interface RunFacts {
   schemaValid?: boolean | undefined;
 }
 
+/** A recorded 0 of a run whose usage is unknown means neither no tokens nor no cost. */
+const unknownUsage: RunFacts = { inputTokens: undefined, outputTokens: undefined, costUsd: undefined };
+
 /**
  * JSON.parse with a third argument for the reviver, which contains the source text of primitives. TypeScript's types
  * and older browsers lack it.
@@ -37,7 +40,8 @@ export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
 
 /** Returns the facts in the `platform` field of an answer parsed by {@link parseAnswer}. */
 export function factsOfPlatform(platform: unknown): RunFacts {
-  const { run_id, usage, provider_cost_usd, billed_credits, latency_ms, schema_valid } = recordOf(platform);
+  const { run_id, usage, usage_source, provider_cost_usd, billed_credits, latency_ms, schema_valid } =
+    recordOf(platform);
   const { input_tokens, output_tokens } = recordOf(usage);
   return {
     runId: typeof run_id === "string" ? run_id : undefined,
@@ -47,6 +51,7 @@ export function factsOfPlatform(platform: unknown): RunFacts {
     billedCredits: decimalOf(billed_credits),
     latencyMs: numberOf(latency_ms),
     schemaValid: typeof schema_valid === "boolean" ? schema_valid : undefined,
+    ...(usage_source === "unavailable" ? unknownUsage : {}),
   };
 }
 
@@ -64,7 +69,7 @@ export function factsOfHeaders(headers: Headers): RunFacts {
 
 /** Returns the facts of a completed run from the API, as read by {@link parseAnswer}, or null while it is running. */
 export function factsOfRun(run: unknown): RunFacts | null {
-  const { id, status, inputTokens, outputTokens, costUsd, billedCredits, latencyMs } = recordOf(run);
+  const { id, status, usageSource, inputTokens, outputTokens, costUsd, billedCredits, latencyMs } = recordOf(run);
   if (typeof id !== "string" || status === "running") return null;
   return {
     runId: id,
@@ -73,6 +78,7 @@ export function factsOfRun(run: unknown): RunFacts | null {
     costUsd: decimalOf(costUsd),
     billedCredits: decimalOf(billedCredits),
     latencyMs: numberOf(latencyMs),
+    ...(usageSource === "unavailable" ? unknownUsage : {}),
   };
 }
 

@@ -3,6 +3,7 @@ import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { exactCredits, exactUsd, formatCount } from "../../ui/format-amount.ts";
+import { isCostUnknown } from "./pricing.ts";
 import type { PricingLine } from "./pricing-schema.ts";
 import { creditsFormula, itemWords, priceListWords, pricingNoteWords, unitPriceWords } from "./pricing-words.ts";
 import type { RunDetail } from "./runs.ts";
@@ -16,10 +17,11 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
   const { calls, costUsd, markup, billedCredits, unmeteredCredits, reservedCredits } = pricing;
   const lines = pricing.lines.map((line, index) => ({ ...line, key: String(index) }));
   const notes = pricingNoteWords(pricing, run);
+  const isUnknown = isCostUnknown(run);
   const facts: (readonly [string, string | null])[] = [
-    ["Provider cost", costUsd && exactUsd(costUsd)],
+    ["Provider cost", costUsd && (isUnknown ? "Unknown" : exactUsd(costUsd))],
     ["Markup", markup && `×${markup}`],
-    ["Credits", creditsFormula(pricing)],
+    ["Credits", isUnknown ? null : creditsFormula(pricing)],
     ["Billed credits", billedCredits && exactCredits(billedCredits)],
     ["Credits not billed", Number(unmeteredCredits) > 0 ? exactCredits(unmeteredCredits) : null],
     ["Reserved credits", reservedCredits && exactCredits(reservedCredits)],

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type ChargedCall, costOfCalls } from "#shared/call-price.ts";
 import { add, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
 import { priceItems } from "#shared/money.ts";
-import { pricingOf } from "./pricing.ts";
+import { isCostUnknown, pricingOf } from "./pricing.ts";
 import { pricingNotes, runPricing } from "./pricing-schema.ts";
 import { pricedRun, randomCalls, randomRoutes } from "./run-fixtures.ts";
 
@@ -201,6 +201,19 @@ describe("the pricing notes of a run", () => {
   };
   const nothing = { usageSource: "unavailable", inputTokens: 0, outputTokens: 0, costUsd: "0", billedCredits: "0" };
   const timeout = { route: 1, failure: "timeout", may_have_charged: true };
+
+  test.for<[string, ReturnType<typeof run>, boolean]>([
+    ["a plain call", run(), false],
+    ["a free call", run({ costUsd: "0" }), false],
+    ["a running call", run({ status: "running", usageSource: null, costUsd: "0" }), true],
+    ["a call that reached no provider", run({ ...nothing, status: "failed" }, { askedProvider: false }), false],
+    ["a call with unknown usage", run({ ...nothing, status: "failed" }), true],
+    ["a swept call without counts", run({ ...nothing, status: "failed" }, { swept: true }), true],
+    ["a swept call at its last counts", run({ usageSource: "unavailable" }, { swept: true }), false],
+    ["a partly reported call", run({ usageSource: "provider_partial" }), false],
+  ])("whether the cost of %s is unknown", ([, one, isUnknown]) => {
+    expect(isCostUnknown(one)).toBe(isUnknown);
+  });
 
   test.for<[string, ReturnType<typeof run>, string[]]>([
     ["a plain call", run(), []],

@@ -155,6 +155,12 @@ function countsOf(run: RunSummary): TokenCounts {
   };
 }
 
+/** Returns whether a run's recorded cost of 0 means that its cost is unknown, or not known yet. */
+export function isCostUnknown({ status, usageSource, costUsd, priced }: RunSummary): boolean {
+  if (status === "running") return true;
+  return usageSource === "unavailable" && (priced.swept ? Number(costUsd) === 0 : priced.askedProvider);
+}
+
 function notesOf({ status, usageSource, priced }: RunSummary, explained: Explained | null): PricingNote[] {
   const has = (item: PricingLine["item"]) => explained?.lines.some((line) => line.item === item) ?? false;
   const isUnknown = usageSource === "unavailable" && !priced.swept;

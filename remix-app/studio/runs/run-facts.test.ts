@@ -45,3 +45,12 @@ test("run facts show the HTTP status, absolute times with their zone, and flags 
     Notes: "The provider served a service tier that has no price here, so the default prices were charged.",
   });
 });
+
+test.for<[string, object, boolean]>([
+  ["a call whose usage is unknown", { status: "failed", usageSource: "unavailable" }, false],
+  ["a running call", { status: "running", usageSource: null }, false],
+  ["an answer without any tokens", {}, true],
+])("run facts of %s show tokens only if they are known", ([, changes, isShown]) => {
+  const facts = factsOf({ ...changes, inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, costUsd: "0" });
+  expect(["Tokens in" in facts, "Tokens out" in facts]).toEqual([isShown, isShown]);
+});

@@ -1,5 +1,6 @@
 import { exactTimeText } from "../../http/date-text.ts";
 import { formatCount, formatMs } from "../../ui/format-amount.ts";
+import { isCostUnknown } from "./pricing.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
@@ -30,7 +31,8 @@ const notes = {
 
 /** Returns a run's facts with their labels. Omits unknown and hidden facts. */
 export function runFacts({ run, provider }: RunDetail): [string, string][] {
-  const facts: [string, string | number | null | undefined][] = [
+  const hasTokens = !isCostUnknown(run) || run.inputTokens + run.outputTokens > 0;
+  const facts: [string, string | number | false | null | undefined][] = [
     ["Status", run.errorCode ? `${statusNames[run.status]} (${run.errorCode})` : statusNames[run.status]],
     ["HTTP status", run.httpStatus],
     ["Started", exactTimeText(run.createdAt)],
@@ -42,8 +44,8 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
     ["Called with", calledWith(run)],
     ["App", run.appId && (run.appName ?? `Deleted app ${run.appId}`)],
     [run.keyId ? "Key created by" : "Member", run.memberId && (run.memberName ?? "Deleted account")],
-    ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
-    ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
+    ["Tokens in", hasTokens && `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
+    ["Tokens out", hasTokens && `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
     ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
     ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
     ["Time to first byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],

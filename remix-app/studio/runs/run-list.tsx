@@ -3,6 +3,7 @@ import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
+import { isCostUnknown } from "./pricing.ts";
 import { statusNames } from "./run-facts.ts";
 import type { RunSummary } from "./run-schema.ts";
 
@@ -50,8 +51,8 @@ export function RunList(props: {
             <span className={status === "failed" ? "text-bad" : undefined}>{statusNames[status]}</span>
           ),
         },
-        { label: "Tokens in", numeric: true, small: "hidden", cell: (run) => formatCount(run.inputTokens) },
-        { label: "Tokens out", numeric: true, small: "hidden", cell: (run) => formatCount(run.outputTokens) },
+        { label: "Tokens in", numeric: true, small: "hidden", cell: (run) => tokensOf(run, run.inputTokens) },
+        { label: "Tokens out", numeric: true, small: "hidden", cell: (run) => tokensOf(run, run.outputTokens) },
         {
           label: "Latency",
           numeric: true,
@@ -69,11 +70,17 @@ export function RunList(props: {
                 label: "Cost",
                 numeric: true,
                 small: "aside" as const,
-                cell: (run: RunSummary) => <Usd amount={run.costUsd} decimals={costDecimals} />,
+                cell: (run: RunSummary) => (
+                  <Usd amount={run.costUsd} decimals={costDecimals} isUnknown={isCostUnknown(run)} />
+                ),
               },
             ]
           : []),
       ]}
     />
   );
+}
+
+function tokensOf(run: RunSummary, tokens: number): string {
+  return isCostUnknown(run) && tokens === 0 ? "–" : formatCount(tokens);
 }

@@ -2,6 +2,7 @@ import { decodeJwt } from "jose";
 import { describe, expect, test } from "vitest";
 import { supabaseAuthRoutes, supabaseAuthVersion } from "../../local-stack/services/identity/supabase-auth-routes.ts";
 import { deletePerson, query } from "../people.ts";
+import { readStack } from "../stack.ts";
 import { accountCalls } from "./account-calls.ts";
 import { adminCalls } from "./admin-calls.ts";
 import { factorCalls } from "./factor-calls.ts";
@@ -9,7 +10,7 @@ import { idTokenCalls } from "./id-token-calls.ts";
 import { identityCalls } from "./identity-calls.ts";
 import type { DirectCall } from "./journey.ts";
 import { renderMatrix } from "./matrix.ts";
-import { call, phoneAgent, signedIn } from "./phone.ts";
+import { call, enroll, phoneAgent, prove, raised, signedIn } from "./phone.ts";
 import { sessionCalls } from "./session-calls.ts";
 import { upkeepCalls } from "./upkeep-calls.ts";
 
@@ -80,6 +81,29 @@ test("a sign-in is recorded with its session, method, IP address and user agent"
     user_agent: phoneAgent,
   });
   await deletePerson(person);
+});
+
+// The hook's error object sets the status (internal/hooks/hookserrors of github.com/supabase/auth).
+test("a second authenticator of an app is refused with 403, ends no session, and is announced as not allowed", async () => {
+  const { person, session } = await raised();
+  const additions = async (bearer: string) => {
+    const headers = { authorization: `Bearer ${bearer}` };
+    return (await fetch(`${readStack().base}/api/v1/users/me/additions`, { headers })).json();
+  };
+  const url = `${readStack().base}/settings/security`;
+  const refused = { allowed: false, reason: "authenticator_exists", url };
+  expect(await additions(session.accessToken)).toEqual({ authenticator: refused, passkey: refused, provider: refused });
+  const answer = await prove(session.accessToken, await enroll(session.accessToken));
+  expect([answer.status, JSON.stringify(answer.body)]).toEqual([403, expect.stringContaining("security page")]);
+  expect((await call("GET /user", { bearer: session.accessToken })).status).toBe(200);
+  const other = await signedIn();
+  const allowed = { allowed: true, reason: null, url };
+  expect(await additions(other.session.accessToken)).toEqual({
+    authenticator: allowed,
+    passkey: allowed,
+    provider: allowed,
+  });
+  await Promise.all([deletePerson(person), deletePerson(other.person)]);
 });
 
 const server = isSupabaseAuth

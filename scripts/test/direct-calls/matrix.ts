@@ -23,6 +23,8 @@ Every route of Supabase Auth ${version}, and what its calls record and mail with
 
 An addition is *unconfirmed* until the owner confirms it under "Review account access". The table lists our mails to the owner, not the backend's mails with links and codes.
 
+A refused addition to an account with a verified authenticator is 403 for an authenticator, by the MFA attempt hook, and ends no session. It is 500 for a passkey, for a provider's link, and without that hook: Supabase Auth maps no database error to another status. \`GET /api/v1/users/me/additions\` tells an app beforehand ([mobile apps](mobile.md#enrol-an-authenticator)).
+
 ## With the publishable key or a user's token
 
 ${rows(directCalls)}

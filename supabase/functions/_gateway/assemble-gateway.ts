@@ -32,7 +32,8 @@ export function assembleGateway(
     connections,
   }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void } & Share,
 ): Gateway & { flush: () => Promise<unknown> } {
-  const { databaseUrl, supabaseUrl, publishableKey, trustedHops, secretKeys, providers, totalLimitMs } = environment;
+  const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, totalLimitMs } =
+    environment;
   const database = createDatabase({ url: databaseUrl, connections });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
@@ -50,7 +51,7 @@ export function assembleGateway(
     cooldowns: createCooldowns({ now: () => performance.now() }),
     limits: { ...defaultTimeLimits, totalMs: totalLimitMs },
     readBody: createBodyReader(),
-    readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl }), {
+    readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl, issuer: tokenIssuer }), {
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},
     }),
     addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKeys }),

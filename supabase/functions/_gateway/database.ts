@@ -6,6 +6,7 @@ import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections } from "./connections.ts";
+import { GatewayError } from "./http/errors.ts";
 import type { SizeFields } from "./surface.ts";
 
 /** A route of a run, with its prices at the time the run began. */
@@ -227,11 +228,27 @@ const maxWaitingBegins = 500;
 const longestRefusal = 4_096;
 
 /**
+ * Waits for a statement that checks a caller.
+ * @throws GatewayError `AUTH_UNAVAILABLE` if a person's account policy could not be read; a key depends on none
+ */
+async function checking<Answer>({ credential }: Caller, statement: Promise<Answer>): Promise<Answer> {
+  try {
+    return await statement;
+  } catch (error) {
+    const isUnread = error instanceof GatewayError && error.code === "service_unavailable";
+    if (credential.source === "key" || !isUnread) throw error;
+    throw new GatewayError("AUTH_UNAVAILABLE", { cause: error.cause });
+  }
+}
+
+/**
  * Creates the gateway's database client, which connects as role `gateway` on first use.
- * @throws GatewayError `service_unavailable` from every method while the database is unavailable
+ * @throws GatewayError `service_unavailable` from every method while the database is unavailable, or
+ * `AUTH_UNAVAILABLE` from those that check a person's session or app token
  */
 export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
   const { call, close } = createConnections(options);
+  const callAs = (name: string, caller: Caller) => checking(caller, call(name, caller));
 
   const begins = createBatchQueue<RunRequest, unknown>({
     askMany: async (requests) => JSON.parse(await call("ai.begin_runs", requests, beginTimeoutMs)),
@@ -247,7 +264,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
 
   return {
     async beginRun(request) {
-      const answer = await begins.ask(request);
+      const answer = await checking(request, begins.ask(request));
       if (!isRefusal(answer)) return begunRun.parse(answer);
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };
@@ -270,31 +287,31 @@ export function createDatabase(options: { url: string; connections?: number }): 
       await call("ai.heartbeat_runs", counts);
     },
     async checkCredential(request) {
-      const answer = admitted(JSON.parse(await call("ai.check_credential", request)));
+      const answer = admitted(JSON.parse(await callAs("ai.check_credential", request)));
       return checkedCredential.parse(answer).workspace_id;
     },
     async listModels(request) {
-      return modelListing.parse(admitted(JSON.parse(await call("ai.list_models", request))));
+      return modelListing.parse(admitted(JSON.parse(await callAs("ai.list_models", request))));
     },
     async describeCredential(request) {
-      const text = await call("ai.describe_credential", request);
+      const text = await callAs("ai.describe_credential", request);
       admitted(JSON.parse(text));
       return text;
     },
     async checkAppCaller(caller) {
-      const answer = admitted(JSON.parse(await call("ai.check_app_caller", caller)));
+      const answer = admitted(JSON.parse(await callAs("ai.check_app_caller", caller)));
       return checkedCredential.parse(answer).workspace_id;
     },
     async importCosts(costs) {
-      const answer = admitted(JSON.parse(await call("ai.import_provider_costs", costs)));
+      const answer = admitted(JSON.parse(await callAs("ai.import_provider_costs", costs)));
       return storedRecords.parse(answer).results;
     },
     async importInvoice(invoice) {
-      const text = await call("ai.import_provider_invoice", invoice);
+      const text = await callAs("ai.import_provider_invoice", invoice);
       return storedRecord.parse(admitted(JSON.parse(text)));
     },
     async reportUsage(window) {
-      const text = await call("ai.report_usage", window);
+      const text = await callAs("ai.report_usage", window);
       // Parses only short results, which may be refusals. Longer results are reports, which would be slow to parse.
       if (text.length < longestRefusal) admitted(JSON.parse(text));
       return text;

@@ -9,6 +9,8 @@ import type { TelemetrySettings } from "./telemetry/telemetry.ts";
 export type GatewayEnvironment = {
   databaseUrl: string;
   supabaseUrl: string;
+  /** The issuer of access tokens, if it isn't the identity backend at `supabaseUrl`. */
+  tokenIssuer?: string;
   /** The project's publishable key, sent with calls that pass through Supabase's API gateway. */
   publishableKey?: string;
   trustedHops: number;
@@ -38,6 +40,7 @@ const keyDictionary = z
 const settings = z.object({
   GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   SUPABASE_URL: z.url(),
+  GATEWAY_TOKEN_ISSUER: z.url().optional(),
   SUPABASE_PUBLISHABLE_KEYS: keyDictionary,
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
   SUPABASE_ANON_KEY: z.string().optional(),
@@ -62,6 +65,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
   return {
     databaseUrl: GATEWAY_DB_URL,
     supabaseUrl: SUPABASE_URL.replace(/\/+$/, ""),
+    tokenIssuer: data.GATEWAY_TOKEN_ISSUER,
     publishableKey: given(data.SUPABASE_PUBLISHABLE_KEYS, data.SUPABASE_PUBLISHABLE_KEY, data.SUPABASE_ANON_KEY)[0],
     trustedHops: AI_TRUSTED_PROXY_HOPS,
     secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),

@@ -56,12 +56,17 @@ afterEach(async () => {
  * Returns a signed access token.
  * @param expiresIn lifetime in seconds
  */
-function tokenOf({ expiresIn = 3_600, email = "ada@example.test", by = keys[0] } = {}): Promise<string> {
+function tokenOf({
+  expiresIn = 3_600,
+  email = "ada@example.test",
+  by = keys[0],
+  issuer = `${supabaseUrl}/auth/v1`,
+} = {}): Promise<string> {
   if (!by) throw new Error("There is no key.");
   const nowSeconds = Math.floor(Date.now() / 1_000);
   return new SignJWT({ sub, session_id: sub, role: "authenticated", aal: "aal1", amr: [], email })
     .setProtectedHeader({ alg: "ES256", kid: by.kid })
-    .setIssuer(`${supabaseUrl}/auth/v1`)
+    .setIssuer(issuer)
     .setAudience("authenticated")
     .setIssuedAt(nowSeconds)
     .setExpirationTime(nowSeconds + expiresIn)
@@ -112,6 +117,18 @@ test("fetches the key set again for an unknown key, and forgets tokens signed by
   vi.setSystemTime(Date.now() + 30_001);
   expect(await statusOf(await tokenOf())).toBe("valid");
   expect(await statusOf(token)).toBe("refused");
+});
+
+test("accepts tokens of a stated issuer only, and asks the backend at its own address", async () => {
+  const outside = "http://127.0.0.1:54321/auth/v1";
+  const other = createClaimsVerifier({ supabaseUrl, issuer: outside });
+  expect(await other(await tokenOf(), { identityHeaders })).toMatchObject({ status: "refused" });
+  expect(await other(await tokenOf({ issuer: outside }), { identityHeaders })).toMatchObject({ status: "valid" });
+  keysFault = { status: 500, body: "" };
+  const unavailable = createClaimsVerifier({ supabaseUrl, issuer: outside });
+  expect(await unavailable(await tokenOf({ issuer: outside }), { identityHeaders })).toMatchObject({ status: "valid" });
+  expect(await unavailable(await tokenOf(), { identityHeaders })).toMatchObject({ status: "refused" });
+  expect(users).toBe(1);
 });
 
 describe("a token signed by a new key while the key set is unavailable", () => {

@@ -50,6 +50,8 @@ export type ClaimsResult = { status: "valid"; claims: Claims } | { status: "refu
 export interface ClaimsVerifierOptions {
   /** The Supabase project's URL, without a trailing slash. */
   supabaseUrl: string;
+  /** The tokens' issuer. Defaults to the identity backend at `supabaseUrl`. */
+  issuer?: string | undefined;
   /** The `fetch` used for requests to the identity backend. */
   fetch?: typeof globalThis.fetch;
   /** Milliseconds since 1970. */
@@ -69,9 +71,10 @@ export type ClaimsVerifier = (accessToken: string, options: VerifyOptions) => Pr
  */
 export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVerifier {
   const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;
-  const issuer = `${supabaseUrl}/auth/v1`;
+  const authUrl = `${supabaseUrl}/auth/v1`;
+  const { issuer = authUrl } = options;
   const keySet: Partial<ExportedJWKSCache> = {};
-  const jwks = createRemoteJWKSet(new URL(`${issuer}/.well-known/jwks.json`), {
+  const jwks = createRemoteJWKSet(new URL(`${authUrl}/.well-known/jwks.json`), {
     timeoutDuration: jwksTimeoutMs,
     [jwksCache]: keySet as JWKSCacheInput,
   });
@@ -94,7 +97,7 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
     const claims = readClaims(accessToken, { issuer, nowSeconds: now() / 1000 });
     if (!claims) return { status: "refused" };
     try {
-      const response = await fetch(`${issuer}/user`, {
+      const response = await fetch(`${authUrl}/user`, {
         headers: { ...identityHeaders, Authorization: `Bearer ${accessToken}` },
         signal: AbortSignal.timeout(getUserTimeoutMs),
       });

@@ -1,22 +1,33 @@
 import { z } from "zod";
 import { JsonNumber } from "./exact-json.ts";
 import { externalIdPattern, externalIdRule, labelPattern } from "./labels.ts";
-import { readUsdAmount } from "./usd-amount.ts";
+import { roundUsdAmount, type UsdAmount } from "./usd-amount.ts";
 import { utcDay, utcTime } from "./utc-time.ts";
 
 const label = z.string().regex(labelPattern, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
 const externalId = z.string().regex(externalIdPattern, { error: externalIdRule });
 
 /** The rule for amounts, as a message for users. */
-const amountRule = "An amount is a number of 0 or more, with at most 12 decimals and 15 significant digits.";
+const amountRule = "An amount is a number of 0 or more, with at most 12 digits before the decimal point.";
 
-/** Converts the text of a JSON number to an exact USD amount. */
 const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text }, context) => {
-  const exact = readUsdAmount(text);
-  if (exact !== null) return exact;
+  const read = roundUsdAmount(text);
+  if (read !== null) return read;
   context.addIssue({ code: "custom", message: amountRule });
   return z.NEVER;
 });
+
+/** States the recorded amount of a record whose amount was rounded. Part of its receipt. */
+export const rounding = z.object({ roundedAmountUsd: z.instanceof(JsonNumber).optional() });
+
+/** Returns a record as it is stored, and what its receipt adds about its amount. */
+function withRounding<Fields extends { amountUsd: UsdAmount }>({
+  amountUsd: { amount, isRounded },
+  ...fields
+}: Fields) {
+  const receipt: z.output<typeof rounding> = isRounded ? { roundedAmountUsd: new JsonNumber(amount) } : {};
+  return { record: { ...fields, amountUsd: amount }, receipt };
+}
 const usd = z.literal("USD", { error: "Amounts are in USD." }).optional();
 const midnight = /T00:00:00(\.0+)?Z$/;
 
@@ -40,7 +51,8 @@ export const providerCost = z
   .refine(({ granularity, occurredAt }) => granularity !== "account_day" || midnight.test(occurredAt), {
     path: ["occurredAt"],
     error: "A record of granularity account_day is of midnight in UTC.",
-  });
+  })
+  .transform(withRounding);
 
 /** Maximum number of records in a batch. */
 const maxBatchRecords = 100;
@@ -73,15 +85,18 @@ function endsAfterStart({ periodStart, periodEnd }: Period): boolean {
 const periodRule = { path: ["periodEnd"], error: "The period ends before it starts." };
 
 /** A reviewed invoice (docs/costs.md, Importing). The body must have been parsed with parseExactJson. */
-export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule);
+export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule).transform(withRounding);
 
 const invoiceOfApp = invoiceFields.extend({ appId: z.uuid({ error: "This names no app." }) });
 
 /** A reviewed invoice that a member enters in the console for one of the workspace's apps. */
-export const enteredInvoice = invoiceOfApp.refine(endsAfterStart, periodRule);
+export const enteredInvoice = invoiceOfApp.refine(endsAfterStart, periodRule).transform(withRounding);
 
 /** An entered invoice before a member has reviewed it. */
-export const draftedInvoice = invoiceOfApp.omit({ reviewedAt: true }).refine(endsAfterStart, periodRule);
+export const draftedInvoice = invoiceOfApp
+  .omit({ reviewedAt: true })
+  .refine(endsAfterStart, periodRule)
+  .transform(withRounding);
 
 export type ProviderCost = z.output<typeof providerCost>;
 export type ProviderInvoice = z.output<typeof providerInvoice>;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readDecimalText, readUsdAmount } from "./usd-amount.ts";
+import { readDecimalText, readUsdAmount, roundUsdAmount } from "./usd-amount.ts";
 
 test.for([
   ["0.000000000001", "0.000000000001"],
@@ -28,6 +28,46 @@ test.for([
   "1e1000000000",
 ])("rejects %s as an amount", (text) => {
   expect(readUsdAmount(text)).toBeNull();
+});
+
+test.for([
+  // Half of the last decimal goes to the even digit, anything above it up.
+  ["0.0000000000005", "0"],
+  ["0.0000000000015", "0.000000000002"],
+  ["0.0000000000025", "0.000000000002"],
+  ["0.00000000000250000000000000000001", "0.000000000003"],
+  ["0.0000000000004999999999999999", "0"],
+  ["5.0000001e-13", "0.000000000001"],
+  ["9.9e-14", "0"],
+  ["1e-999999999", "0"],
+  // Sums of floats, as providers' reports contain them.
+  ["0.30000000000000004", "0.3"],
+  ["1234.5678901234567", "1234.567890123457"],
+  ["999999999999.9999999999994", "999999999999.999999999999"],
+] as const)("rounds %s half to even to the amount %s", ([text, amount]) => {
+  expect(roundUsdAmount(text)).toEqual({ amount, isRounded: true });
+});
+
+test.for([
+  ["0.000000000001", "0.000000000001"],
+  ["0.0000000000010", "0.000000000001"],
+  ["1234.567890123456", "1234.567890123456"],
+  ["999999999999.999999999999", "999999999999.999999999999"],
+  ["1e11", "100000000000"],
+  ["-0e-99", "0"],
+] as const)("stores all digits of the amount %s", ([text, amount]) => {
+  expect(roundUsdAmount(text)).toEqual({ amount, isRounded: false });
+});
+
+test.for(["-1e-20", "-0.5", "1000000000000", "1e12", "999999999999.9999999999995", "1e999999999", "NaN", "1."])(
+  "does not round %s to an amount",
+  (text) => {
+    expect(roundUsdAmount(text)).toBeNull();
+  },
+);
+
+test("rounds an amount of 64 KiB of digits", () => {
+  expect(roundUsdAmount(`0.${"9".repeat(65_536)}`)).toEqual({ amount: "1", isRounded: true });
 });
 
 test("reads any float's text as the same number, unless it has too many digits", () => {

@@ -1,5 +1,10 @@
-/** Limits on incoming amounts of money: decimals, significant digits, and digits before the point. */
-export const amountLimits = { decimals: 12, significantDigits: 15, wholeDigits: 12 } as const;
+import { formatDecimal, roundHalfEven } from "./decimal.ts";
+
+/** The digits of stored amounts (`numeric(24, 12)`), and the significant digits of a budget. */
+const amountLimits = { decimals: 12, wholeDigits: 12, significantDigits: 15 } as const;
+
+/** A USD amount as exact text, without an exponent or unnecessary zeros. */
+export type UsdAmount = { amount: string; isRounded: boolean };
 
 const shape = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?$/;
 
@@ -20,21 +25,35 @@ export function readDecimalText(text: string): string | null {
 }
 
 /**
- * Returns the exact decimal of a JSON number as text, without an exponent or unnecessary zeros. Trailing zeros don't
- * count: 1.50 has one decimal and two significant digits.
- * @returns null if the number is negative or has more digits than an amount may have
+ * Reads a JSON number as an amount, rounded half to even to the 12 decimals that are stored.
+ * @returns null if the number is negative, or has more than 12 digits before the point
  */
-export function readUsdAmount(text: string): string | null {
+export function roundUsdAmount(text: string): UsdAmount | null {
   const [, sign, whole, fraction = "", exponent = "0"] = shape.exec(text) ?? [];
   if (whole === undefined) return null;
   const digits = `${whole}${fraction}`.replace(/^0+/, "");
   const significant = digits.replace(/0+$/, "");
-  if (significant === "") return "0";
-  if (sign || significant.length > amountLimits.significantDigits) return null;
+  if (significant === "") return { amount: "0", isRounded: false };
   // The value is `significant` × 10^-`decimals`.
   const decimals = fraction.length - Number(exponent) - (digits.length - significant.length);
-  if (decimals > amountLimits.decimals || significant.length - decimals > amountLimits.wholeDigits) return null;
-  if (decimals <= 0) return significant + "0".repeat(-decimals);
-  const padded = significant.padStart(decimals + 1, "0");
-  return `${padded.slice(0, -decimals)}.${padded.slice(-decimals)}`;
+  const wholeDigits = significant.length - decimals;
+  if (sign || wholeDigits > amountLimits.wholeDigits) return null;
+  if (decimals <= 0) return { amount: significant + "0".repeat(-decimals), isRounded: false };
+  // Less than half of the last decimal. An exponent can't make this function write many zeros.
+  if (wholeDigits < -amountLimits.decimals) return { amount: "0", isRounded: true };
+  const amount = formatDecimal(roundHalfEven({ units: BigInt(significant), scale: decimals }, amountLimits.decimals));
+  if (amount.replace(/\..*/, "").length > amountLimits.wholeDigits) return null;
+  return { amount, isRounded: decimals > amountLimits.decimals };
+}
+
+/**
+ * Reads a JSON number as an exact amount.
+ * @returns null if the number isn't an amount, would be rounded, or has more than 15 significant digits; the zeros of
+ * 1.50 and 1500 at the end aren't significant
+ */
+export function readUsdAmount(text: string): string | null {
+  const read = roundUsdAmount(text);
+  if (!read || read.isRounded) return null;
+  const significant = read.amount.replace(".", "").replace(/^0+|0+$/g, "");
+  return significant.length > amountLimits.significantDigits ? null : read.amount;
 }

@@ -127,7 +127,10 @@ describe("a chat with server tools", () => {
       const limited = (model: string) => body("continue", { model, tools: ["calculator"], max_steps: 3 });
       const ask = async (model: string) => {
         const requestId = newId();
-        const { platform } = await (streamed ? stream : whole)(requestId, limited(model));
+        const told = await (streamed ? stream : whole)(requestId, limited(model));
+        expect(JSON.stringify(told)).not.toContain("tool_calls");
+        expect(JSON.stringify(told)).toContain('"finish_reason":"stop"');
+        const { platform } = told;
         return { steps: bare(platform?.steps), account: await tenant.accountOf(requestId) };
       };
       const stubborn = await ask("demo-stubborn");
@@ -144,6 +147,9 @@ describe("a chat with server tools", () => {
     expect(answer.choices[0]).toMatchObject({ finish_reason: "stop" });
     const single = await whole(newId(), { ...request, max_steps: 1 } as typeof request);
     expect(bare(single.platform.steps)).toEqual([model()]);
+    const stubborn = await whole(newId(), body("continue", { model: "demo-stubborn", max_steps: 1 }));
+    expect(stubborn.answer.choices[0]).toMatchObject({ finish_reason: "stop", message: { role: "assistant" } });
+    expect(stubborn.answer.choices[0]?.message.tool_calls).toBeUndefined();
   });
 
   test("reports a failing tool to the model without failing the run", async () => {

@@ -86,25 +86,35 @@ describe("POST /v1/provider-costs", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.7");
   });
 
-  test("refuses costs, invoices and usage with 403 after the app's registration loses a scope", async () => {
+  test("a bound key imports and reads usage with workspace:session alone, but lists no models", async () => {
     const scoped = (scopes: string) =>
       tenant.db.query("update private.apps set scopes = $2 where id = $1", [tenant.appId, scopes]);
-    await scoped("{workspace:session}");
+    const imports = async () => [
+      await post(costOf()),
+      await batch({ records: [costOf()] }),
+      await tenant.send("/provider-invoices", { body: { ...invoice, reference: `INV-${randomUUID()}` } }),
+      await tenant.send("/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z"),
+    ];
+    const reads = async () => [await tenant.send("/models"), await tenant.send("/key")];
+    const invoice = {
+      provider: "openai",
+      issuedOn: "2026-01-31",
+      reviewedAt: "2026-02-01T09:00:00Z",
+      amountUsd: 1,
+    };
     try {
-      for (const answer of [
-        await post(costOf()),
-        await batch({ records: [costOf()] }),
-        await tenant.send("/provider-invoices", { body: {} }),
-        await tenant.send("/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z"),
-        await tenant.send("/models"),
-        await tenant.send("/key"),
-      ]) {
-        expect([answer.status, answer.body.error.code]).toEqual([403, "insufficient_scope"]);
+      await scoped("{workspace:session}");
+      expect((await imports()).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+      for (const { status, body } of await reads()) {
+        expect([status, body.error.code]).toEqual([403, "insufficient_scope"]);
+      }
+      await scoped("{ai:use,tts:use}");
+      for (const { status, body } of [...(await imports()), ...(await reads())]) {
+        expect([status, body.error.code]).toEqual([403, "insufficient_scope"]);
       }
     } finally {
       await scoped("{workspace:session,ai:use}");
     }
-    expect((await post(costOf())).status).toBe(200);
   });
 
   test.for([
@@ -117,22 +127,38 @@ describe("POST /v1/provider-costs", () => {
     ["0", "0"],
   ] as const)("stores the amount %s exactly", async ([digits, kept]) => {
     const json = withAmount(digits);
-    expect((await post(json)).status).toBe(200);
-    expect(await amountOf(JSON.parse(json).externalRunId)).toBe(kept);
+    const { externalRunId } = JSON.parse(json);
+    expect(await post(json)).toMatchObject({ status: 200, body: { accepted: true, externalRunId, outcome: "stored" } });
+    expect(await amountOf(externalRunId)).toBe(kept);
   });
 
   test.for([
-    "0.0000000000001",
-    "1e-13",
-    "1234.456789012345",
-    "1e12",
-    "-0.000000000001",
-    "1e999999999",
-    "1e99999999999",
-  ])("refuses the amount %s", async (digits) => {
-    const { status, body } = await post(withAmount(digits));
-    expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", "amountUsd"]);
+    ["0.0000000000005", "0"],
+    ["0.0000000000015", "0.000000000002"],
+    ["0.0000000000025", "0.000000000002"],
+    ["1e-300", "0"],
+    ["0.30000000000000004", "0.3"],
+    ["1234.5678901234567", "1234.567890123457"],
+    ["999999999999.9999999999994", "999999999999.999999999999"],
+  ] as const)("rounds the amount %s to %s and states it in the receipt", async ([digits, kept]) => {
+    const json = withAmount(digits);
+    const { externalRunId } = JSON.parse(json);
+    const { text } = await post(json);
+    expect(text).toBe(
+      `{"accepted":true,"externalRunId":"${externalRunId}","outcome":"stored","roundedAmountUsd":${kept}}`,
+    );
+    expect(await amountOf(externalRunId)).toBe(kept);
+    const again = await batch(`{"records":[${json}]}`);
+    expect(again.text).toContain(`"outcome":"unchanged","roundedAmountUsd":${kept}}`);
   });
+
+  test.for(["1e12", "999999999999.9999999999995", "-0.000000000001", "1e999999999", "1e99999999999"])(
+    "refuses the amount %s",
+    async (digits) => {
+      const { status, body } = await post(withAmount(digits));
+      expect([status, body.error.code, body.error.param]).toEqual([400, "invalid_request", "amountUsd"]);
+    },
+  );
 
   const now = Date.now();
   const at = (seconds: number) => new Date(now + seconds * 1_000).toISOString();
@@ -151,7 +177,7 @@ describe("POST /v1/provider-costs", () => {
     ["occurredAt", { occurredAt: "2026-01-02T03:04:06Z" }, { occurredAt: "2026-01-02T03:04:06.000001Z" }],
     ["occurredAt", { occurredAt: "2024-02-29T00:00:00Z" }, { occurredAt: "2025-02-29T00:00:00Z" }],
     ["occurredAt", { occurredAt: "0001-01-01T00:00:00Z" }, { occurredAt: "0000-01-01T00:00:00Z" }],
-    ["observedAt", { observedAt: at(50) }, { observedAt: at(90) }],
+    ["observedAt", { observedAt: at(240) }, { observedAt: at(600) }],
     ["observedAt", { observedAt: "2026-01-02T03:04:06Z" }, { observedAt: "2026-01-02T04:04:06+01:00" }],
     ["observedAt", { observedAt: "2026-01-02T03:04:06.123456Z" }, { observedAt: "2026-01-02T03:04:06.1234567Z" }],
     [

@@ -61,6 +61,17 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
   });
 
+  test("rounds an amount of more than 12 decimals, states it, and keeps it for a repeated call", async () => {
+    const json = JSON.stringify(invoiceOf({ amountUsd: 77 })).replace(":77", ":0.0000000000025");
+    const { reference } = JSON.parse(json);
+    for (let sent = 0; sent < 2; sent++) {
+      const { text } = await post(json);
+      expect(text).toBe(`{"accepted":true,"reference":"${reference}","roundedAmountUsd":0.000000000002}`);
+    }
+    const rounded = json.replace(":0.0000000000025", ":0.000000000002");
+    expect((await post(rounded)).body).toEqual({ accepted: true, reference });
+  });
+
   test("an invoice can be replaced only once; a credit note is accepted as a separate document", async () => {
     const first = invoiceOf();
     await post(first);

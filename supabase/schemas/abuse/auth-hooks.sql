@@ -68,7 +68,9 @@ $$;
 
 -- Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id,
 -- factor_type, valid }. A rejection ends all of the user's sessions, so the hook rejects only after ten failures of the
--- user's account in 15 minutes, counted across all addresses.
+-- user's account in 15 minutes, counted across all addresses. For an addition that the database would refuse, returns an
+-- error instead, which Supabase Auth passes on with its status and without ending a session
+-- (internal/hooks/hookserrors of github.com/supabase/auth).
 -- Definer: Supabase Auth's role may call the hook, but may not read our tables.
 create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -89,8 +91,28 @@ begin
   elsif private.consume_attempt(bucket.subject, 'direct_code', bucket.scope, bucket.step, bucket.per) is not null then
     return private.hook_rejection();
   end if;
+  if valid and private.is_refused_authenticator((event ->> 'user_id')::uuid, (event ->> 'factor_id')::uuid) then
+    return jsonb_build_object('error', jsonb_build_object(
+      'http_code', 403, 'message', 'This account accepts additions only on its security page.'
+    ));
+  end if;
   return '{"decision": "continue"}';
 end
+$$;
+
+-- Returns whether private.record_authenticator_added would refuse to verify a factor that an app enrolled.
+create or replace function private.is_refused_authenticator(subject_id uuid, factor_id uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+      select from auth.mfa_factors f
+      where f.id = is_refused_authenticator.factor_id and f.user_id = subject_id and f.status <> 'verified'
+    )
+    and exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+    and not exists (
+      select from private.announced_additions a
+      where a.target = is_refused_authenticator.factor_id::text and a.user_id = subject_id and a.expires_at > now()
+    )
 $$;
 
 -- Returns the network of the address in a hook's event; null if the backend passes no valid address.

@@ -51,9 +51,10 @@ begin
       'refused', 'invalid_request', 'param', 'occurredAt', 'message', 'occurredAt must not be later than observedAt.'
     );
   end if;
-  if observed > now() + interval '60 seconds' then
+  if observed > now() + interval '5 minutes' then
     return jsonb_build_object(
-      'refused', 'invalid_request', 'param', 'observedAt', 'message', 'observedAt must not be in the future.'
+      'refused', 'invalid_request', 'param', 'observedAt',
+      'message', 'observedAt must not be more than five minutes in the future.'
     );
   end if;
 

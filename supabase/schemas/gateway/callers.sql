@@ -47,10 +47,11 @@ begin
     return ai.refusal('invalid_api_key');
   elsif caller.refused is not null then
     return ai.refusal(caller.refused);
-  elsif kind is not null and (
-    caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
-    or caller.payer = 'member' and not caller.actor_is_member
-  ) then
+  elsif caller.app_id is not null and not 'ai:use' = any (caller.scopes)
+    or kind is not null and (
+      caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
+      or caller.payer = 'member' and not caller.actor_is_member
+    ) then
     return ai.refusal('insufficient_scope');
   end if;
   return null;
@@ -128,7 +129,8 @@ begin
   if key.external_app_id is not null then
     select a.* into app from private.apps a where a.id = key.external_app_id;
     scopes := private.gateway_scopes(app);
-    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes));
+    -- Imports need no ai:use. Everything else checks it in ai.call_refusal.
+    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes || array['ai:use']));
   end if;
   return row(
     'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, scopes,

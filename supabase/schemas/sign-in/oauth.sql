@@ -19,7 +19,7 @@ as $$
 $$;
 
 -- Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo,
--- identity: { email, issuer, confirmed } } }. flow is null if the code does not belong to the attempt. Returns null if
+-- identity: { email, issuer, confirmed, addedByApp } } }. flow is null if the code does not belong to the attempt. Returns null if
 -- the attempt was used or has expired.
 -- Definer: flows and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
@@ -35,7 +35,8 @@ as $$
         'identity', jsonb_build_object(
           'email', i.email,
           'issuer', i.identity_data ->> 'iss',
-          'confirmed', not private.is_unconfirmed_identity(i.id)
+          'confirmed', not private.is_unconfirmed_identity(i.id),
+          'addedByApp', exists (select from private.unconfirmed_additions n where n.target_id = i.id)
         )
       )
       from auth.flow_state f
@@ -90,7 +91,14 @@ begin
     -- An identity that a direct call to Supabase Auth linked during the flow does not count as new. Its event is kept.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
-    i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
+    case
+      -- Keeps an identity that an app linked, so that the owner can confirm it. After a day, somebody who was tricked
+      -- into linking their own identity to another account gets it back.
+      when exists (select from private.unconfirmed_additions a where a.target_id = i.id)
+        then i.created_at < now() - interval '1 day'
+      else i.created_at >= flow.created_at
+        or exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+    end as may_go
   into identity
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;

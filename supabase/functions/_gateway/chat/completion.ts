@@ -72,6 +72,11 @@ export function isFinish(reason: unknown): boolean {
   return Boolean(reason) && reason !== "null";
 }
 
+/** Returns the finish reason of an answer whose calls of the gateway's own tools the client does not receive. */
+export function finishWithoutTools(reason: unknown): unknown {
+  return reason === "tool_calls" ? "stop" : reason;
+}
+
 function isPresent(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
@@ -110,6 +115,19 @@ export function turnOf(value: unknown): Turn {
     arguments: text,
   }));
   return { said: [value as object], toolCalls };
+}
+
+const toolChoices = z.array(z.looseObject({ message: z.looseObject({}), finish_reason: z.unknown() }));
+
+/** Returns the choices of a whole chat completion without calls of the gateway's own tools. */
+export function withoutToolCalls(choices: unknown): unknown {
+  const { data } = toolChoices.safeParse(choices);
+  if (!data) return choices;
+  return data.map(({ message: { tool_calls, ...message }, ...choice }) => ({
+    ...choice,
+    message,
+    finish_reason: finishWithoutTools(choice.finish_reason),
+  }));
 }
 
 const chatChoices = z.looseObject({

@@ -8,7 +8,7 @@ import { answerWithTools, type ToolDialect } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import { createAssembly } from "./assembly.ts";
-import { isFinish, readChatUsage, readMessage, saidInChat } from "./completion.ts";
+import { isFinish, readChatUsage, readMessage, saidInChat, withoutToolCalls } from "./completion.ts";
 import { completedEvent, createChatReader, outputTexts } from "./events.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { type Chat, readChat } from "./request.ts";
@@ -78,7 +78,11 @@ const chatTools: ToolDialect<Chat> = {
   },
   readTurn: readMessage,
   toolResult: ({ id }, content) => ({ role: "tool", tool_call_id: id, content }),
-  wholeAnswer: (last, { usage }) => ({ ...last, usage: addUsage(last.usage, usage, chatUsageNames) }),
+  wholeAnswer: (last, { usage }) => ({
+    ...last,
+    choices: withoutToolCalls(last.choices),
+    usage: addUsage(last.usage, usage, chatUsageNames),
+  }),
   createReaders({ asked, model, open }) {
     const name: AnswerName = { created: 0, model };
     const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;

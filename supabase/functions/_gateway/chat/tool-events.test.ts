@@ -98,8 +98,6 @@ describe("A step that calls tools", () => {
     };
     const { reader } = scan([bare("a"), bare("b"), chunk({}, "tool_calls"), done]);
     expect(reader.turn().toolCalls.map(({ id }) => id)).toEqual(["a", "b"]);
-    const last = scan([bare("a"), bare("b"), chunk({}, "tool_calls"), done], { last: true });
-    expect(last.deltas.map(({ delta }) => delta.tool_calls?.[0].index)).toEqual([0, 1, undefined]);
   });
 
   test("a step that calls tools returns the model's message to the provider unchanged", () => {
@@ -136,11 +134,26 @@ describe("A step that calls tools", () => {
     expect(performance.now() - began).toBeLessThan(1_000);
   });
 
-  test("the last step of a tool loop passes tool calls on to the client", () => {
-    const { deltas } = scan([...calls, chunk({}, "tool_calls"), usage, done], { last: true });
-    expect(deltas).toHaveLength(4);
-    expect(deltas.at(-1).finish_reason).toBe("tool_calls");
-  });
+  // The request of the last step has tool_choice "none", which Ollama and others ignore
+  // (https://github.com/ollama/ollama/issues/17921).
+  test.for([
+    ["in a chunk of their own", [...calls, chunk({}, "tool_calls")], "stop"],
+    [
+      "in the chunk that ends",
+      [chunk({ role: "assistant", tool_calls: [{ index: 0, id: "t" }] }, "tool_calls")],
+      "stop",
+    ],
+    ["after text", [chunk({ content: "Let me see." }), ...calls.slice(1), chunk({}, "stop")], "stop"],
+    ["cut off", [...calls, chunk({}, "length")], "length"],
+  ] as [string, string[], string][])(
+    "the last step of a tool loop hides tool calls %s, and ends the answer",
+    ([, stream, finish]) => {
+      const { deltas } = scan([...stream, usage, done], { last: true });
+      expect(JSON.stringify(deltas)).not.toContain("tool_calls");
+      expect(deltas.flatMap(({ finish_reason }) => finish_reason ?? [])).toEqual([finish]);
+      expect(deltas[0].delta.role).toBe("assistant");
+    },
+  );
 });
 
 describe("a later step of a conversation with tools", () => {

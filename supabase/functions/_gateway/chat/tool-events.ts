@@ -4,7 +4,7 @@ import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import type { createAssembly } from "./assembly.ts";
-import { type Chunk, createChunkReader, isFinish, turnOf, usageToShow } from "./completion.ts";
+import { type Chunk, createChunkReader, finishWithoutTools, isFinish, turnOf, usageToShow } from "./completion.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 
 /** Azure's asynchronous content filter sends choices without a delta. */
@@ -27,7 +27,6 @@ const encoder = new TextEncoder();
 /**
  * Creates a reader for one step of a chat with server tools. The client sees all steps as a single answer, which has
  * one id, ends once, and contains no calls of our tools. Each chunk is parsed and serialized again.
- * @param options.last whether this is the last step. The client receives the tool calls of the last step only.
  * @param options.assembly receives every chunk that the client gets
  * @param options.earlier usage of earlier steps, which is added to the usage that the client sees
  */
@@ -58,15 +57,18 @@ export function createStepReader(
     usage = usageToShow(usage, chunk);
     if (reading.usageIsFinal) return { ...reading, fate: "drop" };
     for (const choice of choices) mergeDelta(message, choice.delta);
-    const kept = last ? choices : choices.flatMap(withoutTools);
-    const shown = kept.flatMap(openedOnce);
+    const shown = choices.flatMap(withoutTools).flatMap(openedOnce);
     return { ...reading, fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
   }
 
-  /** Removes the tool calls, and the finish reason of a step that calls tools. Only the gateway needs them. */
+  /**
+   * Removes the tool calls, which only the gateway needs, and the finish reason of a step that another one follows. A
+   * provider may call tools even on the last step, where the request disables them.
+   */
   function withoutTools(choice: Choices[number]): Choices {
     const { tool_calls, ...rest } = choice.delta;
     const ends = isFinish(choice.finish_reason);
+    if (ends && last) return [{ ...choice, delta: rest, finish_reason: finishWithoutTools(choice.finish_reason) }];
     if (ends && callsTools()) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
     const opens = "role" in rest;
     return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];

@@ -28,7 +28,11 @@ const catalogue = {
   app_not_allowed: [403, "permission_error", "The app of this credential is not allowed here."],
   workspace_mismatch: [403, "permission_error", "The workspace header does not match the credential."],
   credential_not_bound: [403, "permission_error", "This requires a credential that is bound to a registered app."],
-  MFA_REQUIRED: [403, "permission_error", "This account must complete multi-factor authentication."],
+  MFA_REQUIRED: [
+    403,
+    "permission_error",
+    "This account needs its second step. Send the person to /mfa of the platform, then use the new access token.",
+  ],
   model_not_found: [404, "invalid_request_error", "The model does not exist or is not available to this credential."],
   endpoint_not_served: [
     404,

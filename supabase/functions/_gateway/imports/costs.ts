@@ -37,7 +37,7 @@ export async function storeCost(
   database: GatewayDatabase,
   { caller, cost }: { caller: Caller; cost: ProviderCost },
 ): Promise<object> {
-  const [stored] = await database.importCosts({ ...caller, records: [cost] });
+  const [stored] = await database.importCosts({ ...caller, records: [cost.record] });
   return accepted(cost, stored);
 }
 
@@ -50,21 +50,21 @@ export async function storeCosts(
     requestId,
   }: { caller: Caller; records: readonly (ProviderCost | GatewayError)[]; requestId: string },
 ): Promise<object> {
-  const good = records.filter((record) => !(record instanceof GatewayError));
+  const good = records.flatMap((cost) => (cost instanceof GatewayError ? [] : [cost.record]));
   // Calls the database even if no record is valid, so that the caller is checked.
   const stored = (await database.importCosts({ ...caller, records: good })).values();
-  const results = records.map((record) => {
-    if (record instanceof GatewayError) return { accepted: false, ...errorBody(record, requestId) };
+  const results = records.map((cost) => {
+    if (cost instanceof GatewayError) return { accepted: false, ...errorBody(cost, requestId) };
     try {
-      return accepted(record, stored.next().value);
+      return accepted(cost, stored.next().value);
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
-      return { accepted: false, externalRunId: record.externalRunId, ...errorBody(error, requestId) };
+      return { accepted: false, externalRunId: cost.record.externalRunId, ...errorBody(error, requestId) };
     }
   });
   return { results };
 }
 
-function accepted({ externalRunId }: ProviderCost, stored: StoredRecord | undefined): CostReceipt {
-  return { accepted: true, externalRunId, outcome: orRefusal(stored) };
+function accepted({ record, receipt }: ProviderCost, stored: StoredRecord | undefined): CostReceipt {
+  return { accepted: true, externalRunId: record.externalRunId, outcome: orRefusal(stored), ...receipt };
 }

@@ -19,8 +19,8 @@ export function readInvoice(value: unknown): ProviderInvoice {
  */
 export async function storeInvoice(
   database: GatewayDatabase,
-  { caller, invoice }: { caller: Caller; invoice: ProviderInvoice },
+  { caller, invoice: { record, receipt } }: { caller: Caller; invoice: ProviderInvoice },
 ): Promise<InvoiceReceipt> {
-  orRefusal(await database.importInvoice({ ...caller, record: invoice }));
-  return { accepted: true, reference: invoice.reference };
+  orRefusal(await database.importInvoice({ ...caller, record }));
+  return { accepted: true, reference: record.reference, ...receipt };
 }

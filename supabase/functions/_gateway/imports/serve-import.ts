@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { parseExactJson } from "../../_shared/exact-json.ts";
+import { rounding } from "../../_shared/provider-records.ts";
 import { readOrAuthenticate } from "../admission/credentials.ts";
 import { readCaller, readLabels } from "../admission/labels.ts";
 import type { Caller, StoredRecord } from "../database.ts";
@@ -54,7 +55,7 @@ export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredR
 }
 
 /** The response to a single import. */
-export const costReceipt = z.object({
+export const costReceipt = rounding.extend({
   accepted: z.literal(true),
   externalRunId: z.string(),
   outcome: z.enum(["stored", "corrected", "unchanged", "stale"]),
@@ -68,5 +69,5 @@ export const costReceipts = z.object({
   ),
 });
 
-export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
+export const invoiceReceipt = rounding.extend({ accepted: z.literal(true), reference: z.string() });
 export type InvoiceReceipt = z.output<typeof invoiceReceipt>;

@@ -10,7 +10,7 @@ import { responsesErrors } from "./errors.ts";
 import { createResponsesReader, readResponseUsage, saidInResponse } from "./events.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
-import { type Conversation, createStepReader } from "./tool-events.ts";
+import { type Conversation, createStepReader, isHidden } from "./tool-events.ts";
 
 /** `POST /v1/responses`, without stored state. */
 export const responsesSurface: Surface<Responses> = {
@@ -86,7 +86,7 @@ const responsesTools: ToolDialect<Responses> = {
   readTurn,
   toolResult: ({ id }, content) => ({ type: "function_call_output", call_id: id, output: content }),
   wholeAnswer(last, { answers, usage }) {
-    const output = [...answers.flatMap(shownItems), ...itemsOf(last)];
+    const output = [...answers, last].flatMap(shownItems);
     return { ...last, output, usage: addUsage(last.usage, usage, responseUsageNames) };
   },
   createReaders() {
@@ -119,9 +119,9 @@ function asInput({ id, status, ...item }: Item): object[] {
   return known || (item.type === "reasoning" && item.encrypted_content) ? [item] : [];
 }
 
-/** Returns the items of an intermediate step that the client sees, which are all items except calls of our tools. */
+/** Returns the items of a step that the client sees, which are all items except calls of our tools. */
 function shownItems(answer: unknown): Item[] {
-  return itemsOf(answer).filter(({ type }) => type !== "function_call");
+  return itemsOf(answer).filter(({ type }) => !isHidden(type));
 }
 
 function itemsOf(answer: unknown): Item[] {

@@ -33,18 +33,24 @@ export type Conversation = {
   shown: object[];
 };
 
+/** Returns whether an item of this type is a call of one of our tools, which only the gateway needs. */
+export function isHidden(type: string | undefined): boolean {
+  return type === "function_call";
+}
+
 const nothing = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
  * Creates a reader for one step of a response with server tools. The client sees all steps as one response with
  * continuous numbering. Each event is parsed and serialized again.
- * @param options.last whether this is the last step. The function calls of earlier steps are hidden from the client.
+ * The client doesn't see calls of our tools. A provider may call tools even on the last step, where the request disables
+ * them.
  */
 export function createStepReader(
   options: Step & { conversation: Conversation },
 ): StreamReader & { response: () => unknown } {
-  const { conversation, first, last } = options;
+  const { conversation, first } = options;
   const indexes = new Map<number, number | undefined>();
   let ended: Event | undefined;
 
@@ -72,8 +78,7 @@ export function createStepReader(
   /** Returns the client's index for an item, or undefined if the client does not see the item. */
   function shownIndex(index: number, item: Event["item"]): number | undefined {
     if (!indexes.has(index)) {
-      const hidden = item?.type === "function_call" && !last;
-      indexes.set(index, hidden ? undefined : conversation.nextIndex++);
+      indexes.set(index, isHidden(item?.type) ? undefined : conversation.nextIndex++);
     }
     return indexes.get(index);
   }
@@ -86,7 +91,8 @@ export function createStepReader(
   function wholeResponse(): Record<string, unknown> | undefined {
     const { response } = ended ?? {};
     if (!response) return undefined;
-    const output = Array.isArray(response.output) ? response.output : [];
+    const own: unknown[] = Array.isArray(response.output) ? response.output : [];
+    const output = own.filter((item) => !isHidden((item as Event["item"])?.type));
     const usage = addUsage(response.usage, options.earlier, responseUsageNames);
     return { ...response, ...conversation.name, output: [...conversation.shown, ...output], usage };
   }

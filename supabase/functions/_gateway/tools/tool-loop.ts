@@ -42,8 +42,8 @@ export type ToolDialect<Request extends Asked> = {
   /** Returns a tool's result in the format that the model expects. */
   toolResult: (call: ToolCall, content: string) => object;
   /**
-   * Builds the answer that the client receives: the last step's answer, with the output and usage of earlier steps
-   * added.
+   * Builds the answer that the client receives: the last step's answer without tool calls, with the output and usage of
+   * earlier steps added.
    */
   wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
   /** Creates the readers for the steps of a streamed conversation. */
@@ -162,7 +162,7 @@ async function whole<Request extends Asked>(
     if (turn.toolCalls.length === 0 || loop.isLast()) {
       const before = { answers, usage: call.open.usedSoFar() };
       const text = (platform: Record<string, unknown>) =>
-        loop.isFirst()
+        loop.isFirst() && turn.toolCalls.length === 0
           ? withPlatform(read, platform)
           : JSON.stringify({ ...dialect.wholeAnswer(read.value, before), platform });
       const platform = endWhole(call, answer, { use: read.use, answer: { said: read.said, text } });

@@ -60,6 +60,7 @@ export type ErrorCode =
   | "too_many_passkeys"
   | "unexpected_audience"
   | "unexpected_failure"
+  | "unknown"
   | "user_already_exists"
   | "user_banned"
   | "user_not_found"

@@ -38,7 +38,8 @@ async function callHook(
   });
   const answer = row?.answer ?? {};
   if (answer.error?.message) {
-    throw new AuthError(answer.error.http_code || 500, "unexpected_failure", answer.error.message);
+    const status = answer.error.http_code || 500;
+    throw new AuthError(status, status === 500 ? "unexpected_failure" : "unknown", answer.error.message);
   }
   return answer;
 }

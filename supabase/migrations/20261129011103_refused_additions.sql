@@ -1,0 +1,165 @@
+-- Generated from supabase/schemas by npm run db:migration.
+set lock_timeout = '500ms';
+
+-- Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id,
+-- factor_type, valid }. A rejection ends all of the user's sessions, so the hook rejects only after ten failures of the
+-- user's account in 15 minutes, counted across all addresses. For an addition that the database would refuse, returns an
+-- error instead, which Supabase Auth passes on with its status and without ending a session
+-- (internal/hooks/hookserrors of github.com/supabase/auth).
+-- Definer: Supabase Auth's role may call the hook, but may not read our tables.
+create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  account text := 'user:' || (event ->> 'user_id')::uuid;
+  valid boolean := (event ->> 'valid')::boolean;
+  bucket record;
+begin
+  if account is null or valid is null then
+    raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
+  end if;
+  select * into strict bucket from private.attempt_buckets('direct_code', account, null);
+  if valid then
+    if private.is_bucket_empty(bucket.subject, bucket.step, bucket.per) then
+      return private.hook_rejection();
+    end if;
+  elsif private.consume_attempt(bucket.subject, 'direct_code', bucket.scope, bucket.step, bucket.per) is not null then
+    return private.hook_rejection();
+  end if;
+  if valid and private.is_refused_authenticator((event ->> 'user_id')::uuid, (event ->> 'factor_id')::uuid) then
+    return jsonb_build_object('error', jsonb_build_object(
+      'http_code', 403, 'message', 'This account accepts additions only on its security page.'
+    ));
+  end if;
+  return '{"decision": "continue"}';
+end
+$$;
+
+-- Returns whether private.record_authenticator_added would refuse to verify a factor that an app enrolled.
+create or replace function private.is_refused_authenticator(subject_id uuid, factor_id uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+      select from auth.mfa_factors f
+      where f.id = is_refused_authenticator.factor_id and f.user_id = subject_id and f.status <> 'verified'
+    )
+    and exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+    and not exists (
+      select from private.announced_additions a
+      where a.target = is_refused_authenticator.factor_id::text and a.user_id = subject_id and a.expires_at > now()
+    )
+$$;
+
+-- Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo,
+-- identity: { email, issuer, confirmed, addedByApp } } }. flow is null if the code does not belong to the attempt. Returns null if
+-- the attempt was used or has expired.
+-- Definer: flows and identities are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'flow', (
+      select jsonb_build_object(
+        'userId', u.id,
+        'email', u.email,
+        'closed', u.deleted_at is not null or coalesce(u.banned_until > now(), false),
+        'linkedTo', f.linking_target_id,
+        'identity', jsonb_build_object(
+          'email', i.email,
+          'issuer', i.identity_data ->> 'iss',
+          'confirmed', not private.is_unconfirmed_identity(i.id),
+          'addedByApp', exists (select from private.unconfirmed_additions n where n.target_id = i.id)
+        )
+      )
+      from auth.flow_state f
+      join auth.users u on u.id = f.user_id
+      -- Supabase Auth completes a flow and writes the flow's identity in one transaction, so both rows have the same
+      -- xmin.
+      join auth.identities i on i.user_id = f.user_id and i.provider = f.provider_type and i.xmin = f.xmin
+      where f.auth_code = inspect_oauth_attempt.code
+        and f.code_challenge = inspect_oauth_attempt.challenge
+        and f.provider_type = a.provider
+    )
+  )
+  from private.oauth_attempts a
+  where a.state_hash = decode(attempt_hash, 'hex') and a.used_at is null and a.expires_at > now()
+$$;
+
+-- Completes an attempt with a verdict. Returns true to only one caller. sign_in keeps the code valid, so that it can be
+-- exchanged. link confirms the identity and voids the code. refuse voids the code, and removes the account or the
+-- identity that the attempt created.
+-- Definer: reverts changes in Supabase Auth's tables, which the service role cannot write.
+create or replace function private.complete_oauth_attempt(attempt_hash text, code text, challenge text, verdict text) returns boolean
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  attempt private.oauth_attempts;
+  flow record;
+  identity record;
+begin
+  update private.oauth_attempts a
+  set used_at = now()
+  where a.state_hash = decode(attempt_hash, 'hex')
+    and a.used_at is null
+    and a.expires_at > now()
+    and verdict = any (case a.purpose when 'link' then array['link', 'refuse'] else array['sign_in', 'refuse'] end)
+  returning a.* into attempt;
+  if not found then
+    return false;
+  end if;
+  if verdict = 'sign_in' then
+    return true;
+  end if;
+
+  select f.id, f.xmin as written_by, f.user_id, f.linking_target_id, f.provider_type, f.created_at
+  into flow
+  from auth.flow_state f
+  where f.auth_code = code and f.code_challenge = challenge and f.provider_type = attempt.provider
+  for update;
+  if not found then
+    return verdict = 'refuse';
+  end if;
+  select i.id, i.provider, i.email,
+    -- An identity that a direct call to Supabase Auth linked during the flow does not count as new. Its event is kept.
+    i.created_at >= flow.created_at
+      and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
+    case
+      -- Keeps an identity that an app linked, so that the owner can confirm it. After a day, somebody who was tricked
+      -- into linking their own identity to another account gets it back.
+      when exists (select from private.unconfirmed_additions a where a.target_id = i.id)
+        then i.created_at < now() - interval '1 day'
+      else i.created_at >= flow.created_at
+        or exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+    end as may_go
+  into identity
+  from auth.identities i
+  where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
+
+  -- Deletes the flow, so that its code cannot be exchanged for a session. Neither a link nor a refused sign-in needs a
+  -- session.
+  perform private.delete_auth_flow(flow.id);
+
+  if verdict = 'link' then
+    if identity.id is null or flow.linking_target_id is distinct from attempt.user_id then
+      return false;
+    end if;
+    delete from private.unconfirmed_identities n where n.identity_id = identity.id;
+    if found then
+      perform private.record_addition(
+        attempt.user_id, 'identity', identity.id, true,
+        jsonb_build_object('provider', identity.provider, 'email', identity.email)
+      );
+    end if;
+    return true;
+  end if;
+
+  if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
+    delete from public.security_events e
+    where e.target_id = identity.id and e.created_at >= flow.created_at and identity.is_new;
+    perform set_config('gatehouse.takes_back', case when identity.is_new then 'on' else 'off' end, true);
+    perform private.remove_identity(identity.id);
+    perform set_config('gatehouse.takes_back', 'off', true);
+  end if;
+  return true;
+end
+$$;

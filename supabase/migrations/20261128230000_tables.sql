@@ -492,7 +492,7 @@ create table ai.platform_provider_costs (
   unique nulls not distinct (provider, account_id, external_run_id),
   check (amount_usd >= 0 or granularity = 'account_day'),
   check (occurred_at <= observed_at),
-  check (observed_at <= recorded_at + interval '60 seconds'),
+  check (observed_at <= recorded_at + interval '5 minutes'),
   check (granularity = 'run' or account_id is not null),
   check (granularity = 'run' or occurred_at = date_trunc('day', occurred_at, 'UTC')),
   check (original is null or import_id is not null)

@@ -5,7 +5,8 @@ set search_path = extensions, public;
 
 -- In the order in which sign-ins, apps and reports use them.
 lock table
-  private.login_challenges, private.recovery_credentials, public.security_events, private.outgoing_mails, private.apps,
+  private.login_challenges, private.recovery_credentials, public.security_events, private.outgoing_mails,
+  public.workspace_roles, private.apps,
   ai.usage_daily, ai.usage_sealed_days, ai.external_provider_costs, ai.external_provider_invoices
 in access exclusive mode;
 
@@ -51,6 +52,19 @@ create index if not exists workspaces_name_trgm_idx on public.workspaces using g
   -- Searches would read what waits to be indexed, row by row.
   with (fastupdate = off)
   where deleted_at is null;
+
+-- Roles.
+
+-- Names of existing roles are not checked, so that the migration cannot fail.
+alter table public.workspace_roles
+  add constraint recognizable_name check (
+    -- A name as it looks: no full-width or mathematical letters, and nothing invisible.
+    name = normalize(name, nfkc)
+    and name !~ '[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0]'
+    -- No word mixes Latin letters with those of a script that looks like it: Greek, Cyrillic, Armenian, Cherokee.
+    and name !~ '[A-Za-z\u00c0-\u024f][\u0370-\u058f\u13a0-\u13fd\uab70-\uabbf]'
+    and name !~ '[\u0370-\u058f\u13a0-\u13fd\uab70-\uabbf][A-Za-z\u00c0-\u024f]'
+  ) not valid;
 
 -- Apps and OpenID Connect.
 
@@ -168,7 +182,10 @@ alter table ai.external_provider_costs
     char_length(service) between 1 and 256 and service !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
   ) not valid,
   add constraint external_provider_costs_amount_sign check (amount_usd >= 0 or granularity = 'account_day') not valid,
-  add constraint external_provider_costs_original_import check (original is null or import_id is not null) not valid;
+  add constraint external_provider_costs_original_import check (original is null or import_id is not null) not valid,
+  drop constraint external_provider_costs_check1,
+  add constraint external_provider_costs_observed_at_check
+    check (observed_at <= recorded_at + interval '5 minutes') not valid;
 comment on column ai.external_provider_costs.amount_usd is
   'A day''s total is negative where refunds and credits exceed the cost.';
 comment on column ai.external_provider_costs.import_id is

@@ -272,6 +272,55 @@ begin
 end
 $$;
 
+-- Hook that the identity backend calls after each check of a second factor, with { metadata, user_id, factor_id,
+-- factor_type, valid }. A rejection ends all of the user's sessions, so the hook rejects only after ten failures of the
+-- user's account in 15 minutes, counted across all addresses. For an addition that the database would refuse, returns an
+-- error instead, which Supabase Auth passes on with its status and without ending a session
+-- (internal/hooks/hookserrors of github.com/supabase/auth).
+-- Definer: Supabase Auth's role may call the hook, but may not read our tables.
+create or replace function private.mfa_verification_attempt(event jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  account text := 'user:' || (event ->> 'user_id')::uuid;
+  valid boolean := (event ->> 'valid')::boolean;
+  bucket record;
+begin
+  if account is null or valid is null then
+    raise exception 'the hook needs user_id and valid' using errcode = 'invalid_parameter_value';
+  end if;
+  select * into strict bucket from private.attempt_buckets('direct_code', account, null);
+  if valid then
+    if private.is_bucket_empty(bucket.subject, bucket.step, bucket.per) then
+      return private.hook_rejection();
+    end if;
+  elsif private.consume_attempt(bucket.subject, 'direct_code', bucket.scope, bucket.step, bucket.per) is not null then
+    return private.hook_rejection();
+  end if;
+  if valid and private.is_refused_authenticator((event ->> 'user_id')::uuid, (event ->> 'factor_id')::uuid) then
+    return jsonb_build_object('error', jsonb_build_object(
+      'http_code', 403, 'message', 'This account accepts additions only on its security page.'
+    ));
+  end if;
+  return '{"decision": "continue"}';
+end
+$$;
+
+-- Returns whether private.record_authenticator_added would refuse to verify a factor that an app enrolled.
+create or replace function private.is_refused_authenticator(subject_id uuid, factor_id uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+      select from auth.mfa_factors f
+      where f.id = is_refused_authenticator.factor_id and f.user_id = subject_id and f.status <> 'verified'
+    )
+    and exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+    and not exists (
+      select from private.announced_additions a
+      where a.target = is_refused_authenticator.factor_id::text and a.user_id = subject_id and a.expires_at > now()
+    )
+$$;
+
 -- Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.
 -- Every number of the abuse controls, with its reason. `address`: all attempts from one address. `pair`: one account
 -- from one address. `account`: one account from any address. What happens when a bucket is empty:
@@ -4970,9 +5019,10 @@ begin
       'refused', 'invalid_request', 'param', 'occurredAt', 'message', 'occurredAt must not be later than observedAt.'
     );
   end if;
-  if observed > now() + interval '60 seconds' then
+  if observed > now() + interval '5 minutes' then
     return jsonb_build_object(
-      'refused', 'invalid_request', 'param', 'observedAt', 'message', 'observedAt must not be in the future.'
+      'refused', 'invalid_request', 'param', 'observedAt',
+      'message', 'observedAt must not be more than five minutes in the future.'
     );
   end if;
 
@@ -6116,10 +6166,11 @@ begin
     return ai.refusal('invalid_api_key');
   elsif caller.refused is not null then
     return ai.refusal(caller.refused);
-  elsif kind is not null and (
-    caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
-    or caller.payer = 'member' and not caller.actor_is_member
-  ) then
+  elsif caller.app_id is not null and not 'ai:use' = any (caller.scopes)
+    or kind is not null and (
+      caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
+      or caller.payer = 'member' and not caller.actor_is_member
+    ) then
     return ai.refusal('insufficient_scope');
   end if;
   return null;
@@ -6178,7 +6229,8 @@ begin
   if key.external_app_id is not null then
     select a.* into app from private.apps a where a.id = key.external_app_id;
     scopes := private.gateway_scopes(app);
-    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes));
+    -- Imports need no ai:use. Everything else checks it in ai.call_refusal.
+    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes || array['ai:use']));
   end if;
   return row(
     'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, scopes,
@@ -9970,7 +10022,7 @@ as $$
 $$;
 
 -- Returns the result of an attempt, before the server acts on the result: { flow: { userId, email, closed, linkedTo,
--- identity: { email, issuer, confirmed } } }. flow is null if the code does not belong to the attempt. Returns null if
+-- identity: { email, issuer, confirmed, addedByApp } } }. flow is null if the code does not belong to the attempt. Returns null if
 -- the attempt was used or has expired.
 -- Definer: flows and identities are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
@@ -9986,7 +10038,8 @@ as $$
         'identity', jsonb_build_object(
           'email', i.email,
           'issuer', i.identity_data ->> 'iss',
-          'confirmed', not private.is_unconfirmed_identity(i.id)
+          'confirmed', not private.is_unconfirmed_identity(i.id),
+          'addedByApp', exists (select from private.unconfirmed_additions n where n.target_id = i.id)
         )
       )
       from auth.flow_state f
@@ -10041,7 +10094,14 @@ begin
     -- An identity that a direct call to Supabase Auth linked during the flow does not count as new. Its event is kept.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
-    i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
+    case
+      -- Keeps an identity that an app linked, so that the owner can confirm it. After a day, somebody who was tricked
+      -- into linking their own identity to another account gets it back.
+      when exists (select from private.unconfirmed_additions a where a.target_id = i.id)
+        then i.created_at < now() - interval '1 day'
+      else i.created_at >= flow.created_at
+        or exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+    end as may_go
   into identity
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;

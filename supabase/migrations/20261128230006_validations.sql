@@ -20,7 +20,8 @@ alter table ai.external_provider_costs
   validate constraint external_provider_costs_external_run_id_form,
   validate constraint external_provider_costs_service_form,
   validate constraint external_provider_costs_amount_sign,
-  validate constraint external_provider_costs_original_import;
+  validate constraint external_provider_costs_original_import,
+  validate constraint external_provider_costs_observed_at_check;
 alter table private.apps
   validate constraint apps_kind_check,
   validate constraint apps_backchannel_logout_uri_check,

@@ -9,7 +9,7 @@ const imageSource = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("url"), url: z.string().regex(/^https:\/\//, "must be an https URL") }),
   z.looseObject({ type: z.literal("file"), file_id: z.never({ error: storedFileCure }) }),
 ]);
-export const imageBlock = z.looseObject({ type: z.literal("image"), source: imageSource });
+const imageBlock = z.looseObject({ type: z.literal("image"), source: imageSource });
 
 /** A document contained in the request. URLs are not accepted, because their documents could have any size. */
 const documentSource = z.discriminatedUnion("type", [

@@ -46,6 +46,7 @@ const openToTests = [
   "services/oidc/stand-ins.ts",
   "services/provider/behaviours.ts",
   "services/provider/fixtures.ts",
+  "supabase-status.ts",
 ];
 
 const isTest = (file: string) =>

@@ -90,6 +90,7 @@ describe("Live responses match the OpenAPI documents", () => {
       [linked, person.id],
     );
     await query("delete from private.unconfirmed_identities where identity_id = $1", [linked]);
+    await call("GET", "/api/v1/users/me/additions");
     await call("GET", "/api/v1/users/me/identities");
     await call("DELETE", `/api/v1/users/me/identities/${linked}`);
     await call("DELETE", `/api/v1/users/me/identities/${randomUUID()}`);

@@ -1,10 +1,13 @@
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { startScratchCluster } from "../../database/scratch-cluster.ts";
 import { recordObjects } from "../../releases/record-objects.ts";
+import { hashFiles } from "../hash-files.ts";
 import { listMigrations } from "../migrations.ts";
 import { type Checkout, compareContents, type Difference } from "./differences.ts";
 import { type Contents, type Project, readContents } from "./read-contents.ts";
-import { readManifest, readObjectChanges } from "./releases.ts";
+import { type ObjectChanges, objectsFile, parseObjectChanges, readManifest, readObjectChanges } from "./releases.ts";
 
 /**
  * Compares a project's database with the objects that the checkout's migrations create. Changes nothing.
@@ -30,9 +33,24 @@ export async function readCheckout(root: string, { objects }: Pick<Contents, "ob
   const newest = Object.keys(recorded).sort().at(-1) ?? "";
   const isReleased = migrations.every(({ version }) => version <= newest);
   if (isReleased || !objects) return { migrations, changes: recorded, manifest };
+  return { migrations, changes: await readUnreleased(root, recorded), manifest };
+}
+
+/** Returns what the migrations change. Keeps it below `.local/` for the next call with the same migrations. */
+async function readUnreleased(root: string, recorded: ObjectChanges): Promise<ObjectChanges> {
+  const folder = path.join(root, ".local/objects");
+  const file = path.join(folder, `${await hashFiles(root, ["supabase/migrations/*.sql", objectsFile])}.json`);
+  if (existsSync(file)) return parseObjectChanges(await readFile(file, "utf8"));
   const cluster = await startScratchCluster();
   try {
-    return { migrations, changes: await recordObjects(cluster, directory, recorded), manifest };
+    const changes = await recordObjects(cluster, path.join(root, "supabase/migrations"), recorded);
+    await mkdir(folder, { recursive: true });
+    const draft = `${file}.${process.pid}`;
+    await writeFile(draft, JSON.stringify(changes));
+    await rename(draft, file);
+    const others = (await readdir(folder)).filter((name) => name.endsWith(".json") && name !== path.basename(file));
+    for (const name of others) await rm(path.join(folder, name), { force: true });
+    return changes;
   } finally {
     await cluster.stop();
   }

@@ -41,7 +41,12 @@ export async function readManifest(root: string): Promise<Manifest> {
 
 /** Reads which objects each migration changes, from a checkout of the repository. */
 export async function readObjectChanges(root: string): Promise<ObjectChanges> {
-  return objectChanges.parse(JSON.parse(await readFile(path.join(root, objectsFile), "utf8")));
+  return parseObjectChanges(await readFile(path.join(root, objectsFile), "utf8"));
+}
+
+/** @throws ZodError if the text does not have the form of `objectsFile` */
+export function parseObjectChanges(text: string): ObjectChanges {
+  return objectChanges.parse(JSON.parse(text));
 }
 
 /** Returns the objects of a database to which exactly these migrations have been applied. */

@@ -1,6 +1,5 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 
 let tenant: GatewayTenant;
@@ -229,23 +228,6 @@ describe("OpenAI endpoints that the gateway does not serve", () => {
     "audio/transcriptions": ({ audio }) =>
       audio.transcriptions.create({ model: "whisper-1", file: new File(["x"], "a.wav") }),
   };
-
-  test.for(["chat/completions", "models", "messages", ""])(
-    "a base URL with one /v1 too many is named: %s",
-    async (path) => {
-      const response = await fetch(`${readStack().ai}/v1/v1/${path}`, { headers: { "x-request-id": "twice-1" } });
-      expect([response.status, await response.json()]).toEqual([
-        404,
-        {
-          error: expect.objectContaining({
-            code: "not_found",
-            message: expect.stringContaining("/v1 twice"),
-            request_id: "twice-1",
-          }),
-        },
-      ]);
-    },
-  );
 
   test.for(Object.keys(ofClient))(
     "OpenAI's endpoint %s answers 404 in OpenAI's error format with the request's id",

@@ -6,13 +6,16 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readCheckout } from "../local-stack/contents/checkout.ts";
 import { demoTenant } from "../local-stack/services/oidc/stand-ins.ts";
 import { readStack } from "../test/stack.ts";
 
 const { supabase, oidc, provider, providerKey } = readStack();
 const microsoft = { OAUTH_PROVIDERS: "azure", MICROSOFT_LOGIN_URL: `${oidc}/azure` };
 const directory = mkdtempSync(path.join(tmpdir(), "doctor-"));
+// Between releases, the first comparison of a database takes many seconds.
+beforeAll(() => readCheckout(process.cwd(), { objects: {} }), 120_000);
 afterAll(() => rmSync(directory, { recursive: true }));
 
 async function doctor(args: string[]) {

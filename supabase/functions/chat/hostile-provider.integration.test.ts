@@ -232,7 +232,8 @@ describe("a provider that misbehaves", () => {
   );
 
   test.for<[string, object, object, string]>([
-    ["fails", {}, { choices: undefined }, "unavailable"],
+    ["fails and states its usage", {}, { choices: undefined }, "provider"],
+    ["fails and states no usage", {}, { choices: undefined, usage: undefined }, "unavailable"],
     ["is whole instead of streamed", { stream: true }, {}, "provider"],
   ])(
     "if the client has left and the answer %s, the gateway reads the whole answer but records the run as cancelled",
@@ -303,7 +304,18 @@ describe("a provider that misbehaves", () => {
     test.for<[string, object, object, string]>([
       ["that states its usage is charged for it", {}, { input_tokens: 3, output_tokens: 2 }, "provider"],
       ["that states no usage is free", { usage: undefined }, { input_tokens: 0, output_tokens: 0 }, "unavailable"],
-      ["that is an error is free", { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
+      [
+        "that is an error is charged for the usage it states",
+        { choices: undefined, error: {} },
+        { input_tokens: 3 },
+        "provider",
+      ],
+      [
+        "that is an error without usage is free",
+        { choices: undefined, error: {}, usage: undefined },
+        {},
+        "unavailable",
+      ],
     ])(
       "a streamed call gets 502 if the provider does not stream its answer: an answer %s",
       async ([, fields, counted, source]) => {
@@ -326,7 +338,20 @@ describe("a provider that misbehaves", () => {
         "provider",
       ],
       ["that states no usage is free", {}, { usage: undefined }, { input_tokens: 0 }, "unavailable"],
-      ["that is an error is free", {}, { choices: undefined, error: {} }, { input_tokens: 0 }, "unavailable"],
+      [
+        "that is an error is charged for the usage it states",
+        {},
+        { choices: undefined, error: {} },
+        { input_tokens: 3 },
+        "provider",
+      ],
+      [
+        "that is an error without usage is free",
+        {},
+        { choices: undefined, error: {}, usage: undefined },
+        {},
+        "unavailable",
+      ],
     ])(
       "the call fails with provider_error if the provider labels a whole answer as a stream: an answer %s",
       async ([, asked, fields, counted, source]) => {

@@ -26,9 +26,10 @@ export function parseAnswer(text: string): unknown {
  */
 export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const stated = readStatedCounts(value);
-  const { total = 0, input = difference(total, stated.output) } = stated;
-  // A missing output count doesn't mean zero. If possible, it is computed from the total.
-  const output = stated.output ?? difference(total, input);
+  const noOutput = limits.outputIsOptional ? 0 : undefined;
+  const { total = 0, input = difference(total, stated.output ?? noOutput) } = stated;
+  // A missing output count is computed from the total if possible.
+  const output = stated.output ?? difference(total, input) ?? noOutput;
   if (!isObject(value) || input === undefined || output === undefined) return undefined;
   return statedUsage(value, { ...stated, input, output }, limits);
 }

@@ -53,6 +53,8 @@ export type UsageLimits = {
   choices: number;
   /** The request's cache writes that live for an hour, for answers that state no lifetimes. */
   hourWrites?: HourWrites;
+  /** Whether a missing output count means zero, as in answers that nobody receives. */
+  outputIsOptional?: boolean;
 };
 
 const writeCounts = ["cache_write_tokens", "cache_write_1h_tokens"] as const;

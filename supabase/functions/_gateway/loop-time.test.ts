@@ -36,6 +36,15 @@ function packedPdf(): string {
   const dictionary = `<< /W [1 2 1] /Size 400000 /Root 399999 0 R ${predictor} /Length ${rows.length} >>`;
   return `%PDF-1.5\n1 0 obj\n${dictionary}\nstream\n${rows}\nendstream\nendobj\nstartxref\n9\n%%EOF`;
 }
+/** A PDF of 2 KB whose catalog is in an object stream with a header of 1.5 MB. */
+function headedPdf(): string {
+  const objects = deflateSync("1 0 ".repeat(375_000)).toString("latin1");
+  const head = "%PDF-1.5\n";
+  const stream = `5 0 obj\n<< /First 1500000 /Filter /FlateDecode /Length ${objects.length} >>\nstream\n${objects}\nendstream\nendobj\n`;
+  const rows = Buffer.from([...Array(5).fill([2, 5, 0]).flat(), 1, head.length, 0]).toString("latin1");
+  const section = `6 0 obj\n<< /W [1 1 1] /Size 6 /Root 2 0 R /Length 18 >>\nstream\n${rows}\nendstream\nendobj\n`;
+  return `${head}${stream}${section}startxref\n${head.length + stream.length}\n%%EOF`;
+}
 /** Makes documents of the Messages API, of chats or of responses. */
 const documents = (list: string, pdf: string, count: number) => {
   const data = Buffer.from(pdf, "latin1").toString("base64");
@@ -54,6 +63,7 @@ const bodies: Record<string, (list: string) => string> = {
   "a long text": (list) => `${head}"${list}":[{"role":"user","content":"${fill("hello ", 7.9 * mebibyte)}"}]}`,
   "packed PDFs in messages": () => documents("documents", packedPdf(), 300),
   "packed PDFs": (list) => documents(list, packedPdf(), 40),
+  "PDFs with long headers of objects": () => documents("documents", headedPdf(), 300),
   "tiny PDFs in messages": () => documents("documents", "%PDF-", 18_000),
   "tiny PDFs": (list) => documents(list, "%PDF-", 18_000),
   "PDFs with many dictionaries": () => documents("documents", `%PDF-${"<<".repeat(500)}${startless}`, 1_000),

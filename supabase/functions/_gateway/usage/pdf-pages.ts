@@ -262,6 +262,7 @@ function readObject(
   if (!holder || !("offset" in holder)) return undefined;
   const { dictionary, data } = readStream(file, sections, holder.offset);
   const first = numberAfter(dictionary, "First") ?? 0;
+  // Splitting a header takes longer than unpacking it.
   file.spend(first * 8);
   const header = textOf(data.subarray(0, first)).trim().split(/\s+/).map(Number);
   for (let at = 0; at + 1 < header.length; at += 2) {

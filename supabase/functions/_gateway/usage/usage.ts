@@ -53,7 +53,7 @@ export type UsageLimits = {
   choices: number;
   /** The request's cache writes that live for an hour, for answers that state no lifetimes. */
   hourWrites?: HourWrites;
-  /** Whether a missing output count means zero, as in answers that nobody receives. */
+  /** Whether a missing output count means zero, as in answers that are not passed on. */
   outputIsOptional?: boolean;
 };
 

@@ -1,3 +1,5 @@
+import { Buffer } from "node:buffer";
+import { deflateSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { parseExactJson } from "../_shared/exact-json.ts";
 import { readChat } from "./chat/request.ts";
@@ -27,8 +29,45 @@ const paths: Record<string, { read: Read; list: string; options?: Parameters<typ
 const head = '{"model":"m","max_tokens":5,';
 const fill = (text: string, bytes: number) => text.repeat(Math.floor(bytes / text.length));
 const members = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":1`).join();
+/** A PDF of 2 KB whose cross-reference has 2 MiB, and whose root needs all its rows. */
+function packedPdf(): string {
+  const rows = deflateSync(Buffer.alloc(2 * mebibyte, 2)).toString("latin1");
+  const predictor = "/Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 4 >>";
+  const dictionary = `<< /W [1 2 1] /Size 400000 /Root 399999 0 R ${predictor} /Length ${rows.length} >>`;
+  return `%PDF-1.5\n1 0 obj\n${dictionary}\nstream\n${rows}\nendstream\nendobj\nstartxref\n9\n%%EOF`;
+}
+/** A PDF of 2 KB whose catalog is in an object stream with a header of 1.5 MB. */
+function headedPdf(): string {
+  const objects = deflateSync("1 0 ".repeat(375_000)).toString("latin1");
+  const head = "%PDF-1.5\n";
+  const stream = `5 0 obj\n<< /First 1500000 /Filter /FlateDecode /Length ${objects.length} >>\nstream\n${objects}\nendstream\nendobj\n`;
+  const rows = Buffer.from([...Array(5).fill([2, 5, 0]).flat(), 1, head.length, 0]).toString("latin1");
+  const section = `6 0 obj\n<< /W [1 1 1] /Size 6 /Root 2 0 R /Length 18 >>\nstream\n${rows}\nendstream\nendobj\n`;
+  return `${head}${stream}${section}startxref\n${head.length + stream.length}\n%%EOF`;
+}
+/** Makes documents of the Messages API, of chats or of responses. */
+const documents = (list: string, pdf: string, count: number) => {
+  const data = Buffer.from(pdf, "latin1").toString("base64");
+  const blocks = {
+    documents: `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"${data}"}},`,
+    messages: `{"type":"file","file":{"file_data":"data:application/pdf;base64,${data}"}},`,
+    input: `{"type":"input_file","file_data":"data:application/pdf;base64,${data}"},`,
+  };
+  const block = blocks[list as keyof typeof blocks] ?? blocks.documents;
+  const text = list === "input" ? "input_text" : "text";
+  const name = list === "documents" ? "messages" : list;
+  return `${head}"${name}":[{"role":"user","content":[${block.repeat(count)}{"type":"${text}","text":"a"}]}]}`;
+};
+const startless = "startxref 1 ".repeat(100);
 const bodies: Record<string, (list: string) => string> = {
   "a long text": (list) => `${head}"${list}":[{"role":"user","content":"${fill("hello ", 7.9 * mebibyte)}"}]}`,
+  "packed PDFs in messages": () => documents("documents", packedPdf(), 300),
+  "packed PDFs": (list) => documents(list, packedPdf(), 40),
+  "PDFs with long headers of objects": () => documents("documents", headedPdf(), 300),
+  "tiny PDFs in messages": () => documents("documents", "%PDF-", 18_000),
+  "tiny PDFs": (list) => documents(list, "%PDF-", 18_000),
+  "PDFs with many dictionaries": () => documents("documents", `%PDF-${"<<".repeat(500)}${startless}`, 1_000),
+  "PDFs with many page trees": () => documents("documents", `%PDF-${"/Type /Pages /Kids [ endobj".repeat(5_000)}`, 40),
   escapes: (list) => `${head}"${list}":[{"role":"user","content":"${fill("\\\\\\n", 7.9 * mebibyte)}"}]}`,
   spaces: (list) => `${head}${fill(" ", 7.9 * mebibyte)}"${list}":[]}`,
   digits: (list) => `${head}"${list}":[${fill("1", 7.9 * mebibyte)}]}`,

@@ -51,13 +51,23 @@ describe("A whole answer that cannot be read", () => {
     ["messages", "a content of null", { type: "message", content: null, usage: responseUsage }],
     ["messages", "no content", { type: "message", usage: responseUsage }],
     ["messages", "another type", { type: "completion", content: [], usage: responseUsage }],
+    ["chat", "no output count", { choices: [], usage: { prompt_tokens: 4_241 } }],
+    ["chat", "an output count of null", { choices: [], usage: { prompt_tokens: 4_241, completion_tokens: null } }],
+    ["chat", "only a total", { choices: [], x_groq: { usage: { total_tokens: 4_241 } } }],
+    ["chat", "an error and no output count", { choices: [{ error: {} }], usage: { prompt_tokens: 4_241 } }],
+    ["responses", "no output count", { output: null, usage: { input_tokens: 4_241 } }],
+    ["responses", "only a total", { output: null, usage: { total_tokens: 4_241 } }],
+    ["responses", "a failure and no output count", { status: "failed", output: [], usage: { input_tokens: 4_241 } }],
+    ["messages", "no output count", { type: "message", content: null, usage: { input_tokens: 4_241 } }],
+    ["messages", "only a total", { type: "message", content: null, usage: { total_tokens: 4_241 } }],
   ])("is charged by its usage, and another route may answer: %s with %s", async ([format, , answer]) => {
     expect(await useOf(format, answer)).toEqual({ use: stated, failure: "invalid_answer", retryable: true });
   });
 
   test.for<[Format, object]>([
     ["chat", { choices: [] }],
-    ["responses", { output: null }],
+    ["chat", { choices: [], usage: { completion_tokens: 5 } }],
+    ["responses", { output: null, usage: {} }],
     ["messages", { type: "message" }],
   ])("is not charged without usage, and no other route is called: %s", async ([format, answer]) => {
     expect(await useOf(format, answer)).toEqual({ use: undefined, failure: "invalid_answer", retryable: false });

@@ -44,11 +44,16 @@ export const chatFormat = {
   readAnswer(value, limits) {
     const { success, data } = completion.safeParse(value);
     if (!success) {
-      return isObject(value) ? { usage: readChatUsage(value, limits), unreadable: true, ending: "nothing" } : undefined;
+      if (!isObject(value)) return undefined;
+      return {
+        usage: readChatUsage(value, { ...limits, outputIsOptional: true }),
+        unreadable: true,
+        ending: "nothing",
+      };
     }
     const failed = hasError(data);
     return {
-      usage: readChatUsage(data, limits),
+      usage: readChatUsage(data, { ...limits, outputIsOptional: failed }),
       servedTier: readTier(data),
       ending: failed ? "error" : data.choices.some(hasFinished) ? undefined : "nothing",
       output: outputTexts,

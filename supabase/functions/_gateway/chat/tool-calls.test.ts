@@ -102,6 +102,16 @@ describe("Two tool calls", () => {
     },
   );
 
+  test.for([0, undefined])("two calls with the same id and complete arguments at index %j stay separate", (index) => {
+    expect(number(call("a", "add", '{"a":1}', index), call("a", "add", ' {"a":2}', index)).calls).toEqual([
+      add('{"a":1}'),
+      add(' {"a":2}'),
+    ]);
+    expect(number(call("a", "add", { a: 1 }, index), call("a", "add", { a: 2 }, index)).calls).toEqual(two);
+    const pieces = [call("a", "add", '{"a"', index), call("a", undefined, ":2}", index)];
+    expect(number(call("a", "add", '{"a":1}', index), ...pieces).calls).toEqual(two);
+  });
+
   // https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
   test.for([undefined, null])("two calls that both arrive with index %j get different indexes", (index) => {
     expect(number(call("a", "add", '{"a":1}', index), call("b", "add", '{"a":2}', index)).calls).toEqual(two);
@@ -162,6 +172,7 @@ describe("a tool call's id and name appear once, even if the provider", () => {
     ],
     ["repeats only the name", pieces.map((text, at) => call(at ? undefined : "a", "add", text, 0)), [["a", "add"]]],
     ["repeats only the id", pieces.map((text, at) => call("a", at ? undefined : "add", text, 0)), [["a", "add"]]],
+    ["repeats both after the arguments", ["{}", ""].map((text) => call("a", "add", text, 0)), [["a", "add"]]],
     ["sends empty ones later", pieces.map((text, at) => call(at ? "" : "a", at ? "" : "add", text, 0)), [["a", "add"]]],
     [
       "alternates between two calls",

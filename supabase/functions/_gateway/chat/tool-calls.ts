@@ -112,7 +112,8 @@ function continues(call: Call, entry: Entry): boolean {
   const isPlaced = isPresent(entry.index);
   const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
-  if (entry.id && call.id) return true;
+  // Some providers send complete calls under one id.
+  if (entry.id && call.id) return !(call.arguments.isWhole() && isBeginning(entry));
   // Without ids to compare, an entry continues a call whose arguments are incomplete. If the entry has a name but no
   // index, the call's arguments must also have begun.
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
@@ -132,6 +133,12 @@ function begin(calls: Calls, { index }: Entry): Call {
   calls.taken.add(shown);
   calls.next = Math.max(calls.next, shown + 1);
   return call;
+}
+
+/** Returns whether an entry has a name and the beginning of its arguments. */
+function isBeginning(entry: Entry): boolean {
+  const text = calledBy(entry)?.arguments;
+  return Boolean(nameOf(entry)) && typeof text === "string" && /^\s*\{/.test(text);
 }
 
 function isIndex(value: unknown): value is number {

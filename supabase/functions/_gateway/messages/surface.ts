@@ -5,7 +5,7 @@ import { anthropicErrors } from "../http/anthropic-errors.ts";
 import { bodyLimits } from "../http/body.ts";
 import { isObject } from "../structured/canonical.ts";
 import type { AnswerFormat, Surface } from "../surface.ts";
-import { readMessageUsage, readTier } from "../usage/read-usage.ts";
+import { readCompletionUsage, readMessageUsage, readTier } from "../usage/read-usage.ts";
 import { createMessageAssembly } from "./assembly.ts";
 import { createMessagesReader } from "./events.ts";
 import { replayMessage } from "./replay.ts";
@@ -55,8 +55,10 @@ function isEmptyText(block: unknown): boolean {
 export const messagesFormat: AnswerFormat<Messages> = {
   readAnswer(value, limits) {
     const { success, data } = messageAnswer.safeParse(value);
-    if (!success)
-      return isObject(value) ? { usage: readMessageUsage(value.usage, limits), unreadable: true } : undefined;
+    if (!success) {
+      if (!isObject(value)) return undefined;
+      return { usage: readCompletionUsage(value.usage, { ...limits, outputIsOptional: true }), unreadable: true };
+    }
     const { usage, content, stop_reason } = data;
     const isEmpty = content.every(isEmptyText);
     return {

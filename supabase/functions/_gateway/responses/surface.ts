@@ -44,10 +44,13 @@ const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, limits) {
     const { success, data } = response.safeParse(value);
-    if (!success) return isObject(value) ? { usage: readResponseUsage(value, limits), unreadable: true } : undefined;
+    if (!success) {
+      if (!isObject(value)) return undefined;
+      return { usage: readResponseUsage(value, { ...limits, outputIsOptional: true }), unreadable: true };
+    }
     const failed = data.status === "failed" || data.status === "cancelled";
     return {
-      usage: readResponseUsage(data, limits),
+      usage: readResponseUsage(data, { ...limits, outputIsOptional: failed }),
       servedTier: readTier(data),
       ending: failed ? "error" : undefined,
       output: wholeTexts,

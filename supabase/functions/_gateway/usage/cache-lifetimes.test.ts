@@ -79,10 +79,11 @@ describe("An answer that states the lifetimes of its cache writes", () => {
     }
   });
 
-  test("has writes of both lifetimes", () => {
+  test("has writes of both lifetimes, and several of one", () => {
     const cacheDetails = [
-      { ttl: "1h", inputTokens: 4_000 },
+      { ttl: "1h", inputTokens: 3_000 },
       { ttl: "5m", inputTokens: 3_900 },
+      { ttl: "1h", inputTokens: 1_000 },
     ];
     const usage = { ...chat, cacheWriteInputTokens: 7_900, cacheDetails };
     expect(readCompletionUsage(usage, limits)?.counts).toMatchObject({

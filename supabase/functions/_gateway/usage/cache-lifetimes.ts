@@ -30,15 +30,16 @@ export function readHourWrites(blocks: unknown): HourWrites | undefined {
 
 /**
  * Attributes cache writes whose lifetime the answer doesn't state. If the request asks only for an hour, they live for
- * an hour. If it asks for both lifetimes, they count at the default time, and `isUncertain` is true.
+ * an hour. Otherwise they count at the default time, which is uncertain if it asks for both lifetimes. `isAssumed` is
+ * whether there are such writes.
  */
 export function attributeWrites<Counts extends StatedCounts>(
   stated: Counts,
   hourWrites: HourWrites | undefined,
-): { stated: Counts; isUncertain: boolean } {
+): { stated: Counts; isAssumed: boolean } {
   const { cacheWrites = 0, cacheWrites5m = 0, cacheWrites1h = 0 } = stated;
   const rest = cacheWrites - cacheWrites5m - cacheWrites1h;
-  if (rest <= 0 || hourWrites === undefined) return { stated, isUncertain: false };
-  if (hourWrites === "some") return { stated, isUncertain: true };
-  return { stated: { ...stated, cacheWrites1h: cacheWrites1h + rest }, isUncertain: false };
+  const isAssumed = rest > 0;
+  if (!isAssumed || hourWrites !== "all") return { stated, isAssumed };
+  return { stated: { ...stated, cacheWrites1h: cacheWrites1h + rest }, isAssumed };
 }

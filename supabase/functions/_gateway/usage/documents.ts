@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { countPdfPages } from "./pdf-pages.ts";
+import { countPdfPages, type ReadBudget } from "./pdf-pages.ts";
 
 /** Number of bytes of text that admission counts as one token. */
 export const bytesPerReservedToken = 3;
@@ -25,12 +25,15 @@ const maxPages = 1_000;
 /** Bytes of a page: at least for its object and an almost empty stream, and usually. */
 const pageBytes = { min: 200, usual: 50_000 } as const;
 
+/** How many bytes of a request's documents are read, unpacked and searched to count their pages. */
+const readBytes = 4 * 1024 * 1024;
 /** How much of a document is read to recognize its format, in bytes. */
 const headBytes = 1_024;
 
 /** Returns the tokens of a request's documents, each of which is base64 or a data URL. */
 export function documentTokens(documents: readonly string[]): DocumentTokens {
-  const counted = documents.map(tokensOf);
+  const budget = { left: readBytes };
+  const counted = documents.map((document) => tokensOf(document, budget));
   return {
     estimate: counted.reduce((sum, { estimate }) => sum + estimate, 0),
     maximum: counted.reduce((sum, { maximum }) => sum + maximum, 0),
@@ -38,7 +41,7 @@ export function documentTokens(documents: readonly string[]): DocumentTokens {
   };
 }
 
-function tokensOf(data: string): DocumentTokens {
+function tokensOf(data: string, budget: ReadBudget): DocumentTokens {
   const head = /^data:[^,]{0,256},/i.exec(data)?.[0] ?? "";
   const content = data.slice(head.length);
   if (head !== "" && !/;base64,$/i.test(head)) return textTokens(Buffer.byteLength(content));
@@ -46,7 +49,7 @@ function tokensOf(data: string): DocumentTokens {
   const bytes = Math.ceil((base64.length * 3) / 4);
   const begin = Buffer.from(base64.slice(0, Math.ceil(headBytes / 3) * 4), "base64");
   if (begin.includes("%PDF-") || /pdf/i.test(head)) {
-    const pages = countPdfPages(base64);
+    const pages = countPdfPages(base64, budget);
     const most = Math.min(pages ?? Math.ceil(bytes / pageBytes.min), maxPages);
     const usual = Math.min(pages ?? Math.ceil(bytes / pageBytes.usual), maxPages);
     return { estimate: usual * page.estimate, maximum: most * page.maximum, isMeasured: pages !== undefined };

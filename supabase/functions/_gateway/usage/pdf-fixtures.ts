@@ -7,29 +7,49 @@ type PdfOptions = {
   pictureBytes?: number;
   /** `table`: PDF 1.4 with a cross-reference table. `packed`: PDF 1.5 with its objects in a compressed stream. */
   form?: "table" | "packed";
+  /** How many pages each node below the root of the page tree has. By default, the root has the pages. */
+  pagesPerNode?: number;
+  /** Text before the file's header, from whose beginning offsets count. */
+  prefix?: string;
   /** Offset in the last line, to damage the cross-reference. */
   startOffset?: number;
 };
 
 /** Builds a PDF with a page tree (ISO 32000-1, 7.7.3), for tests. */
-export function buildPdf({ pages, pictureBytes = 0, form = "table", startOffset = 0 }: PdfOptions): Buffer {
-  const kids = Array.from({ length: pages }, (_, index) => `${index + 4} 0 R`).join(" ");
+export function buildPdf({
+  pages,
+  pictureBytes = 0,
+  form = "table",
+  pagesPerNode,
+  prefix = "",
+  startOffset = 0,
+}: PdfOptions): Buffer {
+  const numbers = Array.from({ length: pages }, (_, index) => index + 4);
+  const references = (objects: readonly number[]) => objects.map((object) => `${object} 0 R`).join(" ");
+  const size = pagesPerNode ?? pages;
+  const nodes = pagesPerNode ? Array.from({ length: Math.ceil(pages / size) }, (_, node) => pages + 4 + node) : [];
   const objects = new Map<number, string>([
     [1, "<< /Type /Catalog /Pages 2 0 R >>"],
-    [2, `<< /Type /Pages /Kids [ ${kids} ] /Count ${pages} >>`],
+    [2, `<< /Type /Pages /Kids [ ${references(pagesPerNode ? nodes : numbers)} ] /Count ${pages} >>`],
   ]);
+  for (const [index, node] of nodes.entries()) {
+    const kids = numbers.slice(index * size, (index + 1) * size);
+    objects.set(node, `<< /Type /Pages /Parent 2 0 R /Kids [ ${references(kids)} ] /Count ${kids.length} >>`);
+  }
   for (let page = 0; page < pages; page++) {
     objects.set(page + 4, "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] >>");
   }
   const picture = `<< /Type /XObject /Subtype /Image /Length ${pictureBytes} >>\nstream\n${"\xff".repeat(pictureBytes)}\nendstream`;
   return form === "table"
-    ? withTable(new Map([[3, picture], ...objects]), startOffset)
+    ? withTable(body(new Map([[3, picture], ...objects]), prefix), startOffset)
     : packed(objects, picture, startOffset);
 }
 
-function body(objects: ReadonlyMap<number, string>): { text: string; offsets: Map<number, number> } {
+type Body = { text: string; offsets: Map<number, number> };
+
+function body(objects: ReadonlyMap<number, string>, prefix = ""): Body {
   const offsets = new Map<number, number>();
-  let text = "%PDF-1.5\n%\xe2\xe3\xcf\xd3\n";
+  let text = `${prefix}%PDF-1.5\n%\xe2\xe3\xcf\xd3\n`;
   for (const [number, object] of objects) {
     offsets.set(number, text.length);
     text += `${number} 0 obj\n${object}\nendobj\n`;
@@ -37,8 +57,7 @@ function body(objects: ReadonlyMap<number, string>): { text: string; offsets: Ma
   return { text, offsets };
 }
 
-function withTable(objects: ReadonlyMap<number, string>, startOffset: number): Buffer {
-  const { text, offsets } = body(objects);
+function withTable({ text, offsets }: Body, startOffset: number): Buffer {
   const entries = [...offsets].toSorted(([one], [other]) => one - other);
   const lines = entries.map(([, offset]) => `${String(offset).padStart(10, "0")} 00000 n \n`).join("");
   const table = `xref\n0 ${entries.length + 1}\n0000000000 65535 f \n${lines}`;

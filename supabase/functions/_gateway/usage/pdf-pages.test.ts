@@ -3,7 +3,14 @@ import { describe, expect, test } from "vitest";
 import { buildPdf } from "./pdf-fixtures.ts";
 import { countPdfPages } from "./pdf-pages.ts";
 
-const count = (file: Buffer | string) => countPdfPages(Buffer.from(file as string, "latin1").toString("base64"));
+const budget = () => ({ left: 4 * 1024 * 1024 });
+const base64 = (file: Buffer | string) => Buffer.from(file as string, "latin1").toString("base64");
+const count = (file: Buffer | string) => countPdfPages(base64(file), budget());
+/** A PDF whose first and last bytes show nodes of its page tree, but not the root. */
+const buildTree = (prefix = "") =>
+  buildPdf({ pages: 6_000, pagesPerNode: 10, pictureBytes: 150_000, prefix }).toString("latin1");
+const tree = buildTree();
+const linearized = (bytes: number) => buildTree(`%PDF-1.4\n9000 0 obj\n<< /Linearized 1 /L ${bytes} /N 1 >>\nendobj\n`);
 
 describe("countPdfPages", () => {
   test.for<[string, Parameters<typeof buildPdf>[0]]>([
@@ -21,12 +28,13 @@ describe("countPdfPages", () => {
     expect(count(buildPdf(options))).toBe(options.pages);
   });
 
-  test("reads the page count at the beginning of a linearized PDF only if the file has its stated length", () => {
-    const linearized = (length: number, rest: string) =>
-      `%PDF-1.4\n1 0 obj\n<< /Linearized 1 /L ${String(length).padStart(6)} /H [ 1 2 ] /O 5 /E 1 /N 12 /T 9 >>\nendobj\n${rest}`;
-    const picture = "\xff".repeat(600_000);
-    expect(count(linearized(linearized(0, picture).length, picture))).toBe(12);
-    expect(count(linearized(1, picture))).toBeUndefined();
+  test.for<[string, string]>([
+    ["bytes before it", `junk\n${tree}`],
+    ["4 KB after it", tree + " ".repeat(4_096)],
+    ["bytes before it that its offsets include", buildTree("junk\n")],
+    ["a linearization dictionary of one page", linearized(linearized(600_000).length)],
+  ])("counts the pages of a PDF in nodes of ten, with %s", ([, file]) => {
+    expect(count(file)).toBe(6_000);
   });
 
   test("counts the pages of the last version of a PDF that was changed", () => {
@@ -51,8 +59,22 @@ describe("countPdfPages", () => {
       `%PDF-1.4\n${"x".repeat(300_000)}\nxref\n0 0\ntrailer << /Prev 300010 >>\nstartxref\n300010\n%%EOF`,
     ],
     ["a page tree of no pages", buildPdf({ pages: 0 })],
+    [
+      "a page tree whose count is below its pages",
+      buildPdf({ pages: 600 }).toString("latin1").replace("/Count 600", "/Count 1  "),
+    ],
+    ["a node without its root", "%PDF-1.4\n1 0 obj << /Type /Pages /Parent 9 0 R /Kids [ 2 0 R ] /Count 1 >> endobj"],
+    ["a page next to compressed objects", "%PDF-1.5\n1 0 obj <</Type/Page>> endobj 2 0 obj << /Type /ObjStm >> endobj"],
+    ["a large file that shows only nodes", tree.replace(/startxref\n\d+/, "startxref\n1")],
   ])("returns undefined for %s", ([, file]) => {
     expect(count(file)).toBeUndefined();
+  });
+
+  test("stops at the limit of all files of a request", () => {
+    const shared = budget();
+    const files = Array.from({ length: 200 }, () => countPdfPages(base64(tree), shared));
+    expect([files[0], files.at(-1)]).toEqual([6_000, undefined]);
+    expect(shared.left).toBeGreaterThanOrEqual(0);
   });
 
   test("unpacks no more than its limit", () => {

@@ -1,30 +1,40 @@
 import { Buffer } from "node:buffer";
 import { inflateSync } from "node:zlib";
 
-/** How much of a file is read and unpacked by each way to count its pages. */
-const maxBytes = 2 * 1024 * 1024;
-/** How much is read at once: a dictionary, and the ends of a file. */
+/** How much is read at once: a header, a dictionary, and the ends of a file. */
+const headBytes = 1024;
 const dictionaryBytes = 4 * 1024;
 const windowBytes = 128 * 1024;
+/** The least that a read costs, for the work in addition to its bytes. */
+const minReadBytes = 512;
 /** More pages than any provider accepts. */
 const maxPages = 100_000;
 
-/** Reads parts of a base64 file. @throws RangeError after `maxBytes` */
-type PdfFile = { size: number; read: (from: number, length: number) => Buffer; unpack: (packed: Buffer) => Buffer };
+/** How many bytes of a request's files may still be read, unpacked and searched. */
+export type ReadBudget = { left: number };
+/** Reads parts of a base64 file. @throws RangeError after its share of the budget */
+type PdfFile = {
+  size: number;
+  read: (from: number, length: number) => Buffer;
+  unpack: (packed: Buffer) => Buffer;
+  spend: (bytes: number) => void;
+};
 /** Where an object is: at an offset of the file, or packed into another object. */
 type Place = { offset: number } | { stream: number };
 /** A cross-reference section: its dictionary, and a lookup of objects. */
 type Section = { dictionary: string; find: (object: number) => Place | undefined };
 
 /**
- * Counts the pages of a base64 PDF without reading all of it: by its linearization dictionary, by its page tree, or by
- * the page trees in its first and last bytes (ISO 32000-1, 7.5 and annex F).
+ * Counts the pages of a base64 PDF without reading all of it: by its page tree, or by the roots of page trees in its
+ * first and last bytes (ISO 32000-1, 7.5). Each way may use half of what is left of the budget, so that other files can
+ * be read too. The count of a linearization dictionary is ignored, because nothing else depends on it.
  * @returns undefined if the count can't be read
  */
-export function countPdfPages(base64: string): number | undefined {
-  for (const count of [linearizedPages, treePages, visiblePages]) {
+export function countPdfPages(base64: string, budget: ReadBudget): number | undefined {
+  for (const count of [treePages, absoluteTreePages, visiblePages]) {
+    if (budget.left < 2 * dictionaryBytes) return undefined;
     try {
-      const pages = count(openFile(base64));
+      const pages = count(openFile(base64, budget));
       if (pages !== undefined && pages > 0 && pages <= maxPages) return pages;
     } catch {
       // A damaged or unusual file may still show its pages in another way.
@@ -33,28 +43,38 @@ export function countPdfPages(base64: string): number | undefined {
   return undefined;
 }
 
-function openFile(base64: string): PdfFile {
-  let left = maxBytes;
+function openFile(base64: string, budget: ReadBudget): PdfFile {
+  let share = Math.floor(budget.left / 2);
   const spend = (bytes: number) => {
-    left -= bytes;
-    if (left < 0) throw new RangeError("too much to read");
+    const spent = Math.min(bytes, share);
+    share -= spent;
+    budget.left -= spent;
+    if (spent < bytes) throw new RangeError("too much to read");
   };
-  const size = Math.floor((base64.replace(/={1,2}$/, "").length * 3) / 4);
+  const padding = base64.endsWith("==") ? 2 : Number(base64.endsWith("="));
+  const size = Math.floor(((base64.length - padding) * 3) / 4);
   return {
     size,
+    spend,
     read(from, length) {
       const start = Math.max(from, 0);
       const end = Math.min(start + length, size);
       if (end <= start) return Buffer.alloc(0);
-      spend(end - start);
+      spend(Math.max(end - start, minReadBytes));
       const group = Math.floor(start / 3);
       const bytes = Buffer.from(base64.slice(group * 4, Math.ceil(end / 3) * 4), "base64");
       return bytes.subarray(start - group * 3, end - group * 3);
     },
     unpack(packed) {
-      const bytes = inflateSync(packed, { maxOutputLength: Math.max(left, 1) });
-      spend(bytes.length);
-      return bytes;
+      const limit = Math.max(share, 1);
+      try {
+        const bytes = inflateSync(packed, { maxOutputLength: limit });
+        spend(bytes.length);
+        return bytes;
+      } catch (error) {
+        spend(limit);
+        throw error;
+      }
     },
   };
 }
@@ -69,22 +89,43 @@ const referenceAfter = (text: string, name: string) => {
   return found === undefined ? undefined : Number(found);
 };
 
-/** Returns the count at the beginning of a linearized file that was not changed since. */
-function linearizedPages(file: PdfFile): number | undefined {
-  const head = textOf(file.read(0, 1_024));
-  const dictionary = /<<[^>]*\/Linearized[^>]*>>/.exec(head)?.[0];
-  return dictionary && numberAfter(dictionary, "L") === file.size ? numberAfter(dictionary, "N") : undefined;
+/** Returns the count of a page tree's node, unless it has more children. */
+function countOf(node: string): number | undefined {
+  const count = numberAfter(node, "Count");
+  const kids = /\/Kids\s*\[([^\]]*)/.exec(node)?.[1]?.match(/\d\s+R/g)?.length ?? 0;
+  return count !== undefined && count >= kids ? count : undefined;
+}
+
+/** Returns the count of the page tree's root. Offsets begin at the file's header, which other bytes may precede. */
+function treePages(file: PdfFile): number | undefined {
+  const begin = Math.max(file.read(0, headBytes).indexOf("%PDF-"), 0);
+  return rootPages({ ...file, read: (from, length) => file.read(begin + from, length), size: file.size - begin });
+}
+
+/** Returns the count of the page tree's root if offsets begin at the file's first byte, before its header. */
+function absoluteTreePages(file: PdfFile): number | undefined {
+  return file.read(0, headBytes).indexOf("%PDF-") > 0 ? rootPages(file) : undefined;
 }
 
 /** Returns the count of the page tree's root, which the cross-reference sections lead to. */
-function treePages(file: PdfFile): number | undefined {
-  const start = /startxref\s+(\d+)(?![\s\S]*startxref)/.exec(textOf(file.read(file.size - 2_048, 2_048)))?.[1];
-  const sections = start === undefined ? [] : readSections(file, Number(start));
+function rootPages(file: PdfFile): number | undefined {
+  const sections = readSections(file, readStart(file));
   const root = sections.map(({ dictionary }) => referenceAfter(dictionary, "Root")).find((each) => each !== undefined);
   const catalog = root === undefined ? undefined : readObject(file, sections, root);
   const tree = catalog === undefined ? undefined : referenceAfter(catalog, "Pages");
   const pages = tree === undefined ? undefined : readObject(file, sections, tree, windowBytes);
-  return pages === undefined ? undefined : numberAfter(pages, "Count");
+  return pages === undefined ? undefined : countOf(pages);
+}
+
+/** Returns the last offset of a cross-reference section, which other bytes may follow. */
+function readStart(file: PdfFile): number {
+  for (const length of [2 * headBytes, windowBytes]) {
+    const end = textOf(file.read(file.size - length, length));
+    const at = end.lastIndexOf("startxref");
+    const start = at < 0 ? undefined : /^startxref\s+(\d+)/.exec(end.slice(at, at + 64))?.[1];
+    if (start !== undefined) return Number(start);
+  }
+  throw new RangeError("no cross-reference");
 }
 
 /** Returns the cross-reference sections, newest first. */
@@ -130,25 +171,34 @@ function readTable(file: PdfFile, offset: number): Section {
 
 function readCrossReferenceStream(file: PdfFile, offset: number): Section {
   const { dictionary, data } = readStream(file, [], offset);
-  const rows = withoutPredictor(data, dictionary);
   const numbers = (name: string) => {
     const list = new RegExp(`/${name}\\s*\\[([\\d\\s]*)\\]`).exec(dictionary)?.[1];
     return list?.trim().split(/\s+/).map(Number);
   };
-  const widths = numbers("W") ?? [];
-  const [typeWidth = 0, placeWidth = 0, restWidth = 0] = widths;
+  const [typeWidth = 0, placeWidth = 0, restWidth = 0] = numbers("W") ?? [];
   const rowBytes = typeWidth + placeWidth + restWidth;
+  const isPredicted = (numberAfter(dictionary, "Predictor") ?? 1) >= 10;
+  if (rowBytes === 0 || rowBytes > maxRowBytes || (isPredicted && numberAfter(dictionary, "Columns") !== rowBytes)) {
+    throw new RangeError("an unusual cross-reference");
+  }
   const index = numbers("Index") ?? [0, numberAfter(dictionary, "Size") ?? 0];
+  const rowAt = (row: number): Uint8Array | undefined => {
+    const from = row * (rowBytes + Number(isPredicted));
+    if (from + rowBytes + Number(isPredicted) > data.length) return undefined;
+    if (!isPredicted) return data.subarray(from, from + rowBytes);
+    file.spend(from);
+    return predictedRow(data, { row, columns: rowBytes });
+  };
   return {
     dictionary,
     find(object) {
       for (let pair = 0, row = 0; pair + 1 < index.length; pair += 2) {
         const [first = 0, count = 0] = index.slice(pair, pair + 2);
-        const at = (row + object - first) * rowBytes;
+        const bytes = object >= first && object < first + count ? rowAt(row + object - first) : undefined;
         row += count;
-        if (object < first || object >= first + count || at + rowBytes > rows.length) continue;
-        const type = typeWidth === 0 ? 1 : numberIn(rows.subarray(at, at + typeWidth));
-        const place = numberIn(rows.subarray(at + typeWidth, at + typeWidth + placeWidth));
+        if (!bytes) continue;
+        const type = typeWidth === 0 ? 1 : numberIn(bytes.subarray(0, typeWidth));
+        const place = numberIn(bytes.subarray(typeWidth, typeWidth + placeWidth));
         if (type === 0) return undefined;
         return type === 2 ? { stream: place } : { offset: place };
       }
@@ -157,25 +207,29 @@ function readCrossReferenceStream(file: PdfFile, offset: number): Section {
   };
 }
 
-function numberIn(bytes: Buffer): number {
+/** Longer than any row of a cross-reference stream. */
+const maxRowBytes = 32;
+
+function numberIn(bytes: Uint8Array): number {
   return bytes.reduce((number, byte) => number * 256 + byte, 0);
 }
 
-/** Undoes the PNG predictors None, Sub and Up, which cross-reference streams use. */
-function withoutPredictor(data: Buffer, dictionary: string): Buffer {
-  if ((numberAfter(dictionary, "Predictor") ?? 1) < 10) return data;
-  const columns = numberAfter(dictionary, "Columns") ?? 1;
-  const rows = Buffer.alloc(Math.floor(data.length / (columns + 1)) * columns);
-  for (let at = 0, from = 0; at < rows.length; at += columns, from += columns + 1) {
+/** Undoes the PNG predictors None, Sub and Up, which cross-reference streams use, for one row. */
+function predictedRow(data: Buffer, { row, columns }: { row: number; columns: number }): Uint8Array {
+  const bytes = new Uint8Array(columns);
+  // Each row is added to the one above, up to a row that doesn't depend on others.
+  for (let at = row; at >= 0; at--) {
+    const from = at * (columns + 1);
     const predictor = data[from] ?? 0;
     if (predictor > 2) throw new RangeError("an unusual predictor");
-    for (let column = 0; column < columns; column++) {
-      const above = predictor === 2 && at > 0 ? (rows[at + column - columns] ?? 0) : 0;
-      const left = predictor === 1 && column > 0 ? (rows[at + column - 1] ?? 0) : 0;
-      rows[at + column] = (data[from + 1 + column] ?? 0) + above + left;
+    for (let column = 0, left = 0; column < columns; column++) {
+      const byte = data[from + 1 + column] ?? 0;
+      left = predictor === 1 ? left + byte : byte;
+      bytes[column] = (bytes[column] ?? 0) + left;
     }
+    if (predictor !== 2) break;
   }
-  return rows;
+  return bytes;
 }
 
 /** Reads a stream's dictionary and its unpacked data. */
@@ -208,6 +262,8 @@ function readObject(
   if (!holder || !("offset" in holder)) return undefined;
   const { dictionary, data } = readStream(file, sections, holder.offset);
   const first = numberAfter(dictionary, "First") ?? 0;
+  // Splitting a header takes longer than unpacking it.
+  file.spend(first * 8);
   const header = textOf(data.subarray(0, first)).trim().split(/\s+/).map(Number);
   for (let at = 0; at + 1 < header.length; at += 2) {
     if (header[at] === object)
@@ -217,17 +273,19 @@ function readObject(
 }
 
 /**
- * Returns the largest count of the page trees in the first and last bytes. If these are the whole file and there is no
- * count, counts its pages.
+ * Returns the largest count of the roots of page trees in the first and last bytes. If these are the whole file and it
+ * has no page tree and no compressed objects, counts its pages.
  */
 function visiblePages(file: PdfFile): number | undefined {
   const isWhole = file.size <= 2 * windowBytes;
-  const text = isWhole
-    ? textOf(file.read(0, file.size))
-    : textOf(file.read(0, windowBytes)) + textOf(file.read(file.size - windowBytes, windowBytes));
-  if (!text.includes("%PDF-")) return undefined;
-  const trees = text.split(/endobj/).filter((object) => /\/Type\s*\/Pages\b/.test(object));
-  const counts = trees.flatMap((tree) => numberAfter(tree, "Count") ?? []);
-  if (counts.length > 0) return Math.max(...counts);
-  return isWhole ? [...text.matchAll(/\/Type\s*\/Page(?![A-Za-z])/g)].length : undefined;
+  const head = textOf(file.read(0, isWhole ? file.size : windowBytes));
+  if (!head.includes("%PDF-")) return undefined;
+  const tail = isWhole ? "" : textOf(file.read(file.size - windowBytes, windowBytes));
+  // An object that is cut off may lack its parent.
+  const objects = [...head.split("endobj").slice(0, -1), ...tail.split("endobj").slice(1)];
+  const nodes = objects.filter((object) => /\/Type\s*\/Pages\b/.test(object));
+  const counts = nodes.filter((node) => !/\/Parent\b/.test(node)).map(countOf);
+  if (nodes.length > 0) return counts.includes(undefined) ? undefined : Math.max(...counts.map(Number));
+  if (!isWhole || /\/ObjStm\b/.test(head)) return undefined;
+  return [...head.matchAll(/\/Type\s*\/Page(?![A-Za-z])/g)].length;
 }

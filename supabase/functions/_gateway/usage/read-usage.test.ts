@@ -112,8 +112,10 @@ describe("readCompletionUsage", () => {
     ['"cost_in_usd_ticks": 232856000', "0.0232856"],
     ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.2}', "0.3"],
     ['"cost": 0.1, "is_byok": false, "cost_details": {"upstream_inference_cost": 0.1}', "0.1"],
-    ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": null}', "0.1"],
-    // https://openrouter.ai/docs/guides/overview/auth/byok: without a fee, the cost of a call with one's own key is 0.
+    // https://openrouter.ai/docs/guides/overview/auth/byok: the cost of a call with one's own key is only the fee.
+    ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": null}', undefined],
+    ['"cost": 0.1, "is_byok": true, "cost_details": {"upstream_inference_cost": 0}', undefined],
+    ['"cost": 0.1, "is_byok": true', undefined],
     ['"cost": 0, "is_byok": true', undefined],
     ['"cost": 0, "is_byok": true, "cost_details": {"upstream_inference_cost": null}', undefined],
     ['"cost": 0, "is_byok": true, "cost_details": {"upstream_inference_cost": 0}', undefined],
@@ -156,6 +158,20 @@ describe("latestUsage", () => {
 
   test("keeps a cost of zero if no other cost was stated", () => {
     expect(latestUsage(first, zeros).statedCostUsd).toBe("0");
+  });
+
+  test.for<[string, object, "all" | "some" | undefined, [number | undefined, number | undefined]]>([
+    ["keeps their lifetimes if a later statement has only their total", {}, "some", [10, 90]],
+    ["keeps them if the request has one lifetime", {}, "all", [10, 90]],
+    ["applies later lifetimes", { cache_creation: { ephemeral_5m_input_tokens: 100 } }, "some", [100, undefined]],
+    ["applies a different total", { cache_creation_input_tokens: 120 }, undefined, [120, undefined]],
+  ])("for cache writes by lifetime, %s", ([, later, hourWrites, [short, hour]]) => {
+    const total = { prompt_tokens: 900, completion_tokens: 5, cache_creation_input_tokens: 100 };
+    const split = { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 90 };
+    const stated = [usage({ ...total, cache_creation: split }), read({ ...total, ...later }, { hourWrites })];
+    const { counts, marks } = stated.reduce((earlier, each) => each && latestUsage(earlier, each)) ?? first;
+    expect([counts.cache_write_tokens, counts.cache_write_1h_tokens]).toEqual([short, hour]);
+    expect(marks).toBeUndefined();
   });
 
   test("prefers a later usage statement to an earlier one", () => {

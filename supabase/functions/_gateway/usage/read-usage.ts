@@ -26,9 +26,10 @@ export function parseAnswer(text: string): unknown {
  */
 export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const stated = readStatedCounts(value);
-  const { total = 0, input = difference(total, stated.output) } = stated;
-  // A missing output count doesn't mean zero. If possible, it is computed from the total.
-  const output = stated.output ?? difference(total, input);
+  const noOutput = limits.outputIsOptional ? 0 : undefined;
+  const { total = 0, input = difference(total, stated.output ?? noOutput) } = stated;
+  // A missing output count is computed from the total if possible.
+  const output = stated.output ?? difference(total, input) ?? noOutput;
   if (!isObject(value) || input === undefined || output === undefined) return undefined;
   return statedUsage(value, { ...stated, input, output }, limits);
 }
@@ -87,18 +88,20 @@ function statedUsage(
   limits: UsageLimits,
   { cacheIsSeparate = isAnthropic(usage) } = {},
 ): StatedUsage {
-  const { stated: attributed, isUncertain } = attributeWrites(stated, limits.hourWrites);
+  const { stated: attributed, isAssumed } = attributeWrites(stated, limits.hourWrites);
   const counts = toTokenCounts(attributed, {
     cacheIsSeparate,
     reasoningIsSeparate: isPerplexity(usage),
   });
   const held = holdWithinWindow({ ...counts, ...feesOf(usage, stated) }, limits);
   const { statedCostUsd, marks } = holdCost(readStatedCost(usage));
-  return withFacts(held.counts, {
+  const isUncertain = isAssumed && limits.hourWrites === "some";
+  const facts = withFacts(held.counts, {
     statedCostUsd,
     servedTier: readTier(usage),
     marks: [...new Set([...held.marks, ...marks, ...(isUncertain ? (["unattributed_cache_writes"] as const) : [])])],
   });
+  return isAssumed ? { ...facts, assumesLifetimes: true } : facts;
 }
 
 /**
@@ -145,10 +148,10 @@ function readStatedCost(usage: Record<string, unknown>): string | undefined {
   if (ticks !== undefined) return formatDecimal(multiply(parseDecimal(ticks), usdPerTick));
   const own = readAmount(isObject(cost) && "total_cost" in cost ? cost.total_cost : cost);
   if (own === undefined || is_byok !== true) return own;
-  // If the operator brings their own key, OpenRouter's `cost` is only its own fee, and zero without a fee says nothing.
-  const upstream = (isObject(cost_details) && readAmount(cost_details.upstream_inference_cost)) || "0";
-  const total = formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
-  return Number(total) > 0 ? total : undefined;
+  // If the operator brings their own key, OpenRouter's `cost` is only its own fee.
+  const upstream = isObject(cost_details) ? readAmount(cost_details.upstream_inference_cost) : undefined;
+  if (upstream === undefined || Number(upstream) === 0) return undefined;
+  return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
 }
 
 /**

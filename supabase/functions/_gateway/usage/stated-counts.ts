@@ -124,11 +124,10 @@ export function readStatedCounts(usage: unknown): StatedCounts {
       if (place === "outputDetails") continue;
       if (writeDetails.test(name) && isObject(value)) {
         for (const [lifetime, count] of Object.entries(value)) note(writesOf(lifetime), count);
-      } else if (writeList.test(name) && Array.isArray(value)) for (const each of value) noteListed(each);
+      } else if (writeList.test(name) && Array.isArray(value)) {
+        for (const [name, count] of Object.entries(sumWrites(value))) note(name as StatedCount, count);
+      }
     }
-  };
-  const noteListed = (entry: unknown) => {
-    if (isObject(entry)) note(writesOf(entry.ttl), entry.inputTokens ?? entry.input_tokens);
   };
   if (!isObject(usage)) return stated;
   read(usage, "usage");
@@ -136,6 +135,17 @@ export function readStatedCounts(usage: unknown): StatedCounts {
   note("imageInput", readModality(usage.promptTokensDetails, "IMAGE"));
   note("audioOutput", readModality(usage.candidatesTokensDetails, "AUDIO"));
   return stated;
+}
+
+/** Adds up the entries of each lifetime in a list of cache writes. */
+function sumWrites(list: readonly unknown[]): StatedCounts {
+  const sums: StatedCounts = {};
+  for (const entry of list) {
+    const name = isObject(entry) ? writesOf(entry.ttl) : undefined;
+    const count = isObject(entry) ? readCount(entry.inputTokens ?? entry.input_tokens) : undefined;
+    if (name && count !== undefined) sums[name] = (sums[name] ?? 0) + count;
+  }
+  return sums;
 }
 
 /** Returns the number of tokens with the given modality in Gemini's list. */

@@ -38,7 +38,11 @@ export type UsageFacts = {
 export type CallCounts = TokenCounts & { input_tokens: number; output_tokens: number };
 
 /** A call's usage, as its provider states it. */
-export type StatedUsage = UsageFacts & { counts: CallCounts };
+export type StatedUsage = UsageFacts & {
+  counts: CallCounts;
+  /** Whether cache writes have no stated lifetime, so that the request's or the default one applies. */
+  assumesLifetimes?: boolean;
+};
 
 /** The maximum usage of a call, and what the request says about its cache writes. */
 export type UsageLimits = {
@@ -49,6 +53,8 @@ export type UsageLimits = {
   choices: number;
   /** The request's cache writes that live for an hour, for answers that state no lifetimes. */
   hourWrites?: HourWrites;
+  /** Whether a missing output count means zero, as in answers that are not passed on. */
+  outputIsOptional?: boolean;
 };
 
 const writeCounts = ["cache_write_tokens", "cache_write_1h_tokens"] as const;
@@ -56,13 +62,24 @@ const writeCounts = ["cache_write_tokens", "cache_write_1h_tokens"] as const;
 /** Combines two usage statements for the same call. The later one applies, except where it is zero. */
 export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage): StatedUsage {
   if (!earlier) return later;
+  if (later.assumesLifetimes && writesIn(later) === writesIn(earlier))
+    return latestUsage(earlier, withoutWrites(later));
   const counts = { ...earlier.counts };
   // A later statement may attribute the same cache writes to another lifetime.
-  if (writeCounts.some((name) => (later.counts[name] ?? 0) > 0)) for (const name of writeCounts) delete counts[name];
+  if (writesIn(later) > 0) for (const name of writeCounts) delete counts[name];
   for (const [name, count] of Object.entries(later.counts)) if (count > 0) counts[name as keyof TokenCounts] = count;
   const { statedCostUsd = earlier.statedCostUsd, servedTier = earlier.servedTier } = later;
   const statedCost = Number(statedCostUsd) > 0 ? statedCostUsd : (earlier.statedCostUsd ?? statedCostUsd);
   return withFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
+}
+
+function writesIn({ counts }: StatedUsage): number {
+  return writeCounts.reduce((sum, name) => sum + (counts[name] ?? 0), 0);
+}
+
+function withoutWrites({ counts, marks, ...facts }: StatedUsage): StatedUsage {
+  const { cache_write_tokens, cache_write_1h_tokens, ...rest } = counts;
+  return withFacts(rest, { ...facts, marks: marks?.filter((mark) => mark !== "unattributed_cache_writes") });
 }
 
 /** Returns a call's usage as its provider stated it, with the route that answered. */

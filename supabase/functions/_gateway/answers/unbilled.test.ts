@@ -7,7 +7,9 @@ import { messagesFormat } from "../messages/surface.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
+import { createResponsesReader } from "../responses/events.ts";
 import { responsesFormat } from "../responses/surface.ts";
+import { createStepReader } from "../responses/tool-events.ts";
 import { type StreamReader, unbilledEnding } from "./stream-reader.ts";
 import { readWholeAnswer } from "./whole-answer.ts";
 
@@ -36,6 +38,7 @@ async function useOf(format: Format, answer: unknown, kind: keyof typeof kinds =
 
 const chatUsage = { prompt_tokens: 4_241, completion_tokens: 0, total_tokens: 4_241 };
 const responseUsage = { input_tokens: 4_241, output_tokens: 0, total_tokens: 4_241 };
+const responseCost = { ...responseUsage, cost: 0.03 };
 const stated = { route: 2, usage: { input_tokens: 4_241, output_tokens: 0 }, basis: "final" };
 const free = { route: 2, usage: { input_tokens: 0, output_tokens: 0 }, basis: "final" };
 
@@ -98,8 +101,14 @@ describe("A whole answer that its provider does not bill", () => {
     ["no reason", { choices: [{ finish_reason: null, message: { content: "" } }] }, "openrouter", free],
     ["a reason", { choices: [{ finish_reason: "stop", message: { content: "" } }] }, "openrouter", stated],
     ["no choices from another kind", { choices: [] }, "openai", stated],
+    [
+      "no choices, but a cost",
+      { choices: [], usage: { ...chatUsage, cost: 0.03 } },
+      "openrouter",
+      { ...stated, statedCostUsd: "0.03" },
+    ],
   ])("costs nothing at OpenRouter if it has no output and no reason: %s", async ([, answer, kind, use]) => {
-    expect((await useOf("chat", { ...answer, usage: chatUsage }, kind)).use).toEqual(use);
+    expect((await useOf("chat", { usage: chatUsage, ...answer }, kind)).use).toEqual(use);
   });
 });
 
@@ -139,8 +148,31 @@ describe("A stream that its provider does not bill", () => {
       undefined,
     ],
     ["a client that left", [chunk([{ index: 0, delta: { role: "assistant" } }])], undefined],
+    ["a cost", [chunk([{ index: 0, delta: {} }]), chunk([], { ...chatUsage, cost: 0.03 }), end], undefined],
+    [
+      "a reason of one of two choices",
+      [chunk([{ index: 0, delta: {}, finish_reason: "length" }]), chunk([], chatUsage), end],
+      undefined,
+    ],
   ])("ends like this in a chat: %s", ([, events, ending]) => {
-    const reader = createChatReader({ usageAsked: true, usageLimits, unnamed: { id: "i", model: "m" } });
+    const reader = createChatReader({ usageAsked: true, usageLimits, choices: 2, unnamed: { id: "i", model: "m" } });
     expect(endingOf(reader, ...events)).toBe(ending);
+  });
+
+  const ofResponse = (type: string, response: object) => event({ type, response: { id: "r", created_at: 1, ...response } });
+  test.for<[string, string[], string | undefined]>([
+    ["a completed response", [ofResponse("response.completed", { usage: responseUsage })], undefined],
+    ["an incomplete response", [ofResponse("response.incomplete", { usage: responseUsage })], undefined],
+    ["a failed response", [ofResponse("response.failed", { usage: responseUsage })], "error"],
+    ["a failed response with a cost", [ofResponse("response.failed", { usage: responseCost })], undefined],
+  ])("ends like this in the Responses API, also with server tools: %s", ([, events, ending]) => {
+    const conversation = { nextIndex: 0, nextSequence: 0, shown: [] };
+    const readers = [
+      createResponsesReader({ usageLimits }),
+      createStepReader({ usageLimits, conversation, first: true } as never),
+    ];
+    for (const reader of readers) {
+      expect(endingOf(reader, ofResponse("response.created", {}), ...events)).toBe(ending);
+    }
   });
 });

@@ -9,7 +9,7 @@ import { parseAnswer } from "../usage/read-usage.ts";
 import { callUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
 import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { countsAll, type StreamReader } from "./stream-reader.ts";
+import { countsAll, isBilled, type StreamReader } from "./stream-reader.ts";
 
 /** The largest accepted answer. The output limits keep real answers smaller. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -74,7 +74,7 @@ function chargedUse(
 ): CallUse {
   const { input_tokens = 0, output_tokens = 0 } = usage?.counts ?? {};
   const delivered = output && output_tokens === 0 ? estimateTokens(createOutputCounter(output)(text)) : 0;
-  if (ending && unbilled?.includes(ending) && output_tokens <= 1 && delivered === 0) return unbilledUse(route);
+  if (ending && unbilled?.includes(ending) && !isBilled(usage) && delivered === 0) return unbilledUse(route);
   if (unreadable && usage) return callUse(usage, { route, basis: "final" });
   const isCounted = delivered === 0 && (input_tokens > 0 || output_tokens > 0 || output !== undefined);
   if (usage && isCounted) return callUse(usage, { route, basis: "final" });

@@ -32,7 +32,8 @@ async function useOf(format: Format, answer: unknown, kind: keyof typeof kinds =
     return { use: (await readWholeAnswer(provider, call, { readAnswer })).use };
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
-    return { use: error.use, failure: error.failure, retryable: error.retryable };
+    const { use, failure, retryable, mayHaveCharged } = error;
+    return { use, failure, retryable, ...(use ? { isCharged: mayHaveCharged } : {}) };
   }
 }
 
@@ -55,7 +56,18 @@ describe("A whole answer that cannot be read", () => {
     ["messages", "no content", { type: "message", usage: responseUsage }],
     ["messages", "another type", { type: "completion", content: [], usage: responseUsage }],
   ])("is charged by its usage, and another route may answer: %s with %s", async ([format, , answer]) => {
-    expect(await useOf(format, answer)).toEqual({ use: stated, failure: "invalid_answer", retryable: true });
+    expect(await useOf(format, answer)).toEqual({
+      use: stated,
+      failure: "invalid_answer",
+      retryable: true,
+      isCharged: true,
+    });
+  });
+
+  test("is free if its usage is zero", async () => {
+    const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+    const failure = { failure: "invalid_answer", retryable: true, isCharged: false };
+    expect(await useOf("chat", { choices: [], usage })).toEqual({ ...failure, use: free });
   });
 
   test.for<[Format, object]>([
@@ -64,6 +76,39 @@ describe("A whole answer that cannot be read", () => {
     ["messages", { type: "message" }],
   ])("is not charged without usage, and no other route is called: %s", async ([format, answer]) => {
     expect(await useOf(format, answer)).toEqual({ use: undefined, failure: "invalid_answer", retryable: false });
+  });
+});
+
+describe("A whole answer that reports an error", () => {
+  const zero = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  const none = { input_tokens: 0, output_tokens: 0 };
+  const money = { code: 402, message: "Insufficient credits" };
+  const full = { code: "context_length_exceeded", message: "Too long." };
+  const choice = { index: 0, message: { role: "assistant", content: "" }, finish_reason: "error" };
+
+  test.for<[Format, object, string, boolean]>([
+    ["chat", { choices: [], error: money, usage: zero }, "payment_required", true],
+    ["chat", { error: money, usage: zero }, "payment_required", true],
+    ["responses", { status: "failed", output: [], error: full, usage: none }, "context_length_exceeded", false],
+    ["messages", { type: "error", error: { type: "overloaded_error" }, usage: none }, "server_error", true],
+  ])("is refused if its usage is zero: %s %j", async ([format, answer, failure, retryable]) => {
+    expect(await useOf(format, answer)).toEqual({ use: undefined, failure, retryable });
+  });
+
+  test.for<[Format, object, string, boolean]>([
+    ["chat", { choices: [], error: money, usage: chatUsage }, "payment_required", true],
+    ["chat", { error: "boom", prompt_eval_count: 4_241, eval_count: 0 }, "server_error", true],
+    ["chat", { choices: [choice], x_groq: { usage: chatUsage } }, "server_error", true],
+    ["chat", { choices: [{ ...choice, usage: chatUsage }] }, "server_error", true],
+    [
+      "responses",
+      { status: "failed", output: [], error: full, usage: responseUsage },
+      "context_length_exceeded",
+      false,
+    ],
+    ["messages", { type: "error", error: { type: "overloaded_error" }, usage: responseUsage }, "server_error", true],
+  ])("is charged by its usage and keeps its failure: %s %j", async ([format, answer, failure, retryable]) => {
+    expect(await useOf(format, answer)).toEqual({ use: stated, failure, retryable, isCharged: true });
   });
 });
 
@@ -159,7 +204,8 @@ describe("A stream that its provider does not bill", () => {
     expect(endingOf(reader, ...events)).toBe(ending);
   });
 
-  const ofResponse = (type: string, response: object) => event({ type, response: { id: "r", created_at: 1, ...response } });
+  const ofResponse = (type: string, response: object) =>
+    event({ type, response: { id: "r", created_at: 1, ...response } });
   test.for<[string, string[], string | undefined]>([
     ["a completed response", [ofResponse("response.completed", { usage: responseUsage })], undefined],
     ["an incomplete response", [ofResponse("response.incomplete", { usage: responseUsage })], undefined],

@@ -124,7 +124,7 @@ describe("Inputs that are too long", () => {
       },
     ],
     [
-      "Bedrock, Nova: docs.aws.amazon.com/nova/latest/userguide",
+      "Bedrock, Amazon Nova: validationException",
       400,
       { message: "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input." },
     ],
@@ -619,12 +619,12 @@ describe("Money stops", () => {
       ),
     ],
     [
-      "SiliconFlow: docs.siliconflow.cn/en/faqs/error-code",
+      "AIHubMix: docs.aihubmix.com/en/FAQs/HTTP-Codes",
       403,
-      { code: 30001, message: "Sorry, your account balance is insufficient", data: null },
+      { error: { message: "Your account balance is insufficient. Please recharge your account." } },
     ],
     [
-      "Novita: novita.ai/docs/api-reference/basic-error-code",
+      "Novita: novita.ai/docs/guides/error",
       403,
       { code: 403, reason: "NOT_ENOUGH_BALANCE", message: "not enough balance" },
     ],

@@ -101,7 +101,7 @@ export function askForStream<Request extends Asked>(
   format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<AskedStream> {
   return askProvider(gateway, call, async (answer) => {
-    if (await holdFirstEvent(answer, gateway)) {
+    if (await holdFirstEvent(answer, { now: gateway.now, createReader: () => format.createReader?.(call) })) {
       const how = { route: answer.route.position, usageLimits: call.usageLimits, readAnswer: format.readAnswer };
       return { answer, statedInPlace: (text) => statedInWhole(text, how) };
     }

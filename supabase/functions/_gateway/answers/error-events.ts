@@ -1,4 +1,6 @@
+import { JsonNumber } from "../../_shared/exact-json.ts";
 import { isObject } from "../structured/canonical.ts";
+import { readStatedCounts } from "../usage/stated-counts.ts";
 
 const errorWords =
   /error|exception|traceback|fail|invalid|denied|unauthori[sz]ed|forbidden|exceeded|unavailable|overload|timed? ?out/i;
@@ -38,6 +40,22 @@ export function hasError(event: Record<string, unknown>): boolean {
     [event.error, event.errors, inGroq].some(isError) ||
     choices.some((choice) => isObject(choice) && (choice.finish_reason === "error" || isError(choice.error)))
   );
+}
+
+/** Returns whether an event or answer states counts or a cost above zero, wherever providers state them. */
+export function statesUse(event: Record<string, unknown>): boolean {
+  const choices: unknown[] = Array.isArray(event.choices) ? event.choices : [];
+  const holders = [event, event.response, event.x_groq, ...choices];
+  const { prompt_eval_count, eval_count, timings } = event;
+  const usages = holders.flatMap((each) => (isObject(each) ? [each.usage] : []));
+  const isTimed = isObject(timings) && Number(timings.prompt_n) > 0;
+  return isTimed || [...usages, { prompt_eval_count, eval_count }].some(isAboveZero);
+}
+
+function isAboveZero(usage: unknown): boolean {
+  if (!isObject(usage)) return false;
+  const costs = [usage.cost, usage.cost_in_usd_ticks].map((cost) => (cost instanceof JsonNumber ? cost.text : cost));
+  return [...Object.values(readStatedCounts(usage)), ...costs].some((amount) => Number(amount) > 0);
 }
 
 function isError(value: unknown): boolean {

@@ -1,23 +1,35 @@
 import { describe, expect, test } from "vitest";
+import { createMessagesReader } from "../messages/events.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
+import { ClientLeft, ProviderFailure } from "../providers/provider-failure.ts";
 import { holdFirstEvent } from "./first-event.ts";
 
+const usageLimits = { contextWindow: 200_000, outputLimit: 1_000, choices: 1 };
+
 /**
- * Passes an answer that arrives in pieces to `holdFirstEvent`. @returns whether it is a stream, and the bytes that can
- * still be read from it
+ * Passes an answer that arrives in pieces to `holdFirstEvent`. An error in place of a piece interrupts it. @returns
+ * whether it is a stream, and the bytes that can still be read from it
  */
-async function hold(...pieces: string[]) {
-  const left = pieces.map((piece) => new TextEncoder().encode(piece));
+async function hold(...pieces: (string | Error)[]) {
+  const left = pieces.map((piece) => (typeof piece === "string" ? new TextEncoder().encode(piece) : piece));
   let back = "";
   const answer = {
     contentType: "text/event-stream",
     firstByteAt: 0,
-    read: async () => left.shift(),
+    route: { position: 2 },
+    async read() {
+      const piece = left.shift();
+      if (piece instanceof Error) throw piece;
+      return piece;
+    },
     unread(bytes: Uint8Array) {
       back = new TextDecoder().decode(bytes);
     },
   } as unknown as ProviderAnswer;
-  const isStream = await holdFirstEvent(answer, { now: () => 0 });
+  const isStream = await holdFirstEvent(answer, {
+    now: () => 0,
+    createReader: () => createMessagesReader({ usageLimits }),
+  });
   return { isStream, back, left: left.length };
 }
 
@@ -45,6 +57,38 @@ describe("Streamed responses", () => {
   });
 });
 
+describe("Errors instead of a stream", () => {
+  const zero = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  const counted = { ...zero, prompt_tokens: 4_000 };
+  const error = { code: 402, message: "Insufficient credits" };
+  const failed = { type: "response.failed", response: { error: { code: "insufficient_quota" } } };
+  const withUsage = (usage: object) => ({ ...failed, response: { ...failed.response, usage } });
+
+  test.for<object>([
+    { choices: [], error, usage: zero },
+    { error, usage: zero },
+    { error, usage: { ...zero, cost: 0 } },
+    withUsage({ input_tokens: 0, output_tokens: 0 }),
+  ])("refuses an error whose usage is zero: %j", async (body) => {
+    const failure = { failure: "payment_required", mayHaveCharged: false };
+    await expect(hold(event(body))).rejects.toMatchObject(failure);
+    if ("error" in body) await expect(hold(JSON.stringify(body))).rejects.toMatchObject(failure);
+  });
+
+  test.for<object>([
+    { choices: [], error, usage: counted },
+    { error, usage: counted },
+    { error, usage: { ...zero, cost: 0.03 } },
+    { error: "boom", prompt_eval_count: 4_000, eval_count: 30 },
+    { choices: [{ finish_reason: "error" }], x_groq: { usage: counted } },
+    { choices: [{ finish_reason: "error", usage: counted }] },
+    withUsage({ input_tokens: 4_000, output_tokens: 0 }),
+  ])("leaves an error with usage to its reader, which meters it: %j", async (body) => {
+    expect(await hold(event(body))).toMatchObject({ back: event(body) });
+    if ("error" in body) expect(await hold(JSON.stringify(body))).toMatchObject({ isStream: true });
+  });
+});
+
 describe("Openings of other streams", () => {
   const start = event({ type: "message_start", message: { usage: { input_tokens: 3 } } });
   const ping = event({ type: "ping" });
@@ -66,6 +110,21 @@ describe("Openings of other streams", () => {
       back: opening.join("") + content,
       left: 1,
     });
+  });
+
+  test.for<[string, () => Error, object]>([
+    [
+      "the connection fails",
+      () => new ProviderFailure("connection_lost", { mayHaveCharged: true }),
+      { retryable: true },
+    ],
+    ["the provider stops", () => new ProviderFailure("timeout", { mayHaveCharged: true }), { retryable: true }],
+    ["the client leaves", () => new ClientLeft(), {}],
+  ])("keeps the usage of an opening if %s before any content", async ([, error, facts]) => {
+    const opening = event({ type: "message_start", message: { usage: { input_tokens: 12_000, output_tokens: 1 } } });
+    const use = { route: 2, usage: { input_tokens: 12_000, output_tokens: 0 }, basis: "partial" };
+    await expect(hold(opening, ping, error())).rejects.toMatchObject({ ...facts, use });
+    expect(await hold(ping, error()).catch(({ use }) => use)).toBeUndefined();
   });
 
   test.for([start, role])(

@@ -1,9 +1,11 @@
 import type { Gateway } from "../gateway.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
-import { ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
+import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import { isObject } from "../structured/canonical.ts";
-import { hasError, tellsError } from "./error-events.ts";
+import { callUse, type StatedUsage } from "../usage/usage.ts";
+import { hasError, statesUse, tellsError } from "./error-events.ts";
 import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
+import type { StreamReader } from "./stream-reader.ts";
 
 /** The first events of a response, sent before any output. OpenAI also sends them before some errors. */
 export const beginEvents: ReadonlySet<unknown> = new Set([
@@ -21,10 +23,14 @@ const mostHeldBytes = 64 * 1024;
 
 /**
  * Reads an answer up to its first event and puts the bytes back. Until then, another route can still be called.
+ * @param createReader creates a reader for the usage of a stream that is interrupted after its opening
  * @returns whether the answer is a stream, judged by its bytes or its content type
  * @throws ProviderFailure if an error arrives instead of the first event, or the stream ends without one
  */
-export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gateway, "now">): Promise<boolean> {
+export async function holdFirstEvent(
+  answer: ProviderAnswer,
+  { now, createReader }: Pick<Gateway, "now"> & { createReader: () => StreamReader | undefined },
+): Promise<boolean> {
   const isDeclared = answer.contentType.startsWith("text/event-stream");
   const pieces: Uint8Array[] = [];
   let held = new Uint8Array(0);
@@ -38,7 +44,11 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
     () => {},
   );
   for (;;) {
-    const bytes = await readOn(answer);
+    const bytes = await readOn(answer, () => {
+      const reader = createReader();
+      reader?.push(held);
+      return reader?.facts.usage;
+    });
     if (bytes) {
       pieces.push(bytes);
       held = concat(pieces);
@@ -76,13 +86,22 @@ function isOpenJson(bytes: Uint8Array): boolean {
   return text.charCodeAt(0) === openBrace && parse(text) === undefined;
 }
 
-/** Reads the next bytes. Nothing has reached the caller yet, so another route may be called if this fails. */
-async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
+/**
+ * Reads the next bytes. Nothing has reached the caller yet, so another route may be called if this fails.
+ * @param usageSoFar returns the usage that the bytes before state. The provider charges for it even if this fails.
+ */
+async function readOn(
+  answer: ProviderAnswer,
+  usageSoFar: () => StatedUsage | undefined,
+): Promise<Uint8Array | undefined> {
   try {
     return await answer.read();
   } catch (error) {
+    const usage = usageSoFar();
+    const use = usage && callUse(usage, { route: answer.route.position, basis: "partial" });
+    if (error instanceof ClientLeft) error.use = use;
     if (!(error instanceof ProviderFailure)) throw error;
-    throw new ProviderFailure(error.failure, { mayHaveCharged: error.mayHaveCharged, cause: error });
+    throw new ProviderFailure(error.failure, { mayHaveCharged: error.mayHaveCharged, use, cause: error });
   }
 }
 
@@ -107,9 +126,9 @@ function roleOf(event: string, latest: Role): Role {
   }
   const value = parse(data);
   if (isObject(value) && isOfMessage(value)) return isMessageOpening(value) ? "opening" : "content";
-  if (isObject(value) && (value.choices || value.usage || value.response || isOfResponse(value))) {
+  if (isObject(value) && (value.choices || value.usage || value.response || isOfResponse(value) || statesUse(value))) {
     const isFailed = value.type === "response.failed" || hasError(value);
-    if (isFailed && !isCharged(value)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
+    if (isFailed && !statesUse(value)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
     if (beginEvents.has(value.type)) return "accepted";
     return isChunkOpening(value) ? "opening" : "content";
   }
@@ -146,17 +165,12 @@ function isOfMessage({ type }: Record<string, unknown>): boolean {
   return typeof type === "string" && /^(?:message|content_block)_/.test(type);
 }
 
-function isCharged({ usage, response }: Record<string, unknown>): boolean {
-  return Boolean(usage) || (isObject(response) && Boolean(response.usage));
-}
-
 /** @throws ProviderFailure if the provider sent an HTML page, or an error that states no usage, instead of a stream */
 function refuseError(text: string): void {
   const value = parse(text);
   const isPage = text.trimStart().startsWith("<");
-  if (isPage || (isObject(value) && !value.usage && !value.choices && tellsError(value))) {
-    throw refusalFailure({ status: 200, text });
-  }
+  const isFailed = isObject(value) && (value.choices ? hasError(value) : tellsError(value)) && !statesUse(value);
+  if (isPage || isFailed) throw refusalFailure({ status: 200, text });
 }
 
 function parse(data: string): unknown {

@@ -21,6 +21,8 @@ export type StreamFacts = {
   done: boolean;
   /** Whether every choice has its finish reason, so that only usage and the terminator may follow. */
   finished: boolean;
+  /** Whether any choice has its finish reason. */
+  hasReason: boolean;
   /** Whether the provider sent an error or an event that can't be read, or ended the stream too early. */
   failed: boolean;
   /** Number of events with content so far, and an estimate of the output tokens in them. */
@@ -43,19 +45,21 @@ export function countsAll(facts: StreamFacts, whole: boolean): boolean {
   return facts.usageIsFinal || ((whole || facts.finished) && facts.outputBytes === facts.outputBytesAtUsage);
 }
 
-/**
- * Returns how a stream without output ended, if some providers don't bill such a stream. Some of them state one token
- * of output.
- */
+/** Returns whether usage states a cost or more output than the one token that some providers state for none. */
+export function isBilled(usage: StatedUsage | undefined): boolean {
+  return usage !== undefined && (usage.counts.output_tokens > 1 || Number(usage.statedCostUsd ?? 0) > 0);
+}
+
+/** Returns how a stream without output ended, if some providers don't bill such a stream. */
 export function unbilledEnding({
   ending,
   done,
-  finished,
+  hasReason,
   usage,
   outputBytes,
 }: StreamFacts): UnbilledEnding | undefined {
-  if (outputBytes > 0 || (usage?.counts.output_tokens ?? 0) > 1) return undefined;
-  return ending ?? (done && !finished ? "nothing" : undefined);
+  if (outputBytes > 0 || isBilled(usage)) return undefined;
+  return ending ?? (done && !hasReason ? "nothing" : undefined);
 }
 
 /** Returns whether all content has arrived, so that nothing is lost if the connection closes now. */
@@ -87,6 +91,8 @@ export type Reading = {
   servedTier?: string;
   /** Whether every choice has its finish reason after this event. */
   finished?: boolean;
+  /** Whether any choice has its finish reason after this event. Defaults to `finished`. */
+  hasReason?: boolean;
   /** Whether the event holds content, not just counts. */
   content?: boolean;
   ending?: UnbilledEnding | undefined;
@@ -121,6 +127,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     usageIsFinal: false,
     done: false,
     finished: false,
+    hasReason: false,
     failed: false,
     events: 0,
     guessedOutputTokens: 0,
@@ -174,8 +181,16 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     return "stop";
   }
 
-  function learn({ usage, usageIsFinal = false, finished = false, servedTier, ending }: Reading): void {
+  function learn({
+    usage,
+    usageIsFinal = false,
+    finished = false,
+    hasReason = finished,
+    servedTier,
+    ending,
+  }: Reading): void {
     facts.finished ||= finished;
+    facts.hasReason ||= hasReason;
     facts.ending = ending ?? facts.ending;
     facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
     // Ignores zero counts that are not final or that contradict the streamed content.

@@ -7,7 +7,9 @@ import { messagesFormat } from "../messages/surface.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
+import { createResponsesReader } from "../responses/events.ts";
 import { responsesFormat } from "../responses/surface.ts";
+import { createStepReader } from "../responses/tool-events.ts";
 import { type StreamReader, unbilledEnding } from "./stream-reader.ts";
 import { readWholeAnswer } from "./whole-answer.ts";
 
@@ -30,12 +32,14 @@ async function useOf(format: Format, answer: unknown, kind: keyof typeof kinds =
     return { use: (await readWholeAnswer(provider, call, { readAnswer })).use };
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
-    return { use: error.use, failure: error.failure, retryable: error.retryable };
+    const { use, failure, retryable, mayHaveCharged } = error;
+    return { use, failure, retryable, ...(use ? { isCharged: mayHaveCharged } : {}) };
   }
 }
 
 const chatUsage = { prompt_tokens: 4_241, completion_tokens: 0, total_tokens: 4_241 };
 const responseUsage = { input_tokens: 4_241, output_tokens: 0, total_tokens: 4_241 };
+const responseCost = { ...responseUsage, cost: 0.03 };
 const stated = { route: 2, usage: { input_tokens: 4_241, output_tokens: 0 }, basis: "final" };
 const free = { route: 2, usage: { input_tokens: 0, output_tokens: 0 }, basis: "final" };
 
@@ -61,7 +65,18 @@ describe("A whole answer that cannot be read", () => {
     ["messages", "no output count", { type: "message", content: null, usage: { input_tokens: 4_241 } }],
     ["messages", "only a total", { type: "message", content: null, usage: { total_tokens: 4_241 } }],
   ])("is charged by its usage, and another route may answer: %s with %s", async ([format, , answer]) => {
-    expect(await useOf(format, answer)).toEqual({ use: stated, failure: "invalid_answer", retryable: true });
+    expect(await useOf(format, answer)).toEqual({
+      use: stated,
+      failure: "invalid_answer",
+      retryable: true,
+      isCharged: true,
+    });
+  });
+
+  test("is free if its usage is zero", async () => {
+    const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+    const failure = { failure: "invalid_answer", retryable: true, isCharged: false };
+    expect(await useOf("chat", { choices: [], usage })).toEqual({ ...failure, use: free });
   });
 
   test.for<[Format, object]>([
@@ -71,6 +86,39 @@ describe("A whole answer that cannot be read", () => {
     ["messages", { type: "message" }],
   ])("is not charged without usage, and no other route is called: %s", async ([format, answer]) => {
     expect(await useOf(format, answer)).toEqual({ use: undefined, failure: "invalid_answer", retryable: false });
+  });
+});
+
+describe("A whole answer that reports an error", () => {
+  const zero = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+  const none = { input_tokens: 0, output_tokens: 0 };
+  const money = { code: 402, message: "Insufficient credits" };
+  const full = { code: "context_length_exceeded", message: "Too long." };
+  const choice = { index: 0, message: { role: "assistant", content: "" }, finish_reason: "error" };
+
+  test.for<[Format, object, string, boolean]>([
+    ["chat", { choices: [], error: money, usage: zero }, "payment_required", true],
+    ["chat", { error: money, usage: zero }, "payment_required", true],
+    ["responses", { status: "failed", output: [], error: full, usage: none }, "context_length_exceeded", false],
+    ["messages", { type: "error", error: { type: "overloaded_error" }, usage: none }, "server_error", true],
+  ])("is refused if its usage is zero: %s %j", async ([format, answer, failure, retryable]) => {
+    expect(await useOf(format, answer)).toEqual({ use: undefined, failure, retryable });
+  });
+
+  test.for<[Format, object, string, boolean]>([
+    ["chat", { choices: [], error: money, usage: chatUsage }, "payment_required", true],
+    ["chat", { error: "boom", prompt_eval_count: 4_241, eval_count: 0 }, "server_error", true],
+    ["chat", { choices: [choice], x_groq: { usage: chatUsage } }, "server_error", true],
+    ["chat", { choices: [{ ...choice, usage: chatUsage }] }, "server_error", true],
+    [
+      "responses",
+      { status: "failed", output: [], error: full, usage: responseUsage },
+      "context_length_exceeded",
+      false,
+    ],
+    ["messages", { type: "error", error: { type: "overloaded_error" }, usage: responseUsage }, "server_error", true],
+  ])("is charged by its usage and keeps its failure: %s %j", async ([format, answer, failure, retryable]) => {
+    expect(await useOf(format, answer)).toEqual({ use: stated, failure, retryable, isCharged: true });
   });
 });
 
@@ -108,8 +156,14 @@ describe("A whole answer that its provider does not bill", () => {
     ["no reason", { choices: [{ finish_reason: null, message: { content: "" } }] }, "openrouter", free],
     ["a reason", { choices: [{ finish_reason: "stop", message: { content: "" } }] }, "openrouter", stated],
     ["no choices from another kind", { choices: [] }, "openai", stated],
+    [
+      "no choices, but a cost",
+      { choices: [], usage: { ...chatUsage, cost: 0.03 } },
+      "openrouter",
+      { ...stated, statedCostUsd: "0.03" },
+    ],
   ])("costs nothing at OpenRouter if it has no output and no reason: %s", async ([, answer, kind, use]) => {
-    expect((await useOf("chat", { ...answer, usage: chatUsage }, kind)).use).toEqual(use);
+    expect((await useOf("chat", { usage: chatUsage, ...answer }, kind)).use).toEqual(use);
   });
 });
 
@@ -149,8 +203,32 @@ describe("A stream that its provider does not bill", () => {
       undefined,
     ],
     ["a client that left", [chunk([{ index: 0, delta: { role: "assistant" } }])], undefined],
+    ["a cost", [chunk([{ index: 0, delta: {} }]), chunk([], { ...chatUsage, cost: 0.03 }), end], undefined],
+    [
+      "a reason of one of two choices",
+      [chunk([{ index: 0, delta: {}, finish_reason: "length" }]), chunk([], chatUsage), end],
+      undefined,
+    ],
   ])("ends like this in a chat: %s", ([, events, ending]) => {
-    const reader = createChatReader({ usageAsked: true, usageLimits, unnamed: { id: "i", model: "m" } });
+    const reader = createChatReader({ usageAsked: true, usageLimits, choices: 2, unnamed: { id: "i", model: "m" } });
     expect(endingOf(reader, ...events)).toBe(ending);
+  });
+
+  const ofResponse = (type: string, response: object) =>
+    event({ type, response: { id: "r", created_at: 1, ...response } });
+  test.for<[string, string[], string | undefined]>([
+    ["a completed response", [ofResponse("response.completed", { usage: responseUsage })], undefined],
+    ["an incomplete response", [ofResponse("response.incomplete", { usage: responseUsage })], undefined],
+    ["a failed response", [ofResponse("response.failed", { usage: responseUsage })], "error"],
+    ["a failed response with a cost", [ofResponse("response.failed", { usage: responseCost })], undefined],
+  ])("ends like this in the Responses API, also with server tools: %s", ([, events, ending]) => {
+    const conversation = { nextIndex: 0, nextSequence: 0, shown: [] };
+    const readers = [
+      createResponsesReader({ usageLimits }),
+      createStepReader({ usageLimits, conversation, first: true } as never),
+    ];
+    for (const reader of readers) {
+      expect(endingOf(reader, ofResponse("response.created", {}), ...events)).toBe(ending);
+    }
   });
 });

@@ -7,9 +7,9 @@ import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
 import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
 import { callUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
-import { tellsError } from "./error-events.ts";
+import { statesUse, tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { countsAll, type StreamReader } from "./stream-reader.ts";
+import { countsAll, isBilled, type StreamReader } from "./stream-reader.ts";
 
 /** The largest accepted answer. The output limits keep real answers smaller. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -39,16 +39,16 @@ export async function readWholeAnswer<Request extends Asked>(
   const value: unknown = orUnusable(() => parseAnswer(received));
   const read = orUnusable(() => readAnswer(value, call.usageLimits));
   if (!read || !isObject(value)) throw invalidAnswer();
-  if ((read.unreadable || read.failed) && !value.usage && tellsError(value)) {
-    throw refusalFailure({ status: 200, text: received });
-  }
+  const isRefused = (read.unreadable || read.failed) && tellsError(value);
+  const refusal = isRefused ? refusalFailure({ status: 200, text: received }) : undefined;
+  if (refusal && !statesUse(value)) throw refusal;
   const text = read.corrected ? orUnusable(() => JSON.stringify(value)) : received;
   const use = chargedUse(read, { text, answer, call });
   if (read.failed || read.unreadable || nestsTooDeeply(value, text)) {
     const stated = use.basis === "final" ? use : undefined;
     // Once the usage is known, another route may be called: both are charged.
-    const retryable = !read.failed || refusalFailure({ status: 200, text: received }).retryable;
-    throw invalidAnswer(stated, { retryable: stated !== undefined && retryable });
+    const retryable = stated !== undefined && refusal?.retryable !== false;
+    throw invalidAnswer(stated, { retryable, refusal });
   }
   return { text, value, use, said: read.said };
 }
@@ -74,7 +74,7 @@ function chargedUse(
 ): CallUse {
   const { input_tokens = 0, output_tokens = 0 } = usage?.counts ?? {};
   const delivered = output && output_tokens === 0 ? estimateTokens(createOutputCounter(output)(text)) : 0;
-  if (ending && unbilled?.includes(ending) && output_tokens <= 1 && delivered === 0) return unbilledUse(route);
+  if (ending && unbilled?.includes(ending) && !isBilled(usage) && delivered === 0) return unbilledUse(route);
   if (unreadable && usage) return callUse(usage, { route, basis: "final" });
   const isCounted = delivered === 0 && (input_tokens > 0 || output_tokens > 0 || output !== undefined);
   if (usage && isCounted) return callUse(usage, { route, basis: "final" });

@@ -59,6 +59,7 @@ export function createChunkReader({
       usageIsFinal,
       servedTier: readTier(chunk),
       finished: finished.size >= asked,
+      hasReason: finished.size > 0,
       // Azure's first chunk has no choices, only the prompt's filter results.
       content: Boolean(choices?.length),
     };

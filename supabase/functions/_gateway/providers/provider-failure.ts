@@ -1,6 +1,6 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import { type ErrorCode, GatewayError } from "../http/errors.ts";
-import type { CallUse } from "../runs/run-cost.ts";
+import { type CallUse, isCharged } from "../runs/run-cost.ts";
 import type { ContextTokens } from "./context-tokens.ts";
 import { type RefusedAnswer, readRefusal } from "./refusal.ts";
 
@@ -131,10 +131,16 @@ export function refusalFailure(
 }
 
 /**
- * Returns the failure for an answer that isn't valid for the endpoint. The provider may charge for it.
+ * Returns the failure for an answer that isn't valid for the endpoint. The provider may charge for it, unless it states
+ * usage of zero.
  * @param use the usage that the answer states
  * @param retryable whether another route may be called
+ * @param refusal the failure that the answer reports
  */
-export function invalidAnswer(use?: CallUse, { retryable = false } = {}): ProviderFailure {
-  return new ProviderFailure("invalid_answer", { mayHaveCharged: true, retryable, use });
+export function invalidAnswer(
+  use?: CallUse,
+  { retryable = false, refusal }: { retryable?: boolean; refusal?: ProviderFailure | undefined } = {},
+): ProviderFailure {
+  const mayHaveCharged = !use || isCharged(use);
+  return new ProviderFailure(refusal?.failure ?? "invalid_answer", { ...refusal, mayHaveCharged, retryable, use });
 }

@@ -123,6 +123,16 @@ describe("Inputs that are too long", () => {
         },
       },
     ],
+    [
+      "Bedrock, Amazon Nova: validationException",
+      400,
+      { message: "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input." },
+    ],
+    [
+      "DashScope: github.com/QwenLM/qwen-code/issues/98",
+      400,
+      { message: "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 204800]" },
+    ],
   ])("recognizes an input that is too long: %s", ([, status, body]) => {
     expect(failureOf(status, body)).toBe("context_length_exceeded");
   });
@@ -211,6 +221,101 @@ describe("Inputs that are too long", () => {
         },
       },
       { input: 14_429, max: 8_192 },
+    ],
+    [
+      "llama.cpp, in members: github.com/ggml-org/llama.cpp, tools/server",
+      400,
+      {
+        error: {
+          code: 400,
+          message: "the request exceeds the available context size, try increasing it",
+          type: "exceed_context_size_error",
+          n_prompt_tokens: 14_429,
+          n_ctx: 8_192,
+        },
+      },
+      { input: 14_429, max: 8_192 },
+    ],
+    [
+      "OpenRouter: github.com/OpenHands/OpenHands/issues/9937",
+      400,
+      {
+        error: {
+          message:
+            'This endpoint\'s maximum context length is 131072 tokens. However, you requested about 138956 tokens (7884 of text input, 131072 in the output). Please reduce the length of either one, or use the "middle-out" transform.',
+        },
+      },
+      { input: 7_884, output: 131_072, max: 131_072 },
+    ],
+    [
+      "OpenRouter, with tools: github.com/boldsoftware/shelley/issues/159",
+      400,
+      {
+        error: {
+          message:
+            "This endpoint's maximum context length is 204800 tokens. However, you requested about 205432 tokens (81684 of text input, 3748 of tool input, 120000 in the output).",
+        },
+      },
+      { input: 85_432, output: 120_000, max: 204_800 },
+    ],
+    [
+      "OpenAI, older models: github.com/run-llama/llama_index/issues/948",
+      400,
+      {
+        error: {
+          message:
+            "This model's maximum context length is 4097 tokens, however you requested 4116 tokens (3860 in your prompt; 256 for the completion). Please reduce your prompt; or completion length.",
+        },
+      },
+      { input: 3_860, output: 256, max: 4_097 },
+    ],
+    [
+      "vLLM, a large output: vllm-project/vllm, entrypoints/openai/serving_engine.py",
+      400,
+      {
+        message:
+          "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 40960 tokens and your request has 10000 input tokens (32000 > 40960 - 10000).",
+      },
+      { input: 10_000, output: 32_000, max: 40_960 },
+    ],
+    [
+      "vLLM, newer: github.com/vllm-project/vllm/issues/42474",
+      400,
+      {
+        message:
+          "This model's maximum context length is 128000 tokens. However, you requested 65535 output tokens and your prompt contains at least 62466 input tokens, for a total of at least 128001 tokens.",
+      },
+      { input: 62_466, output: 65_535, max: 128_000 },
+    ],
+    [
+      "SGLang: sgl-project/sglang, managers/tokenizer_manager.py",
+      400,
+      { message: "The input (40000 tokens) is longer than the model's context length (32768 tokens)." },
+      { input: 40_000, max: 32_768 },
+    ],
+    [
+      "SGLang, with the output: sgl-project/sglang, managers/tokenizer_manager.py",
+      400,
+      {
+        message:
+          "Requested token count exceeds the model's maximum context length of 131072 tokens. You requested a total of 135000 tokens: 130000 tokens from the input messages and 5000 tokens for the completion.",
+      },
+      { input: 130_000, output: 5_000, max: 131_072 },
+    ],
+    [
+      "Cohere: github.com/cohere-ai/sandbox-topically/issues/4",
+      400,
+      {
+        message:
+          "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a shorter prompt.",
+      },
+      { input: 4_292, max: 4_081 },
+    ],
+    [
+      "numbers with commas",
+      400,
+      { message: "prompt is too long: 208,310 tokens > 200,000 maximum" },
+      { input: 208_310, max: 200_000 },
     ],
     ["counts that fit", 400, { message: "prompt is too long: 5 tokens > 200000 maximum" }, undefined],
   ])("reads the tokens that do not fit: %s", ([, status, body, contextTokens]) => {
@@ -504,6 +609,30 @@ describe("Money stops", () => {
       402,
       { error: "You have exceeded your monthly included credits." },
     ],
+    [
+      "Gemini, no free tier: ai.google.dev/gemini-api/docs/troubleshooting",
+      400,
+      google(
+        400,
+        "FAILED_PRECONDITION",
+        "Gemini API free tier is not available in your country. Please enable billing on your project in Google AI Studio.",
+      ),
+    ],
+    [
+      "AIHubMix: docs.aihubmix.com/en/FAQs/HTTP-Codes",
+      403,
+      { error: { message: "Your account balance is insufficient. Please recharge your account." } },
+    ],
+    [
+      "Novita: novita.ai/docs/guides/error",
+      403,
+      { code: 403, reason: "NOT_ENOUGH_BALANCE", message: "not enough balance" },
+    ],
+    [
+      "a gateway's own prefix: docs.litellm.ai/docs/exception_mapping",
+      400,
+      { error: { message: "litellm.BadRequestError: AnthropicException - Your credit balance is too low." } },
+    ],
   ])("recognizes a money stop, which sets the route aside and is not retried: %s", ([, status, body]) => {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     const header = headersOf({ "retry-after": "600" });
@@ -561,9 +690,19 @@ describe("Money stops", () => {
     `Invalid value: 'insufficient balance'. Supported values are: 'low'.`,
     `messages.0.content: unexpected "You have reached your specified API usage limits"`,
     "Unknown tool `credit balance is too low`",
-  ])("a request that quotes a money stop does not set the route aside: %s", (message) => {
-    const text = JSON.stringify({ error: { type: "invalid_request_error", message } });
-    expect(readRefusal({ status: 400, text }).mayBeRequest).toBe(true);
+    "[{'loc': ('body', 'messages'), 'input': 'insufficient balance'}]",
+    "Invalid value: my credit balance is too low",
+    "1 validation error: tools.0.name: billing is not active",
+    "Invalid value: got 'what is a context window?'",
+    "messages.0.role: unexpected 'could not decrypt'",
+    'Unknown value "content filter"',
+    "tool_choice: got 'invalid model'",
+  ])("an invalid request that repeats the words of another failure stays one: %s", (message) => {
+    for (const status of [400, 422]) {
+      const text = JSON.stringify({ error: { type: "invalid_request_error", message } });
+      const { failure, mayBeRequest, retryable } = readRefusal({ status, text });
+      expect([failure, mayBeRequest, retryable]).toEqual(["invalid_request", true, undefined]);
+    }
   });
 });
 
@@ -751,6 +890,13 @@ test.for<[unknown, AttemptFailure]>([
   [{ error: { code: 502, message: "Provider disconnected" } }, "server_error"],
   [{ error: { code: "3051" } }, "server_error"],
   [{ type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, "rate_limited"],
+  // github.com/anomalyco/opencode/pull/39621: Bedrock's throttle
+  ...[{ code: 429 }, { type: "rate_limit_error" }, { type: "throttlingException" }, {}].map(
+    (error): [unknown, AttemptFailure] => [
+      { error: { ...error, message: "Too many tokens, please wait before trying again." } },
+      "rate_limited",
+    ],
+  ),
 ])("classifies an error that a provider sent with status 200: %j", ([body, failure]) => {
   expect(failureOf(200, body)).toBe(failure);
 });

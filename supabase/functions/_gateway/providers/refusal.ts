@@ -21,9 +21,10 @@ export type RefusedAnswer = { status: number; text: string; header?: (name: stri
 
 /**
  * What identifies an error, in lower case. `codes` also contains the error's types, and `message` joins its messages.
- * `unquoted` ends each message where it begins to quote something, which may be the request.
+ * `unquoted` ends each message where it begins to quote more than a name, because a quotation may be of the request.
+ * `opening` ends each message at its first quotation or colon, after which even an unquoted text may be of the request.
  */
-type Words = { codes: ReadonlySet<string>; message: string; unquoted: string };
+type Words = { codes: ReadonlySet<string>; message: string; unquoted: string; opening: string };
 /** A rule without statuses applies to all. */
 type Rule = { failure: AttemptFailure; statuses?: readonly number[]; codes: readonly string[]; message: RegExp };
 
@@ -53,12 +54,12 @@ const moneyStop: Rule = {
   ],
   message: new RegExp(
     [
-      /insufficient[ _](?:account )?(?:balance|credits?|funds|quota)/,
+      /insufficient[ _](?:account )?(?:balance|credits?|funds|quota)|balance is insufficient|not[ _]enough[ _](?:balance|credits?|funds)/,
       /credit balance is (?:too low|exhausted)|(?:credits|balance) (?:are|is|have been|has been) (?:depleted|exhausted|used up)/,
       /(?:used|run out of) (?:all )?(?:available |your )*credits|doesn't have any credits|out of extra usage/,
       /(?:reach|exceed|cross|hit)(?:ed|es|s|ing)?\b[^.\n]{0,60}\b(?:api usage (?:limits?|threshold)|spend(?:ing)?[ -](?:limit|cap)|credit limit|included credits)/,
       /(?:spend(?:ing)?|credit|key|billing hard) (?:limit|cap) (?:has been |was |is )?(?:reached|exceeded)/,
-      /requires billing to be enabled|billing (?:account )?(?:has been |is |was )?(?:disabled|not active|not enabled)|account is not active/,
+      /requires billing to be enabled|enable billing on your project|billing (?:account )?(?:has been |is |was )?(?:disabled|not active|not enabled)|account is not active/,
       /inactive subscription|subscription (?:\S+ )?(?:has been|is) disabled|invalid_payment_instrument|account is in good standing/,
       /^budget has been exceeded/m,
     ]
@@ -77,8 +78,8 @@ const rules: readonly Rule[] = [
   {
     failure: "rate_limited",
     statuses: [ok, 413],
-    codes: ["rate_limit_exceeded"],
-    message: /tokens per (?:minute|day)/,
+    codes: ["rate_limit_exceeded", "429", "resource_exhausted", "rate_limit_error", "throttlingexception"],
+    message: /tokens per (?:minute|day)|too many tokens, please wait|^rate limit|too many requests/,
   },
   {
     failure: "context_length_exceeded",
@@ -91,7 +92,7 @@ const rules: readonly Rule[] = [
       "1261",
     ],
     message:
-      /context (?:length|limit|window|size)|prompt exceeds max length|(?:prompt|input) is too long|input token count|maximum prompt length|too large for model with|too many tokens|exceeded model token limit|exceeds? token limit|maximum allowed input length|reduce the length of the (?:messages|prompt|input)|`inputs` tokens \+ `max_new_tokens`/,
+      /context (?:length|limit|window|size)|prompt exceeds max length|(?:prompt|input) is too long|input token count|maximum prompt length|too large for model with|too many tokens(?!, please wait)|input tokens exceed|range of input length|exceeded model token limit|exceeds? token limit|maximum allowed input length|reduce the length of the (?:messages|prompt|input)|`inputs` tokens \+ `max_new_tokens`/,
   },
   {
     failure: "content_filter",
@@ -122,12 +123,6 @@ const rules: readonly Rule[] = [
   },
   // The request refers to an item that OpenAI hasn't stored.
   { failure: "invalid_request", statuses: [404], codes: [], message: /items are not persisted/ },
-  {
-    failure: "rate_limited",
-    statuses: [ok],
-    codes: ["429", "resource_exhausted", "rate_limit_error"],
-    message: /^rate limit|too many requests/,
-  },
 ];
 
 /** Statuses of errors about the request. The texts of such errors may quote the request. */
@@ -179,22 +174,30 @@ export function readRefusal({ status: sent, text, header = () => undefined }: Re
   const words = wordsOf(error, text);
   const status = sent === ok ? statedStatus(words) : sent;
   const rule = rules.find(
-    (each) => (!each.statuses || each.statuses.includes(status) || each.statuses.includes(sent)) && fits(each, words),
+    (each) =>
+      (!each.statuses || each.statuses.includes(status) || each.statuses.includes(sent)) &&
+      fits(each, { ...words, message: messageFor(each, { status, words }) }),
   );
   const failure = rule?.failure ?? failureOf(status);
   const waits = failure === "rate_limited" || failure === "server_error";
   const asksTooMuch = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
-  // A request that quotes the words of a money stop must not set the route aside.
-  const isMoneyStop = rule === moneyStop && fits(moneyStop, { ...words, message: words.unquoted });
-  const mayBeRequest = !isMoneyStop && (requestStatuses.has(status) || status === 498 || asksTooMuch);
+  const mayBeRequest = rule !== moneyStop && (requestStatuses.has(status) || status === 498 || asksTooMuch);
   return {
     failure,
     code: codeOf(failure, { status, words }),
     mayBeRequest,
     retryAfterSeconds: waits ? retryAfter(header, text) : undefined,
-    ...(failure === "invalid_request" && fits(foreignReasoning, words) ? { retryable: true } : {}),
-    ...(failure === "context_length_exceeded" ? { contextTokens: readContextTokens(words.message) } : {}),
+    ...(failure === "invalid_request" && fits(foreignReasoning, { ...words, message: words.unquoted })
+      ? { retryable: true }
+      : {}),
+    ...(failure === "context_length_exceeded" ? { contextTokens: readContextTokens(words.message, text) } : {}),
   };
+}
+
+/** Returns the words that a rule may match. An error about the request may repeat the request's own words. */
+function messageFor(rule: Rule, { status, words }: { status: number; words: Words }): string {
+  if (!requestStatuses.has(status)) return words.message;
+  return rule === moneyStop ? words.opening : words.unquoted;
 }
 
 function fits({ codes, message }: Rule, words: Pick<Words, "codes" | "message">): boolean {
@@ -251,19 +254,29 @@ function wordsOf(error: unknown, text: string): Words {
       const code = members[name];
       if (typeof code === "string" || typeof code === "number") codes.add(String(code).toLowerCase());
     }
-    for (const name of messageMembers) if (typeof members[name] === "string") messages.push(members[name]);
-    // OpenRouter passes on the provider's own error as text.
-    if (typeof members.raw === "string") collect(parseError(members.raw), depth + 1);
+    for (const name of messageMembers) {
+      const message = members[name];
+      if (typeof message !== "string") continue;
+      const own = message.replace(errorNames, "");
+      messages.push(own);
+      // OpenRouter and LiteLLM pass on the provider's own error as text.
+      if (own.startsWith("{")) collect(parseError(own), depth + 1);
+    }
     for (const name of innerMembers) collect(members[name], depth + 1);
   }
   collect(error, 0);
   const all = messages.length > 0 ? messages : [text];
   const joined = (parts: readonly string[]) => parts.join("\n").slice(0, longestMessage).toLowerCase();
-  return { codes, message: joined(all), unquoted: joined(all.map((each) => each.replace(quotation, ""))) };
+  const without = (rest: RegExp) => joined(all.map((each) => each.replace(rest, "")));
+  return { codes, message: joined(all), unquoted: without(quotation), opening: without(afterOpening) };
 }
 
-/** Matches a message from its first quotation on. */
-const quotation = /(?:^|[\s(:=[{])["'`“].*$/s;
+/** Matches the names of errors before a message, such as LiteLLM's `litellm.BadRequestError: OpenAIException - `. */
+const errorNames = /^(?:[\w.]{0,60}(?:Error|Exception)(?:: | - ))+/;
+/** Matches a message from its first quotation of more than a name on. */
+const quotation = /(?:^|[\s(:=[{])(?:“|(["'`])(?![\w./@-]{1,64}\1)).*$/s;
+/** Matches a message from its first quotation or colon on. */
+const afterOpening = /(?:(?:^|[\s(=[{])["'`“]|:).*$/s;
 
 const longestRetrySeconds = 24 * 60 * 60;
 

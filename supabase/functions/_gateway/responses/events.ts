@@ -73,7 +73,7 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
     }
     if (!endEvents.has(event.type)) return { fate: "pass", content: true };
     completed = event;
-    return { fate: "done", usage, usageIsFinal: true };
+    return { fate: "done", usage, usageIsFinal: true, finished: true };
   }
 
   const reader = createStreamReader({

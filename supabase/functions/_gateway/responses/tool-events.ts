@@ -60,10 +60,10 @@ export function createStepReader(
     const other = readOther(event);
     if (other) return other;
     const usage = readResponseUsage(event.response, options.usageLimits);
-    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
+    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
     if (endEvents.has(event.type)) {
       ended = event;
-      return { fate: "done", usage, usageIsFinal: true };
+      return { fate: "done", usage, usageIsFinal: true, finished: true };
     }
     if (beginEvents.has(event.type)) {
       conversation.begun ??= event.response;

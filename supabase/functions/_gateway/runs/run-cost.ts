@@ -7,6 +7,11 @@ import type { UsageFacts, UsageMark } from "../usage/usage.ts";
 /** What one provider call used. `basis` is the source: the final usage, an intermediate count, or an estimate. */
 export type CallUse = ChargedCall & UsageFacts & { basis: "final" | "partial" | "guess" };
 
+/** Returns whether a call's usage or stated cost is above zero. */
+export function isCharged({ usage, statedCostUsd = "0" }: CallUse): boolean {
+  return Number(statedCostUsd) > 0 || Object.values(usage).some((count) => count > 0);
+}
+
 /** Returns the sum of all calls' counts. */
 export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   const total: Record<string, number> = {};

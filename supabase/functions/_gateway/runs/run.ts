@@ -11,7 +11,7 @@ import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
-import { type CallUse, factsOf, totalCounts } from "./run-cost.ts";
+import { type CallUse, factsOf, isCharged, totalCounts } from "./run-cost.ts";
 import type { Outcome, Step, UsageSource } from "./settlements.ts";
 
 export type RunEnd = {
@@ -114,7 +114,7 @@ export function openRun(
       progress.input_tokens = 0;
       progress.output_tokens = 0;
     },
-    hasCharged: () => finished.length > 0,
+    hasCharged: () => finished.some(isCharged),
     usedSoFar: () => totalCounts(finished),
     end(end) {
       if (platform) return platform;

@@ -207,6 +207,42 @@ test.each<[string, () => Sent, RegExp]>([
   240_000,
 );
 
+/** A FOCUS file with 17,800 daily totals of 8,900 accounts, in five currencies. */
+function billOfManyAccounts(): Uint8Array {
+  const rows = ["BilledCost,BillingAccountId,BillingCurrency,ChargePeriodStart,ProviderName,ServiceName,SubAccountId"];
+  for (let n = 0; n < 17_800; n++) {
+    const day = `2026-10-0${1 + Math.floor(n / 8_900)}T00:00:00Z`;
+    for (const currency of ["USD", "EUR", "GBP", "CHF", "JPY"])
+      rows.push(`1,p,${currency},${day},Mistral,s,a${n % 8_900}`);
+  }
+  return encode(rows.join("\n"));
+}
+
+test("a member’s bill of 8,900 accounts is previewed and imported without holding the event loop", async () => {
+  let answer = await send(importPage, upload(billOfManyAccounts()), { cookie: cookies.member });
+  expect([answer.status, answer.draft]).toEqual([200, expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+  const rates = ["EUR", "GBP", "CHF", "JPY"].map((currency) => `rate_${currency}=1.1`).join("&");
+  const form = `appId=${tenant.appId}&draft=${answer.draft}&reviewedSource=0&provider=mistral&service_0=on&${rates}`;
+  const post = async (fields: string) => {
+    answer = await send(
+      importPage,
+      { bytes: encode(`${form}&${fields}`), type: urlencoded },
+      { cookie: cookies.member },
+    );
+  };
+  const previewing = await holdMs(() => post("step=preview"));
+  expect([answer.status, answer.words]).toEqual([200, expect.stringMatching(/8,850 accounts/)]);
+  const [previewed, state] = ["previewed", "state"].map(
+    (name) => new RegExp(`name="${name}" value="([^"]*)"`).exec(answer.words)?.[1],
+  );
+  const importing = await holdMs(() => post(`step=import&previewed=${previewed}&state=${state}`));
+  expect(answer.words).not.toMatch(/couldn’t|unavailable/i);
+  expect(
+    { previewing: previewing <= maxHoldMs, importing: importing <= maxHoldMs },
+    `${previewing}, ${importing}`,
+  ).toEqual({ previewing: true, importing: true });
+}, 300_000);
+
 test("a member’s largest upload and its review don’t hold the event loop", async () => {
   const sent = upload(largeBill());
   let review: Awaited<ReturnType<typeof send>> | undefined;

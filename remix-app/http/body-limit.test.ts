@@ -72,13 +72,27 @@ describe("a request body", () => {
   });
 
   // RFC 9110 section 8.4: codings are listed in the order in which they were applied, and names ignore case.
-  test.each(["gzip", "gzip, gzip", "identity, gzip", "GZIP", "br", "x"])(
-    "refuses a body with Content-Encoding: %s without reading it",
-    async (coding) => {
-      const request = streamed(1);
-      request.headers.set("content-encoding", coding);
-      expect(await refusal(request)).toEqual([415, "Send the body without Content-Encoding."]);
-      expect(request.bodyUsed).toBe(false);
-    },
-  );
+  test.each([
+    "gzip",
+    "gzip, gzip",
+    "identity, gzip",
+    "GZIP",
+    "x-gzip",
+    "deflate",
+    "br",
+    "zstd",
+    "compress",
+    "utf-8, gzip",
+  ])("refuses a body with Content-Encoding: %s without reading it", async (coding) => {
+    const request = streamed(1);
+    request.headers.set("content-encoding", coding);
+    expect(await refusal(request)).toEqual([415, "Send the body without Content-Encoding."]);
+    expect(request.bodyUsed).toBe(false);
+  });
+
+  test.each(["identity", "", "utf-8", "UTF-8", "x"])("reads a body with Content-Encoding: %j", async (coding) => {
+    const request = streamed(1);
+    request.headers.set("content-encoding", coding);
+    expect(await refusal(request)).toBeNull();
+  });
 });

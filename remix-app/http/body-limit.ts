@@ -1,3 +1,4 @@
+import { isEncoded } from "#shared/content-coding.ts";
 import { problem } from "./problem.ts";
 
 /** The maximum size of a body that a route reads without a limit of its own. */
@@ -12,8 +13,7 @@ export async function readBody(
   request: Request,
   { requestId, maxBytes = maxBodyBytes }: { requestId: string; maxBytes?: number },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const coding = request.headers.get("content-encoding")?.trim().toLowerCase() || "identity";
-  if (coding !== "identity") {
+  if (isEncoded(request)) {
     const detail = "Send the body without Content-Encoding.";
     // States the accepted content coding (RFC 9110 section 12.5.3).
     throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail, headers: { "Accept-Encoding": "identity" } });

@@ -163,9 +163,17 @@ describe("reading a form of another site", () => {
         "multipart/form-data; boundary=b",
       ),
     ],
-    ["another content type", post("{}", "application/json")],
-  ])("returns no fields of another site's form with %s", async (_, request) => {
-    expect(await read(request)).toEqual([]);
+    ["a boundary that doesn't occur", post("--x--", "multipart/form-data; boundary=b")],
+  ])("refuses another site's form with %s with 400", async (_, request) => {
+    const refusal = await read(request).catch((thrown) => thrown);
+    expect([refusal.status, await refusal.json()]).toEqual([
+      400,
+      expect.objectContaining({ detail: "The form couldn’t be read." }),
+    ]);
+  });
+
+  test("returns no fields for another content type", async () => {
+    expect(await read(post("{}", "application/json"))).toEqual([]);
   });
 
   test("refuses another site's form above 64 KiB with 413", async () => {

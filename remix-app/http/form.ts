@@ -63,15 +63,16 @@ export async function readForm(
 
 /**
  * Reads the texts of a form that another site posts. Names may be any text and may repeat.
- * @returns no fields for a body that isn't a form with at most 50 texts
- * @throws Response 413 for a body above 64 KiB
+ * @returns no fields if the content type isn't a form's
+ * @throws Response 400 if the form can't be parsed, has a file or has more than 50 fields; 413 if it exceeds 64 KiB
  */
 export async function readForeignForm(request: Request, options: { requestId: string }): Promise<URLSearchParams> {
   if (!isForm(request)) return new URLSearchParams();
   const contentType = request.headers.get("content-type") ?? "";
-  const fields = parseFields(await readBody(request, options), { contentType, maxFields: usual.fields }) ?? [];
+  const fields = parseFields(await readBody(request, options), { contentType, maxFields: usual.fields });
   const isText = (field: [string, string | File]): field is [string, string] => typeof field[1] === "string";
-  return new URLSearchParams(fields.every(isText) ? fields : []);
+  if (fields?.every(isText)) return new URLSearchParams(fields);
+  throw problem("INVALID_REQUEST", { requestId: options.requestId, detail: "The form couldn’t be read." });
 }
 
 /** Parses a form's body, or returns null if it is malformed or has too many fields. Stops at the first one too many. */

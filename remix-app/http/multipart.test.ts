@@ -30,6 +30,16 @@ describe("parsing multipart/form-data", () => {
     expect([file.type, new Uint8Array(await file.arrayBuffer())]).toEqual(["text/csv", bytes]);
   });
 
+  // RFC 2046 section 5.1.1: a preamble is ignored, and a boundary may end with spaces and tabs.
+  test.each([
+    ["an empty line before the first boundary", `\r\n${field("a")}--b--`],
+    ["a preamble", `This is a form.\r\n-- b\r\n${field("a")}--b--`],
+    ["spaces and tabs after boundaries", `${field("a").replace("--b", "--b \t ")}--b-- \t`],
+    ["an epilogue", `${field("a")}--b--\r\nThe end.`],
+  ])("reads a body with %s", (_, body) => {
+    expect(parse(body)).toEqual([["a", "x"]]);
+  });
+
   test("stops at the first part beyond the limit", () => {
     const body = `${field("a")}${field("b")}--b--`;
     expect(parse(body, { maxParts: 2 })).toHaveLength(2);
@@ -51,6 +61,7 @@ describe("parsing multipart/form-data", () => {
 
   test.each([
     ["no boundary at the start", `x${field("a")}--b--`],
+    ["only a preamble", "This is a form.\r\n--b--"],
     ["no end", field("a")],
     ["text after a boundary", `${field("a")}--bx`],
     ["no name", `${part("Content-Disposition: form-data")}--b--`],
@@ -77,6 +88,8 @@ describe("parsing multipart/form-data", () => {
       `${part('Content-Disposition: form-data; name="a"', `\r\n--${"a".repeat(69)}`.repeat(110_000), "a".repeat(70))}`,
       "a".repeat(70),
     ],
+    ["a preamble of 8 MiB", "\r\n--".repeat(2_000_000), "b"],
+    ["8 MiB of spaces after a boundary", `--b${" ".repeat(8_000_000)}`, "b"],
     ["1,000,000 header lines", `--b\r\n${"a: b\r\n".repeat(1_000_000)}`, "b"],
   ])("refuses %s within 50 ms of processor time", (_, body, boundary) => {
     const bytes = encode(body);

@@ -1,6 +1,7 @@
 /** The maximum size of a part's headers. Leaves room for a file name of 255 characters, each percent-encoded. */
 const maxHeaderBytes = 4_096;
 const crlf = "\r\n";
+const [space, tab] = [0x20, 0x09];
 
 /**
  * Parses a body of type multipart/form-data (RFC 7578) and stops at the first part beyond the limit. The time is linear
@@ -17,11 +18,17 @@ export function parseMultipart(
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const delimiter = Buffer.from(`${crlf}--${boundary}`, "latin1");
   const fields: [string, string | File][] = [];
-  let at = delimiter.length - crlf.length;
-  if (!bytes.subarray(0, at).equals(delimiter.subarray(crlf.length))) return null;
+  // Text may precede the first boundary, and spaces and tabs may follow each one (RFC 2046 section 5.1.1).
+  const opening = delimiter.subarray(crlf.length);
+  const isFirst = bytes.subarray(0, opening.length).equals(opening);
+  const first = isFirst ? 0 : bytes.indexOf(delimiter);
+  if (first < 0) return null;
+  let at = first + (isFirst ? opening : delimiter).length;
   for (;;) {
+    // A form without fields has only its last boundary.
+    if (bytes.toString("latin1", at, at + 2) === "--") return isFirst || fields.length > 0 ? fields : null;
+    while (bytes[at] === space || bytes[at] === tab) at += 1;
     const next = bytes.toString("latin1", at, at + 2);
-    if (next === "--") return fields;
     if (next !== crlf || fields.length === maxParts) return null;
     const headersLength = bytes.subarray(at, at + maxHeaderBytes).indexOf(crlf + crlf);
     if (headersLength < 0) return null;

@@ -15,20 +15,16 @@ const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 
 
 const tooLarge = { error: "This file takes too long to read. Use a smaller one." };
 
-/** Two, so that a double click waits instead of being refused. */
-const maxOfOwner = 2;
-
-/** The number of running and waiting tasks of each owner. */
-const owners = new Map<string, number>();
-const waiting: (() => void)[] = [];
-let running = 0;
+/** The owners of the running tasks. */
+const running = new Set<string>();
+const waiting: { owner: string; start: () => void }[] = [];
 
 /**
  * Runs a task of `worker.ts` in a thread of its own, so that large input doesn't hold the event loop.
- * @param options.owner whose task it is
+ * @param options.owner whose task it is; an owner's tasks run one after the other
  * @param options.transfer buffers in the input that move to the thread
  * @returns the task's result, or an error for a task that takes too much time or memory
- * @throws Response 429 while two tasks of the owner or many of others run or wait
+ * @throws Response 429 while many tasks wait
  * @throws Error that the task threw
  */
 export async function runInWorker<Result>(
@@ -40,26 +36,30 @@ export async function runInWorker<Result>(
     transfer = [],
   }: { input: unknown; owner: string; requestId: string; transfer?: ArrayBuffer[] },
 ): Promise<Result | { error: string }> {
-  const own = owners.get(owner) ?? 0;
-  if (own >= maxOfOwner || waiting.length >= maxWaiting) {
+  if (waiting.length >= maxWaiting) {
     const detail = "Other files are being read. Wait a moment, then try again.";
     throw problem("RATE_LIMITED", { requestId, detail, headers: { "Retry-After": "5" } });
   }
-  owners.set(owner, own + 1);
+  await new Promise<void>((start) => {
+    waiting.push({ owner, start });
+    startWaiting();
+  });
   try {
-    if (running >= maxRunning) await new Promise<void>((start) => waiting.push(start));
-    else running += 1;
-    try {
-      return await runThread<Result>({ task, input }, transfer);
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running -= 1;
-    }
+    return await runThread<Result>({ task, input }, transfer);
   } finally {
-    const left = (owners.get(owner) ?? 1) - 1;
-    if (left > 0) owners.set(owner, left);
-    else owners.delete(owner);
+    running.delete(owner);
+    startWaiting();
+  }
+}
+
+/** Starts the waiting tasks for which a thread is free, and of whose owner no other task runs. */
+function startWaiting(): void {
+  while (running.size < maxRunning) {
+    const next = waiting.findIndex(({ owner }) => !running.has(owner));
+    const [task] = next < 0 ? [] : waiting.splice(next, 1);
+    if (!task) return;
+    running.add(task.owner);
+    task.start();
   }
 }
 

@@ -26,6 +26,24 @@ describe("an endpoint for OAuth clients", () => {
     expect(await answer(later)).toMatchObject({ ...expected, retryAfter: "30" });
   });
 
+  test.each([413, 415] as const)(
+    "an OAuth endpoint answers %i for a body with invalid_request and its cause",
+    async (status) => {
+      const code = status === 413 ? "PAYLOAD_TOO_LARGE" : "UNSUPPORTED_MEDIA_TYPE";
+      const thrown = problem(code, {
+        ...context,
+        detail: "Send less.",
+        headers: { Connection: "close", "X-Other": "1" },
+      });
+      const response = await answerClient(context, () => Promise.reject(thrown));
+      expect([response.status, await response.json()]).toEqual([
+        status,
+        { error: "invalid_request", error_description: "Send less." },
+      ]);
+      expect([...response.headers.keys()]).toEqual(["cache-control", "connection", "content-type", "pragma"]);
+    },
+  );
+
   test("an OAuth endpoint answers server_error for a defect, and logs the cause without revealing it", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     const { status, body } = await answer(new Error("internal text"));

@@ -40,8 +40,8 @@ const retryAfterSeconds = "5";
 
 /**
  * Runs an endpoint for OAuth clients. Turns unexpected failures into OAuth errors, so that the client keeps its code or
- * token and tries again. Answers 503 `temporarily_unavailable` if the database does not answer, and 500 `server_error`
- * for a defect.
+ * token and tries again. Answers 503 `temporarily_unavailable` if the database does not answer, 500 `server_error` for a
+ * defect, and 413 or 415 `invalid_request` for a body that is too large or compressed.
  */
 export async function answerClient(
   { requestId }: Pick<AppLoadContext, "requestId">,
@@ -54,6 +54,7 @@ export async function answerClient(
       console.error(`error request=${requestId} ${thrown instanceof Error ? thrown.stack : thrown}`);
       return oauthError("server_error", { status: 500, description: "The request failed. Try again later" });
     }
+    if (thrown.status === 413 || thrown.status === 415) return unreadableBody(thrown);
     if (thrown.status !== 503) return thrown;
     return oauthError("temporarily_unavailable", {
       status: 503,
@@ -61,4 +62,15 @@ export async function answerClient(
       headers: { "Retry-After": thrown.headers.get("retry-after") ?? retryAfterSeconds },
     });
   }
+}
+
+async function unreadableBody(thrown: Response): Promise<Response> {
+  const { detail } = (await thrown.json()) as { detail: string };
+  const headers = Object.fromEntries(
+    ["accept-encoding", "connection"].flatMap((name) => {
+      const value = thrown.headers.get(name);
+      return value === null ? [] : [[name, value]];
+    }),
+  );
+  return oauthError("invalid_request", { status: thrown.status, description: detail, headers });
 }

@@ -22,7 +22,7 @@ export function fileText(file: CostFile, costs: ProviderCosts): string {
 
 /** Describes, as lines of text, what an import would change. */
 export function previewText(document: CostImportDocument, preview: ImportPreview): string {
-  const { byCurrency, accounts, added, corrected, unchanged, replaced, remaining, cleared } = preview;
+  const { byCurrency, accountCount, accounts, added, corrected, unchanged, replaced, remaining, cleared } = preview;
   return [
     `Provider ${document.provider}, ${preview.firstDay} to ${preview.lastDay}, days in ${document.timeZone}`,
     ...byCurrency.map(({ currency, amount, amountUsd }) =>
@@ -35,6 +35,7 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
     "Accounts",
     ...listed(
       accounts.map(({ accountId, days, amountUsd }) => `  ${accountId}: ${amountUsd} USD, ${count(days, "day")}`),
+      accountCount,
     ),
     "",
     `New: ${count(added.days, "day")}, ${added.amountUsd} USD`,
@@ -57,8 +58,8 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
   ].join("\n");
 }
 
-function listed(lines: readonly string[]): string[] {
-  const rest = lines.length - mostListed;
+function listed(lines: readonly string[], total = lines.length): string[] {
+  const rest = total - mostListed;
   return rest > 0 ? [...lines.slice(0, mostListed), `  and ${rest.toLocaleString("en")} more`] : [...lines];
 }
 

@@ -28,6 +28,7 @@ describe("a cost file", () => {
       firstDay: "2026-10-03",
       lastDay: "2026-10-05",
       days: 3,
+      accountCount: 2,
       accounts: [
         { accountId: "acct-1", days: 2, amountUsd: "2.500000000001" },
         { accountId: "proj_b", days: 1, amountUsd: "1.25" },
@@ -487,6 +488,39 @@ describe("cost imports by the operator's command", () => {
       expect(await asOperator(db, "import_costs", [...place, document])).toEqual({ outcome: "app_not_linked" });
     }
   });
+});
+
+test("a preview has the first 50 accounts, and the number of all", async ({ db }) => {
+  const book = await createBook(db);
+  const accounts = Array.from({ length: 51 }, (_, n) => `acct-${100 + n}`);
+  const preview = async (ids: string[]) => {
+    const days = ids.toReversed().map((id) => usd("2026-10-03", "1", id));
+    return (await book.preview(documentOf(days))) as unknown as {
+      accountCount: number;
+      accounts: { accountId: string }[];
+    };
+  };
+  const all = await preview(accounts);
+  expect([all.accountCount, all.accounts.map(({ accountId }) => accountId)]).toEqual([51, accounts.slice(0, 50)]);
+  const fifty = await preview(accounts.slice(1));
+  expect([fifty.accountCount, fifty.accounts.length]).toEqual([50, 50]);
+});
+
+test("a document may be a JSON string of its text, with the same result", async ({ db }) => {
+  const document = documentOf([usd("2026-10-03", "5"), usd("2026-10-04", "-1.10", 'a "b" ä')]);
+  const text = JSON.stringify(document);
+  const [book, platform] = [await createBook(db), await createPlatformBook(db)];
+  // A string is sent to the database as it is, so that it must be JSON itself.
+  const asArgument = JSON.stringify(text) as unknown as object;
+  for (const { preview, importFile, stored } of [
+    { ...book, stored: asArgument },
+    { ...platform, stored: text as unknown as object },
+  ]) {
+    const previewed = await preview(asArgument);
+    expect(previewed).toEqual(await preview(document));
+    expect(await importFile(stored, previewed.state)).toMatchObject({ outcome: "imported", added: 2 });
+    expect(await preview(document)).toMatchObject({ unchanged: { days: 2 } });
+  }
 });
 
 test("costs can't be imported by a member without use_ai_studio or for an unlinked app", async ({ db }) => {

@@ -97,6 +97,16 @@ describe("the gateway's database", () => {
     }
   });
 
+  test("answers AUTH_UNAVAILABLE if reading a person's account fails, and service_unavailable if something else does", async () => {
+    const claims = { sub: randomUUID(), session_id: randomUUID(), aal: "aal2", amr: [], approval_proof: undefined };
+    const session = { source: "session", claims };
+    const fails = (change: object) => database.beginRun({ ...request(), workspace: tenant.workspaceId, ...change });
+    // Postgres can't convert these values: the first one while it reads the account, the second one before that.
+    await expect(fails({ credential: session, workspace: "x" })).rejects.toMatchObject({ code: "AUTH_UNAVAILABLE" });
+    const unreadable = { credential: session, input_bytes: "x" };
+    await expect(fails(unreadable)).rejects.toMatchObject({ code: "service_unavailable", cause: expect.anything() });
+  });
+
   test("a call makes two database round trips, one to begin its run and one to settle it", async () => {
     await database.beginRun(request());
     const connected = line.flights();
@@ -274,6 +284,19 @@ describe("batched calls that begin and settle runs", () => {
     await Promise.all([beginTogether(other, 1), beginTogether(other, 1)]);
   });
   afterEach(() => holder.close());
+
+  test("a person's call that gets no connection in time is answered with service_unavailable", async () => {
+    await database.close();
+    database = createDatabase({ url: line.url, connections: 1 });
+    await holder.hold(tenant);
+    const keyed = () => database.beginRun({ ...request(), idempotency_key: randomUUID(), fingerprint: "f" });
+    // Each of these waits for the lock, one after the other on the only connection.
+    const waiting = Promise.allSettled([keyed(), keyed(), keyed(), keyed()]);
+    const credential = { source: "app_token", hash: tenant.keyHash } as const;
+    await expect(database.checkCredential({ credential })).rejects.toMatchObject({ code: "service_unavailable" });
+    await holder.letGo();
+    await waiting;
+  });
 
   test("a batch that waits for a tenant's lock does not delay other batches, and its calls succeed once the lock is released", async () => {
     const { waiting, behind } = await beginBoth();

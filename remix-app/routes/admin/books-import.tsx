@@ -1,8 +1,15 @@
 import { useActionData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
 import { takePlatformStep } from "../../admin/books/platform-import.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
+import { withUploadSlot } from "../../http/upload-slots.ts";
 import { importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
@@ -19,7 +26,14 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const form = await readForm(request, context, importFormLimits);
+  const slot = { owner: admin.id, requestId: context.requestId, maxBytes: importFormLimits.maxBytes };
+  return withUploadSlot(request, slot, async () => {
+    const form = await readForm(request, context, importFormLimits);
+    return importCosts(context, { admin, form });
+  });
+}
+
+async function importCosts(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
   const entry = await takePlatformStep(context, { admin, form });
   switch (entry.at) {
     case "receipt":

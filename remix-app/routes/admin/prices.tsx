@@ -20,6 +20,7 @@ import { readNames } from "../../admin/prices/source-names.ts";
 import { UploadCard } from "../../admin/prices/upload-card.tsx";
 import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
+import { withUploadSlot } from "../../http/upload-slots.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
@@ -40,8 +41,11 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const form = await readForm(request, context, limits);
-  return form.has("draft") ? await apply(context, { admin, form }) : await compare(context, { admin, form });
+  const slot = { owner: admin.id, requestId: context.requestId, maxBytes: limits.maxBytes };
+  return withUploadSlot(request, slot, async () => {
+    const form = await readForm(request, context, limits);
+    return form.has("draft") ? await apply(context, { admin, form }) : await compare(context, { admin, form });
+  });
 }
 
 async function compare(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {

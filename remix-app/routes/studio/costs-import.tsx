@@ -1,6 +1,13 @@
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
+import { withUploadSlot } from "../../http/upload-slots.ts";
 import { type ImportErrors, importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
 import { takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
 import { memberBook } from "../../studio/costs/cost-import/member-book.ts";
@@ -25,7 +32,21 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const form = await readForm(request, context, importFormLimits);
+  const slot = { owner: member.userId, requestId: context.requestId, maxBytes: importFormLimits.maxBytes };
+  return withUploadSlot(request, slot, async () => {
+    const form = await readForm(request, context, importFormLimits);
+    return importCosts(context, { workspace, member, form });
+  });
+}
+
+async function importCosts(
+  context: AppLoadContext,
+  {
+    workspace,
+    member,
+    form,
+  }: Pick<Awaited<ReturnType<typeof requirePermission>>, "workspace" | "member"> & { form: FormData },
+) {
   const apps = await listLinkedApps(context, member);
   const app = apps.find(({ id }) => id === form.get("appId"));
   if (!app) {

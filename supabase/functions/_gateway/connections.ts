@@ -9,6 +9,9 @@ const connectTimeoutMs = 1_000;
 const idleConnectionMs = 60_000;
 /** Longer than any statement timeout of the gateway's database role. */
 const answerTimeoutMs = 12_000;
+/** Messages of errors that are due to load: pg-pool's own when no connection becomes free, and ours. */
+const noFreeConnection = "timeout exceeded when trying to connect";
+const noAnswer = "The statement was not answered in time.";
 /**
  * invalid_sql_statement_name and duplicate_prepared_statement. The statement was not executed (PostgreSQL, Appendix A).
  */
@@ -77,7 +80,11 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
       if (!isReleased) client.release(isClosed);
       isReleased = true;
     }
-    const limit = startTimeLimit(limitMs, () => release(true));
+    let isLate = false;
+    const limit = startTimeLimit(limitMs, () => {
+      isLate = true;
+      release(true);
+    });
     try {
       const answer = await query(client, text, argument);
       release(false);
@@ -86,7 +93,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
       // Keeps the connection after an ERROR, but not after FATAL or PANIC. If the server translates severities, the
       // connection is replaced after any error.
       release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
-      throw error;
+      throw isLate ? new Error(noAnswer, { cause: error }) : error;
     } finally {
       limit.end();
     }
@@ -117,6 +124,19 @@ export function wasUndone(error: unknown): boolean {
 /** Returns whether the statement got no answer. Postgres may or may not have executed the statement. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
+}
+
+/**
+ * Returns whether a call failed because its caller's account could not be read: Postgres was unreachable, or failed
+ * inside `ai.user_caller`. Returns false for overload, and for errors of what the call does after that.
+ */
+export function isCallerUnread(error: unknown): boolean {
+  const cause = error instanceof GatewayError ? error.cause : undefined;
+  if (!(cause instanceof Error)) return false;
+  if (!(cause instanceof pg.DatabaseError)) return cause.message !== noFreeConnection && cause.message !== noAnswer;
+  // Class 53 is Insufficient Resources, such as too_many_connections (PostgreSQL, Appendix A).
+  if (cause.severity !== "ERROR") return !cause.code?.startsWith("53");
+  return /\buser_caller\(/.test(cause.where ?? "");
 }
 
 /** Returns the SQLSTATE that Postgres or a pooler reported; undefined for any other error. */

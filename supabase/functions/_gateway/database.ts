@@ -5,7 +5,7 @@ import type { Credential } from "./admission/credentials.ts";
 import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createBatchQueue } from "./batch-queue.ts";
-import { createConnections } from "./connections.ts";
+import { createConnections, isCallerUnread } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import type { SizeFields } from "./surface.ts";
 
@@ -235,16 +235,15 @@ async function checking<Answer>({ credential }: Caller, statement: Promise<Answe
   try {
     return await statement;
   } catch (error) {
-    const isUnread = error instanceof GatewayError && error.code === "service_unavailable";
-    if (credential.source === "key" || !isUnread) throw error;
-    throw new GatewayError("AUTH_UNAVAILABLE", { cause: error.cause });
+    if (credential.source === "key" || !isCallerUnread(error)) throw error;
+    throw new GatewayError("AUTH_UNAVAILABLE", { cause: (error as GatewayError).cause });
   }
 }
 
 /**
  * Creates the gateway's database client, which connects as role `gateway` on first use.
- * @throws GatewayError `service_unavailable` from every method while the database is unavailable, or
- * `AUTH_UNAVAILABLE` from those that check a person's session or app token
+ * @throws GatewayError `service_unavailable` from every method while the database is unavailable or
+ * overloaded. Those that check a person's session or app token throw `AUTH_UNAVAILABLE` if the account can't be read.
  */
 export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
   const { call, close } = createConnections(options);

@@ -43,7 +43,7 @@ async function admit<Request extends Asked>(
 ): Promise<Response> {
   const { asked, labels } = await readOrAuthenticate(check, async () => {
     const labels = readLabels(request);
-    const value = parseJson(request, body.bytes, { maxValues: surface.maxValues });
+    const value = parseJson(request, body.bytes, { maxNumbers: surface.maxNumbers });
     // Parsing and validating a large body take about the same time. Other calls run in between.
     if (body.bytes.byteLength > largeBytes) await new Promise((resolve) => setTimeout(resolve));
     return { labels, asked: surface.read(value, body.bytes.byteLength, request.headers) };

@@ -82,8 +82,8 @@ export type Surface<Call extends Asked> = {
   /** The format of errors. Defaults to OpenAI's. */
   errors?: ErrorShape;
   limitBytes: number;
-  /** The maximum number of values in a body, if not the default (`parseJson`). */
-  maxValues?: number;
+  /** The maximum number of plain numbers in lists, if they don't count as values (`parseJson`). */
+  maxNumbers?: number;
   /**
    * Parses a body.
    * @throws GatewayError that names the field or header

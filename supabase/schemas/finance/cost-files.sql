@@ -1,9 +1,10 @@
 -- Compares a cost file with a book. A person sees the result as a preview before the file is stored.
 
 -- Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay,
--- days, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param,
--- message }. days is the number of daily totals in the file. corrected.list has the first 100 corrected totals.
--- remaining and cleared count imported days that are missing from the file. Not granted to any role.
+-- days, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome:
+-- invalid, param, message }. days is the number of daily totals in the file. accounts has the first 50 accounts, and
+-- corrected.list the first 100 corrected totals. remaining and cleared count imported days that are missing from the
+-- file. Not granted to any role.
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql stable security invoker set search_path = ''
 as $$
@@ -74,15 +75,20 @@ begin
     from unnest(days) d
     where d.change not in ('remaining', 'cleared')
   ) || (
-    select jsonb_build_object('accounts', jsonb_agg(
-      jsonb_build_object('accountId', a.account_id, 'days', a.days, 'amountUsd', trim_scale(a.amount_usd)::text)
-      order by a.account_id collate "C"
-    ))
+    select jsonb_build_object(
+      'accountCount', max(a.account_count),
+      'accounts', jsonb_agg(
+        jsonb_build_object('accountId', a.account_id, 'days', a.days, 'amountUsd', trim_scale(a.amount_usd)::text)
+        order by a.account_id collate "C"
+      )
+    )
     from (
-      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd
+      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd, count(*) over () as account_count
       from unnest(days) d
       where d.change not in ('remaining', 'cleared')
       group by d.account_id
+      order by d.account_id collate "C"
+      limit 50
     ) a
   );
 end

@@ -1,6 +1,7 @@
 -- Imports a provider's cost file as one total for each account and day. The document is parsed from the file:
 -- - { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{
 -- currency, amount }] }], clear }
+-- The functions also take it as a JSON string of its text, which the web server can pass on without parsing it.
 --
 -- If clear is true, sets a day to 0 if an earlier file contained the day and this document does not. Affects only days
 -- between the document's first and last day.
@@ -13,7 +14,7 @@ create or replace function ai.preview_cost_import(member_id uuid, workspace uuid
 as $$
   select coalesce(
     ai.cost_import_refusal(member_id, workspace, app),
-    ai.describe_cost_file(workspace, app, document)
+    ai.describe_cost_file(workspace, app, ai.read_cost_document(document))
   )
 $$;
 
@@ -31,7 +32,7 @@ begin
     return refusal;
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);
-  return ai.store_cost_file(workspace, app, document, state, member_id);
+  return ai.store_cost_file(workspace, app, ai.read_cost_document(document), state, member_id);
 end
 $$;
 
@@ -47,12 +48,21 @@ as $$
   end
 $$;
 
+-- Returns a document that may be given as a JSON string. Not granted to any role.
+create or replace function ai.read_cost_document(document jsonb) returns jsonb
+  language plpgsql immutable security invoker set search_path = ''
+as $$
+begin
+  return case jsonb_typeof(document) when 'string' then (document #>> '{}')::jsonb else document end;
+end
+$$;
+
 -- Returns what importing a cost file into the platform's book would change (ai.describe_cost_file).
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.preview_platform_costs(document jsonb) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
+  select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), ai.read_cost_document(document))
 $$;
 
 -- Stores a cost file in the platform's book for an infrastructure admin, and adds a line to the audit log. The change
@@ -64,13 +74,14 @@ create or replace function private.import_platform_costs(change jsonb) returns j
 as $$
 declare
   admin uuid := (change ->> 'actor')::uuid;
-  subject text := 'costs ' || ai.provider_name(change #>> '{document,provider}');
+  document jsonb := ai.read_cost_document(change -> 'document');
+  subject text := 'costs ' || ai.provider_name(document ->> 'provider');
   answer jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = admin) then
     return '{"outcome": "not_allowed", "refused": "forbidden"}';
   end if;
-  answer := ai.store_cost_file(ai.platform_book(), ai.platform_book(), change -> 'document', change ->> 'state', admin);
+  answer := ai.store_cost_file(ai.platform_book(), ai.platform_book(), document, change ->> 'state', admin);
   if answer ->> 'outcome' = 'changed' then
     return answer || jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(subject));
   elsif answer ->> 'outcome' = 'invalid' then

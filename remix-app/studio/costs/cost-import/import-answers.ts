@@ -13,6 +13,8 @@ const preview = z.object({
   lastDay: z.string(),
   /** The number of daily totals. A day with costs in two accounts counts twice. */
   days: count,
+  accountCount: count,
+  /** The first 50 accounts, ordered by id. */
   accounts: z.array(z.object({ accountId: z.string(), days: count, amountUsd: amountText })),
   added: z.object({ days: count, amountUsd: amountText }),
   unchanged: z.object({ days: count }),

@@ -9,18 +9,22 @@ import { Figures } from "../../figures.tsx";
 import { changedDays, type ImportPreview } from "./import-answers.ts";
 import { daysInWords } from "./import-words.ts";
 
-const accountsListed = 50;
-
 /**
  * Shows what an import adds, corrects and replaces.
  * @param props.children the available actions
  */
 export function ImportPreviewCards({ preview, children }: { preview: ImportPreview; children: ReactNode }) {
-  const { totalUsd, byCurrency, accounts, days, firstDay, lastDay, added, unchanged, corrected, replaced, cleared } =
-    preview;
+  const { totalUsd, byCurrency, accountCount, accounts, days, firstDay, lastDay } = preview;
+  const { added, unchanged, corrected, replaced, cleared } = preview;
   const same = changedDays(preview) === 0;
   const foreign = byCurrency.some(({ currency }) => currency !== "USD");
   const unlisted = corrected.days - corrected.list.length;
+  const unlistedAccounts = accountCount - accounts.length;
+  const decimals = {
+    account: columnDecimals(accounts.map(({ amountUsd }) => amountUsd)),
+    from: columnDecimals(corrected.list.map(({ fromUsd }) => fromUsd)),
+    to: columnDecimals(corrected.list.map(({ toUsd }) => toUsd)),
+  };
   return (
     <>
       <Figures
@@ -51,7 +55,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           ...(unchanged.days > 0 ? [{ label: "Already imported", value: counted(unchanged.days) }] : []),
         ]}
       />
-      <Card title="What the file adds up to" lead={`${counted(days)}, ${accountsInWords(accounts.length)}.`}>
+      <Card title="What the file adds up to" lead={`${counted(days)}, ${accountsInWords(accountCount)}.`}>
         <div className="space-y-6">
           {foreign ? (
             <DataTable
@@ -84,18 +88,14 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                 label: "Amount",
                 numeric: true,
                 small: "aside",
-                cell: ({ amountUsd }) => (
-                  <Usd amount={amountUsd} decimals={columnDecimals(accounts.map((account) => account.amountUsd))} />
-                ),
+                cell: ({ amountUsd }) => <Usd amount={amountUsd} decimals={decimals.account} />,
               },
             ]}
-            rows={accounts.slice(0, accountsListed)}
+            rows={accounts}
             rowKey={({ accountId }) => accountId}
             empty={null}
           />
-          {accounts.length > accountsListed ? (
-            <p className="text-muted">And {accountsInWords(accounts.length - accountsListed)} more.</p>
-          ) : null}
+          {unlistedAccounts > 0 ? <p className="text-muted">And {accountsInWords(unlistedAccounts)} more.</p> : null}
         </div>
       </Card>
       <Card title={same ? "Nothing to import" : "What will change"}>
@@ -117,17 +117,13 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                   {
                     label: "Recorded",
                     numeric: true,
-                    cell: ({ fromUsd }) => (
-                      <Usd amount={fromUsd} decimals={columnDecimals(corrected.list.map((day) => day.fromUsd))} />
-                    ),
+                    cell: ({ fromUsd }) => <Usd amount={fromUsd} decimals={decimals.from} />,
                   },
                   {
                     label: "In this file",
                     numeric: true,
                     small: "aside",
-                    cell: ({ toUsd }) => (
-                      <Usd amount={toUsd} decimals={columnDecimals(corrected.list.map((day) => day.toUsd))} />
-                    ),
+                    cell: ({ toUsd }) => <Usd amount={toUsd} decimals={decimals.to} />,
                   },
                 ]}
                 rows={corrected.list}

@@ -1,6 +1,5 @@
 import { runInWorker } from "../../../http/run-in-worker.ts";
 import type { ReviewDrafts } from "../../../supabase/review-drafts.ts";
-import type { CostImportDocument } from "../files/import-document.ts";
 import {
   changedDays,
   type ImportAnswer,
@@ -12,11 +11,12 @@ import { type ImportErrors, maxFileBytes, maxFileMiB, rateField } from "./import
 import type { Bill, BillInput, ReadBill } from "./read-bill.ts";
 
 /**
- * Compares and stores imports. Both functions throw a Response if the costs do not exist or access to them is refused.
+ * Compares and stores imports. The document is JSON, which stays text until it reaches the database, because parsing a
+ * large one would hold the event loop. Both functions throw a Response if the costs do not exist or access to them is refused.
  */
 export interface CostBook {
-  preview: (document: CostImportDocument) => Promise<PreviewAnswer>;
-  store: (change: { document: CostImportDocument; state: string }) => Promise<ImportAnswer>;
+  preview: (document: string) => Promise<PreviewAnswer>;
+  store: (change: { document: string; state: string }) => Promise<ImportAnswer>;
 }
 
 /** What an import reads and writes, and its person. */
@@ -75,7 +75,7 @@ export async function takeImportStep(form: FormData, context: ImportContext): Pr
   if (form.get("step") !== "import") return review(read, { ...reviewed, again: null });
   if ("errors" in read || read.hash !== form.get("previewed")) return review(read, { ...reviewed, again: "edited" });
   const state = String(form.get("state") ?? "");
-  const answer = await book.store({ document: JSON.parse(read.document) as CostImportDocument, state });
+  const answer = await book.store({ document: read.document, state });
   switch (answer.outcome) {
     case "imported":
       return answer.importId === null
@@ -121,7 +121,7 @@ async function review(
     refused?: InvalidImport;
   },
 ): Promise<ImportEntry> {
-  const answer = "errors" in read ? null : await book.preview(JSON.parse(read.document) as CostImportDocument);
+  const answer = "errors" in read ? null : await book.preview(read.document);
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
   // A preview without changes means that this file is already imported, perhaps by a double click or by another person.

@@ -54,8 +54,7 @@ export const embeddingsSurface: Surface<Embeddings> = {
   kind: "embedding",
   endpoint: "embeddings",
   limitBytes: bodyLimits.embeddings,
-  // Lists of tokens have many values, which take little time each.
-  maxValues: 120_000,
+  maxNumbers: 200_000,
   read(value, bodyBytes) {
     const { list, head } = readList(value);
     const { request, others } = parseOpenBody(embeddingsSchema, head, {});

@@ -9,6 +9,7 @@ const mayDiffer = /[:,[]\s*-?\d+(?:[.eE]|\d{15})|[:,[]\s*-0|"\d+"\s*:|__proto__|
 const isIndex = /^\d+$/;
 const token = /[^\s,\]}]*/y;
 const blank = /\s*/y;
+const integers = /\[[\d,\s]*\]/y;
 
 const sources = new WeakMap<object, string>();
 /** Marks source text in a string. Random for each process, so no external text can begin with it. */
@@ -120,6 +121,12 @@ function differing(text: string, root: unknown): [container: object, source: str
     if (opening === '"') {
       skipString();
       return "same";
+    }
+    if (opening === "[") {
+      const from = at;
+      const list = skip(integers);
+      if (list !== "" && !/\d{16}/.test(list)) return "same";
+      at = from;
     }
     if (opening !== "{" && opening !== "[") {
       const number = skip(token);

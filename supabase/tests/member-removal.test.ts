@@ -24,11 +24,11 @@ async function createScene(db: Database, creator: WorkspaceRole) {
             as logged`,
       values: [id],
     });
-  const remove = (by: WorkspaceRole, { whom = creator, claims = people[by] } = {}) =>
+  const remove = (by: WorkspaceRole, { leaver = creator, claims = people[by] } = {}) =>
     db.asUser(claims as Claims, () =>
       db.query("select public.remove_workspace_member($1, $2, array[$3]::uuid[])", [
         id,
-        people[whom]?.sub,
+        people[leaver]?.sub,
         keys[0]?.id,
       ]),
     );
@@ -66,14 +66,14 @@ test.for([
 
 test("revokes no key of another person, nor for people who do not manage keys", async ({ db }) => {
   const ofAdmin = await createScene(db, "admin");
-  await ofAdmin.remove("owner", { whom: "member" });
+  await ofAdmin.remove("owner", { leaver: "member" });
   expect(await ofAdmin.state()).toEqual({ members: 2, revoked: [], logged: 0 });
   const own = await createScene(db, "member");
   await own.remove("member");
   expect(await own.state()).toEqual({ members: 2, revoked: [], logged: 0 });
 });
 
-test("removes nobody if a key cannot be revoked", async ({ db }) => {
+test("keeps the member if a key cannot be revoked", async ({ db }) => {
   const { state, remove } = await createScene(db, "member");
   await db.query(`create function private.fail() returns trigger language plpgsql as 'begin raise lock_not_available; end';
     create trigger fail before update on ai.keys for each row execute function private.fail()`);

@@ -15,7 +15,7 @@ const failures = {
   unfinished_link: (name) =>
     `Linking this ${name} account to another account was never finished, so we removed that link. Try again.`,
   unconfirmed_link: (name) =>
-    `An app linked this ${name} account to an account here, and its owner hasn’t confirmed that. Sign in another way and keep it under Security, Review account access. If you don’t know that account, sign in with ${name} again after a day.`,
+    `An app linked this ${name} account to an account here, and its owner hasn’t confirmed that. Sign in another way and keep it under Security, Review account access. If you don’t know that account, contact support.`,
   unavailable: () => "We can’t reach the sign-in service right now. Nothing has changed. Try again in a moment.",
   failed: (name) => `We couldn’t finish this with ${name}. Try again, or sign in another way.`,
 } as const satisfies Record<string, (provider: string) => string>;

@@ -15,7 +15,7 @@ export const memberChange = z.discriminatedUnion("intent", [
   z.object({ intent: z.literal("invite"), email: emailSchema, roleId: z.uuid() }),
   z.object({ intent: z.literal("withdraw"), invitationId: z.uuid() }),
   z.object({ intent: z.literal("change_role"), userId: z.uuid(), roleId: z.uuid() }),
-  z.object({ intent: z.literal("remove"), userId: z.uuid() }),
+  z.object({ intent: z.literal("remove"), userId: z.uuid(), keyIds: z.array(z.uuid()) }),
 ]);
 
 export interface MemberOutcome {
@@ -107,7 +107,7 @@ export async function applyMemberChange(
       return done("Role changed.");
     }
     case "remove": {
-      const error = await removeMember(user, { workspaceId, userId: change.userId });
+      const error = await removeMember(user, { workspaceId, userId: change.userId, keyIds: change.keyIds });
       if (error?.code === "PT409") return failed("A workspace needs an owner. Transfer ownership in Settings first.");
       if (error) throw refused(error);
       return { ...done("Member removed."), leftWorkspace: change.userId === user.id };

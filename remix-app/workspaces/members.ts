@@ -175,20 +175,17 @@ export async function changeRole(
 }
 
 /**
- * Removes a member from a workspace, or lets the caller leave it.
+ * Removes a member from a workspace, or lets the caller leave it. Revokes the given keys that the member made, if the
+ * removal succeeds and the caller manages keys.
  * @returns like {@link changeRole}
  */
 export async function removeMember(
   { data }: User,
-  { workspaceId, userId }: { workspaceId: string; userId: string },
+  { workspaceId, userId, keyIds }: { workspaceId: string; userId: string; keyIds: readonly string[] },
 ): Promise<Pick<PostgrestError, "code"> | null> {
-  const { data: removed, error } = await data
-    .from("workspace_members")
-    .delete()
-    .eq("workspace_id", workspaceId)
-    .eq("user_id", userId)
-    .select("user_id");
-  return error ?? (removed.length === 0 ? { code: "PT404" } : null);
+  const args = { workspace_id: workspaceId, user_id: userId, key_ids: keyIds };
+  const { error } = await data.rpc("remove_workspace_member", args);
+  return error?.code === "PT404" ? { code: error.code } : error;
 }
 
 /** Makes another member the owner. The caller gets the next lower role. @returns the failure or null */

@@ -61,7 +61,9 @@ export async function applyRoleChange(
     }
   })();
   if (error?.code === "PT409") return "A workspace can have at most 100 roles. Delete one you don’t need first.";
-  if (error?.code === "23514") return "Use letters of one alphabet in each word, and no invisible characters.";
+  if (error?.code === "23514") {
+    return "Use letters of one alphabet in each word, no invisible characters, and no lookalike of owner, admin or member.";
+  }
   if (error?.code === "23505") return "A role with this name already exists.";
   if (error?.code === "23503") return "Someone still has this role. Give them another role first.";
   if (error) throw workspaceProblem(error, { requestId });

@@ -272,6 +272,22 @@ describe("an irreversible action on a workspace", () => {
     expect(await query("select from public.workspace_invitations where workspace_id = $1", [id])).toEqual([]);
   });
 
+  test("a refused removal revokes no key", async () => {
+    const { id, path } = await found({ permissions: ["manage_members", "manage_ai_keys"] });
+    const [key] = await query<{ id: string }>(
+      `insert into ai.keys (id, lineage_id, workspace_id, created_by, name, lookup, secret_hash)
+       select k.id, k.id, $1, $2, 'Server', substr(md5(k.id::text), 1, 12), sha256(k.id::text::bytea)
+       from (select gen_random_uuid() as id) as k returning id`,
+      [id, owner.id],
+    );
+    const remove = { intent: "remove", userId: owner.id, revoke_0: key?.id ?? "" };
+    const before = await stateOf(id);
+    expect((await owner.browser.post(`${path}/members`, remove)).status).toBe(409);
+    expect((await manager.browser.post(`${path}/members`, remove)).status).toBe(404);
+    expect(await stateOf(id)).toBe(before);
+    expect(await query("select revoked_at from ai.keys where id = $1", [key?.id])).toEqual([{ revoked_at: null }]);
+  });
+
   test("a member who manages members but not keys can't revoke keys by removing their creator", async () => {
     const { id, path } = await found();
     const [role] = await query<{ id: string }>(

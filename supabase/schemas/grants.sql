@@ -54,6 +54,7 @@ grant execute on function
   public.list_workspace_members(uuid, text, uuid, uuid, text[], integer),
   public.list_member_emails(uuid),
   public.count_role_members(uuid),
+  public.remove_workspace_member(uuid, uuid, uuid[]),
   public.transfer_workspace_ownership(uuid, uuid),
   public.delete_workspace(uuid)
 to authenticated;

@@ -53,6 +53,16 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender",
   },
   {
+    // Such a view would fail a migration of Supabase Auth that drops the table, or drops or alters a column of it.
+    name: "no view depends on a table of Supabase Auth",
+    sql: `select distinct c.oid::regclass::text as offence
+      from ${tables} join pg_rewrite r on r.ev_class = c.oid
+      join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+      join pg_class t on t.oid = d.refobjid and t.relnamespace = 'auth'::regnamespace`,
+    offend: "create view private.offender as select id from auth.users",
+    expected: "private.offender",
+  },
+  {
     name: "a foreign key states its on delete action",
     sql: `select format('%s (%s)', k.conrelid::regclass, (
         select string_agg(a.attname, ', ' order by o.position)
@@ -146,11 +156,18 @@ export const catalogRules: readonly CatalogRule[] = [
   {
     // A credential of an account is a column that looks like one, in a table that names an account or is a part of one
     // that does. account_credentials lists them all, so that reviews, sign-outs and exports leave none out.
+    // Of the tables that auth_credentials reads, Postgres records no dependency.
     name: "a table with credentials of an account is in account_credentials",
     sql: `with recursive listed as (
         select distinct d.refobjid as oid
         from pg_rewrite r join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
         where r.ev_class = 'private.account_credentials'::regclass and d.refclassid = 'pg_class'::regclass
+        union
+        select to_regclass(source[1])
+        from regexp_matches(
+          (select p.prosrc from pg_proc p where p.oid = 'private.auth_credentials()'::regprocedure),
+          '\\m(?:from|join)\\s+(\\w+\\.\\w+)', 'g'
+        ) as source
       )
       select c.oid::regclass::text as offence
       from pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname in ('public', 'private', 'ai', 'auth')

@@ -11,7 +11,7 @@ import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { keptSearch, searchTerm } from "../../http/search-params.ts";
 import type { User } from "../../session/user.ts";
-import { listKeysOfCreator, revokeKeysOfCreator } from "../../studio/keys/keys-of-creator.ts";
+import { listKeysOfCreator } from "../../studio/keys/keys-of-creator.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
@@ -96,7 +96,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
   const fields = await readForm(request, context);
   const form = Object.fromEntries(fields);
-  const change = memberChange.safeParse(form);
+  const keyIds = [...fields].flatMap(([name, id]) => (/^revoke_\d+$/.test(name) ? [id] : []));
+  const change = memberChange.safeParse({ ...form, keyIds });
   if (!change.success) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
@@ -105,16 +106,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       { done: null, failed, aboutEmail: true, inviting: true, requestId: null, ...typedOf(form) },
       { status: 400 },
     );
-  }
-  if (change.data.intent === "remove") {
-    const keyIds = [...fields].flatMap(([name, id]) => (/^revoke_\d+$/.test(name) ? [String(id)] : []));
-    // Before the removal, because somebody who has left can't revoke keys.
-    await revokeKeysOfCreator(context, {
-      userId: user.id,
-      workspaceId: workspace.id,
-      creatorId: change.data.userId,
-      keyIds,
-    });
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");

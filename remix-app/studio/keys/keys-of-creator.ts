@@ -2,7 +2,6 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
-import { revokeKey } from "./keys.ts";
 
 const listed = z.object({
   outcome: z.literal("listed"),
@@ -32,19 +31,4 @@ export async function listKeysOfCreator(
   });
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId: context.requestId });
   return { count: answer.count, keys: answer.keys };
-}
-
-/**
- * Revokes those of the given keys that a person made.
- * @throws Response like {@link revokeKey}
- */
-export async function revokeKeysOfCreator(
-  context: AppLoadContext,
-  { creatorId, keyIds, ...member }: StudioMember & { creatorId: string; keyIds: readonly string[] },
-): Promise<void> {
-  if (keyIds.length === 0) return;
-  const { keys } = await listKeysOfCreator(context, { ...member, creatorId });
-  for (const { id } of keys) {
-    if (keyIds.includes(id)) await revokeKey(context, { ...member, keyId: id });
-  }
 }

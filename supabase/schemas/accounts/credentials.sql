@@ -1,5 +1,100 @@
--- Everything that opens an account or acts for it. The access review, sign-outs, the export and the console read this
--- view, and a catalog test fails if a table with credentials of an account is missing here.
+-- Everything that opens an account or acts for it. The access review, sign-outs, the export and the console read the
+-- view account_credentials, and a catalog test fails if a table with credentials of an account is missing here.
+
+-- Returns the credentials that are in Supabase Auth's tables or end with a row there, as account_credentials lists them.
+-- A function, because a view that depends on these tables would fail Supabase Auth's own migrations. It sets no search
+-- path, so that Postgres inlines it and a lookup by user_id uses indexes.
+create or replace function private.auth_credentials() returns table (
+  user_id uuid, kind text, id uuid, listed_as text, is_method boolean, app_id uuid, source_id uuid, session_id uuid,
+  proof private.mfa_proof, name text, provider text, created_at timestamptz, added_at timestamptz,
+  last_used_at timestamptz, ends_at timestamptz, is_active boolean, record jsonb
+)
+  language sql stable security invoker
+as $$
+select
+  u.id as user_id,
+  'password' as kind,
+  u.id as id,
+  'password' as listed_as,
+  true as is_method,
+  null::uuid as app_id,
+  null::uuid as source_id,
+  null::uuid as session_id,
+  null::private.mfa_proof as proof,
+  null::text as name,
+  null::text as provider,
+  u.created_at,
+  u.created_at as added_at,
+  null::timestamptz as last_used_at,
+  null::timestamptz as ends_at,
+  u.email_confirmed_at is not null as is_active,
+  '{}'::jsonb as record
+from auth.users u
+where coalesce(u.encrypted_password, '') <> ''
+
+union all
+select
+  i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email::text, i.provider::text,
+  i.created_at, i.created_at, i.last_sign_in_at, null,
+  -- Our pages are still linking it.
+  not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
+  jsonb_build_object(
+    'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+  )
+from auth.identities i
+
+union all
+select
+  p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name::text, ''),
+  p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
+  jsonb_build_object(
+    'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
+  )
+from auth.webauthn_credentials p
+
+union all
+select
+  f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
+  nullif(f.friendly_name::text, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
+  jsonb_build_object(
+    'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+  )
+from auth.mfa_factors f
+
+union all
+select
+  u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
+  r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
+from auth.users u
+join private.recovery_credentials r on r.email = lower(u.email)
+
+union all
+select
+  s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
+  s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
+  jsonb_build_object(
+    'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+    'userAgent', s.user_agent, 'aal', s.aal
+  )
+from auth.sessions s
+
+union all
+select
+  c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
+  c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
+  coalesce(c.valid_until, c.expires_at),
+  c.status in ('approved', 'consuming', 'bound')
+    and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
+    and (
+      c.approver_factor_id is null
+      or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
+    ),
+  jsonb_build_object(
+    'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+    'approvedAt', c.approved_at
+  )
+from private.login_challenges c
+$$;
 
 create or replace view private.account_credentials with (security_invoker = true) as
 select
@@ -9,55 +104,7 @@ select
     and coalesce(c.ends_at > now(), true)
     and (c.proof is not distinct from null or private.proof_status(c.proof) <> 'over') as is_live
 from (
-  select
-    u.id as user_id,
-    'password' as kind,
-    u.id as id,
-    'password' as listed_as,
-    true as is_method,
-    null::uuid as app_id,
-    null::uuid as source_id,
-    null::uuid as session_id,
-    null::private.mfa_proof as proof,
-    null::text as name,
-    null::text as provider,
-    u.created_at,
-    u.created_at as added_at,
-    null::timestamptz as last_used_at,
-    null::timestamptz as ends_at,
-    u.email_confirmed_at is not null as is_active,
-    '{}'::jsonb as record
-  from auth.users u
-  where coalesce(u.encrypted_password, '') <> ''
-
-  union all
-  select
-    i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email, i.provider, i.created_at,
-    i.created_at, i.last_sign_in_at, null,
-    -- Our pages are still linking it.
-    not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
-    jsonb_build_object(
-      'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
-    )
-  from auth.identities i
-
-  union all
-  select
-    p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name, ''),
-    p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
-    jsonb_build_object(
-      'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
-    )
-  from auth.webauthn_credentials p
-
-  union all
-  select
-    f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
-    nullif(f.friendly_name, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
-    jsonb_build_object(
-      'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
-    )
-  from auth.mfa_factors f
+  select a.* from private.auth_credentials() a
 
   union all
   select
@@ -66,40 +113,6 @@ from (
     c.completed_at is null and coalesce(c.used_at > now() - interval '24 hours', true),
     jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at)
   from private.mfa_recovery_codes c
-
-  union all
-  select
-    u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
-    r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
-  from auth.users u
-  join private.recovery_credentials r on r.email = lower(u.email)
-
-  union all
-  select
-    s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
-    s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
-    jsonb_build_object(
-      'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
-      'userAgent', s.user_agent, 'aal', s.aal
-    )
-  from auth.sessions s
-
-  union all
-  select
-    c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
-    c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
-    coalesce(c.valid_until, c.expires_at),
-    c.status in ('approved', 'consuming', 'bound')
-      and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
-      and (
-        c.approver_factor_id is null
-        or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
-      ),
-    jsonb_build_object(
-      'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
-      'approvedAt', c.approved_at
-    )
-  from private.login_challenges c
 
   union all
   select

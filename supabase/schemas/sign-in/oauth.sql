@@ -91,14 +91,12 @@ begin
     -- An identity that a direct call to Supabase Auth linked during the flow does not count as new. Its event is kept.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
-    case
-      -- Keeps an identity that an app linked, so that the owner can confirm it. After a day, somebody who was tricked
-      -- into linking their own identity to another account gets it back.
-      when exists (select from private.unconfirmed_additions a where a.target_id = i.id)
-        then i.created_at < now() - interval '1 day'
-      else i.created_at >= flow.created_at
+    -- Keeps an identity that an app linked. Only the owner confirms or removes it, in the access review.
+    not exists (select from private.unconfirmed_additions a where a.target_id = i.id)
+      and (
+        i.created_at >= flow.created_at
         or exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
-    end as may_go
+      ) as may_go
   into identity
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;

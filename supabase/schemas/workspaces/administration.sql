@@ -111,6 +111,50 @@ begin
 end
 $$;
 
+-- Removes a member, or lets the caller leave, and revokes the given keys that the person made, if the caller has
+-- manage_ai_keys. A refused removal revokes no key. Raises PT403 without the required MFA, PT404 if the caller may not
+-- remove the person, or PT409 if the last owner would leave.
+-- Definer: members cannot write keys directly. The condition on the role is that of the policies on memberships.
+create or replace function public.remove_workspace_member(workspace_id uuid, user_id uuid, key_ids uuid[] default '{}')
+  returns void
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  -- Read first, because somebody who has left has no permission.
+  manages_keys constant boolean :=
+    remove_workspace_member.workspace_id in (select private.my_workspace_ids_with_permission('manage_ai_keys'));
+  ended record;
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  delete from public.workspace_members m
+  where m.workspace_id = remove_workspace_member.workspace_id
+    and m.user_id = remove_workspace_member.user_id
+    and m.workspace_id in (select private.my_workspace_ids())
+    and (m.user_id = (select auth.uid()) or m.role_id in (select private.my_assignable_role_ids()));
+  if not found then
+    raise exception 'no such member' using errcode = 'PT404';
+  end if;
+  if not manages_keys then
+    return;
+  end if;
+  for ended in
+    update ai.keys k set revoked_at = now()
+    where k.workspace_id = remove_workspace_member.workspace_id
+      and k.created_by = remove_workspace_member.user_id
+      and k.id = any (key_ids)
+      and k.connection_id is null
+      and k.revoked_at is null
+    returning k.id, k.name
+  loop
+    perform private.log_workspace_change(
+      remove_workspace_member.workspace_id, 'key.revoked', ended.id, ended.name
+    );
+  end loop;
+end
+$$;
+
 -- Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 if
 -- the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new
 -- owner is not a member, or PT409 if the new owner is the caller.

@@ -1127,6 +1127,101 @@ exception when others then
 end
 $$;
 
+-- Returns the credentials that are in Supabase Auth's tables or end with a row there, as account_credentials lists them.
+-- A function, because a view that depends on these tables would fail Supabase Auth's own migrations. It sets no search
+-- path, so that Postgres inlines it and a lookup by user_id uses indexes.
+create or replace function private.auth_credentials() returns table (
+  user_id uuid, kind text, id uuid, listed_as text, is_method boolean, app_id uuid, source_id uuid, session_id uuid,
+  proof private.mfa_proof, name text, provider text, created_at timestamptz, added_at timestamptz,
+  last_used_at timestamptz, ends_at timestamptz, is_active boolean, record jsonb
+)
+  language sql stable security invoker
+as $$
+select
+  u.id as user_id,
+  'password' as kind,
+  u.id as id,
+  'password' as listed_as,
+  true as is_method,
+  null::uuid as app_id,
+  null::uuid as source_id,
+  null::uuid as session_id,
+  null::private.mfa_proof as proof,
+  null::text as name,
+  null::text as provider,
+  u.created_at,
+  u.created_at as added_at,
+  null::timestamptz as last_used_at,
+  null::timestamptz as ends_at,
+  u.email_confirmed_at is not null as is_active,
+  '{}'::jsonb as record
+from auth.users u
+where coalesce(u.encrypted_password, '') <> ''
+
+union all
+select
+  i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email::text, i.provider::text,
+  i.created_at, i.created_at, i.last_sign_in_at, null,
+  -- Our pages are still linking it.
+  not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
+  jsonb_build_object(
+    'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+  )
+from auth.identities i
+
+union all
+select
+  p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name::text, ''),
+  p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
+  jsonb_build_object(
+    'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
+  )
+from auth.webauthn_credentials p
+
+union all
+select
+  f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
+  nullif(f.friendly_name::text, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
+  jsonb_build_object(
+    'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+  )
+from auth.mfa_factors f
+
+union all
+select
+  u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
+  r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
+from auth.users u
+join private.recovery_credentials r on r.email = lower(u.email)
+
+union all
+select
+  s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
+  s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
+  jsonb_build_object(
+    'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+    'userAgent', s.user_agent, 'aal', s.aal
+  )
+from auth.sessions s
+
+union all
+select
+  c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
+  c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
+  coalesce(c.valid_until, c.expires_at),
+  c.status in ('approved', 'consuming', 'bound')
+    and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
+    and (
+      c.approver_factor_id is null
+      or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
+    ),
+  jsonb_build_object(
+    'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+    'approvedAt', c.approved_at
+  )
+from private.login_challenges c
+$$;
+
 -- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
 -- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
 -- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess or ledger (of credits). after is the last
@@ -4419,9 +4514,10 @@ as $$
 $$;
 
 -- Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay,
--- days, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param,
--- message }. days is the number of daily totals in the file. corrected.list has the first 100 corrected totals.
--- remaining and cleared count imported days that are missing from the file. Not granted to any role.
+-- days, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome:
+-- invalid, param, message }. days is the number of daily totals in the file. accounts has the first 50 accounts, and
+-- corrected.list the first 100 corrected totals. remaining and cleared count imported days that are missing from the
+-- file. Not granted to any role.
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql stable security invoker set search_path = ''
 as $$
@@ -4492,15 +4588,20 @@ begin
     from unnest(days) d
     where d.change not in ('remaining', 'cleared')
   ) || (
-    select jsonb_build_object('accounts', jsonb_agg(
-      jsonb_build_object('accountId', a.account_id, 'days', a.days, 'amountUsd', trim_scale(a.amount_usd)::text)
-      order by a.account_id collate "C"
-    ))
+    select jsonb_build_object(
+      'accountCount', max(a.account_count),
+      'accounts', jsonb_agg(
+        jsonb_build_object('accountId', a.account_id, 'days', a.days, 'amountUsd', trim_scale(a.amount_usd)::text)
+        order by a.account_id collate "C"
+      )
+    )
     from (
-      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd
+      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd, count(*) over () as account_count
       from unnest(days) d
       where d.change not in ('remaining', 'cleared')
       group by d.account_id
+      order by d.account_id collate "C"
+      limit 50
     ) a
   );
 end
@@ -4877,7 +4978,7 @@ begin
     return refusal;
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);
-  return ai.store_cost_file(workspace, app, document, state, member_id);
+  return ai.store_cost_file(workspace, app, ai.read_cost_document(document), state, member_id);
 end
 $$;
 
@@ -4893,12 +4994,21 @@ as $$
   end
 $$;
 
+-- Returns a document that may be given as a JSON string. Not granted to any role.
+create or replace function ai.read_cost_document(document jsonb) returns jsonb
+  language plpgsql immutable security invoker set search_path = ''
+as $$
+begin
+  return case jsonb_typeof(document) when 'string' then (document #>> '{}')::jsonb else document end;
+end
+$$;
+
 -- Returns what importing a cost file into the platform's book would change (ai.describe_cost_file).
 -- Definer: functions that read and write books are not granted to the service role.
 create or replace function private.preview_platform_costs(document jsonb) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
+  select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), ai.read_cost_document(document))
 $$;
 
 -- Stores a cost file in the platform's book for an infrastructure admin, and adds a line to the audit log. The change
@@ -4910,13 +5020,14 @@ create or replace function private.import_platform_costs(change jsonb) returns j
 as $$
 declare
   admin uuid := (change ->> 'actor')::uuid;
-  subject text := 'costs ' || ai.provider_name(change #>> '{document,provider}');
+  document jsonb := ai.read_cost_document(change -> 'document');
+  subject text := 'costs ' || ai.provider_name(document ->> 'provider');
   answer jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = admin) then
     return '{"outcome": "not_allowed", "refused": "forbidden"}';
   end if;
-  answer := ai.store_cost_file(ai.platform_book(), ai.platform_book(), change -> 'document', change ->> 'state', admin);
+  answer := ai.store_cost_file(ai.platform_book(), ai.platform_book(), document, change ->> 'state', admin);
   if answer ->> 'outcome' = 'changed' then
     return answer || jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(subject));
   elsif answer ->> 'outcome' = 'invalid' then
@@ -10094,14 +10205,12 @@ begin
     -- An identity that a direct call to Supabase Auth linked during the flow does not count as new. Its event is kept.
     i.created_at >= flow.created_at
       and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
-    case
-      -- Keeps an identity that an app linked, so that the owner can confirm it. After a day, somebody who was tricked
-      -- into linking their own identity to another account gets it back.
-      when exists (select from private.unconfirmed_additions a where a.target_id = i.id)
-        then i.created_at < now() - interval '1 day'
-      else i.created_at >= flow.created_at
+    -- Keeps an identity that an app linked. Only the owner confirms or removes it, in the access review.
+    not exists (select from private.unconfirmed_additions a where a.target_id = i.id)
+      and (
+        i.created_at >= flow.created_at
         or exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
-    end as may_go
+      ) as may_go
   into identity
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
@@ -12910,6 +13019,50 @@ begin
 end
 $$;
 
+-- Removes a member, or lets the caller leave, and revokes the given keys that the person made, if the caller has
+-- manage_ai_keys. A refused removal revokes no key. Raises PT403 without the required MFA, PT404 if the caller may not
+-- remove the person, or PT409 if the last owner would leave.
+-- Definer: members cannot write keys directly. The condition on the role is that of the policies on memberships.
+create or replace function public.remove_workspace_member(workspace_id uuid, user_id uuid, key_ids uuid[] default '{}')
+  returns void
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  -- Read first, because somebody who has left has no permission.
+  manages_keys constant boolean :=
+    remove_workspace_member.workspace_id in (select private.my_workspace_ids_with_permission('manage_ai_keys'));
+  ended record;
+begin
+  if not private.account_required_mfa_satisfied() then
+    raise exception 'not allowed' using errcode = 'PT403';
+  end if;
+  delete from public.workspace_members m
+  where m.workspace_id = remove_workspace_member.workspace_id
+    and m.user_id = remove_workspace_member.user_id
+    and m.workspace_id in (select private.my_workspace_ids())
+    and (m.user_id = (select auth.uid()) or m.role_id in (select private.my_assignable_role_ids()));
+  if not found then
+    raise exception 'no such member' using errcode = 'PT404';
+  end if;
+  if not manages_keys then
+    return;
+  end if;
+  for ended in
+    update ai.keys k set revoked_at = now()
+    where k.workspace_id = remove_workspace_member.workspace_id
+      and k.created_by = remove_workspace_member.user_id
+      and k.id = any (key_ids)
+      and k.connection_id is null
+      and k.revoked_at is null
+    returning k.id, k.name
+  loop
+    perform private.log_workspace_change(
+      remove_workspace_member.workspace_id, 'key.revoked', ended.id, ended.name
+    );
+  end loop;
+end
+$$;
+
 -- Makes another member the owner, and gives the caller the role with the most permissions below owner. Raises PT403 if
 -- the caller does not own the workspace or has not proved their identity in the last ten minutes, PT404 if the new
 -- owner is not a member, or PT409 if the new owner is the caller.
@@ -13121,6 +13274,76 @@ begin
       and m.workspace_id = is_member_since.workspace_id
       and m.created_at <= since
   );
+end
+$$;
+
+-- Raises check_violation of recognizable_name if a new or changed name has invisible characters outside emoji, or
+-- full-width, mathematical or enclosed letters, or a word that mixes Latin letters with those of a script that looks
+-- like it, or a word that looks like owner, admin or member without being it. A name that stays is not checked, so that
+-- the permissions of every existing role can change.
+create or replace function private.require_recognizable_name() returns trigger
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  emoji constant text := '[\u00a9\u00ae\u203c\u2049\u2122\u2190-\u21ff\u2300-\u2379\u237b-\u23ff\u25a0-\u27bf\u2900-\u297f'
+    '\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001f0ff\U0001f1e6-\U0001f1ff\U0001f200-\U0001faff][\ufe0e\ufe0f]?';
+  separator constant text := '[\s\u0021-\u002f\u003a-\u0040\u005b-\u0060\u007b\u007d\u007e\u00a1-\u00a9\u00ab-\u00b4'
+    '\u00b6-\u00b9\u00bb-\u00bf\u2000-\u206f\u3000-\u3006\u3008-\u303f]+';
+  latin constant text := '[A-Za-z\u00aa\u00ba\u00c0-\u02af\u1d00-\u1d7f\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff]';
+  -- Greek, Coptic, Cyrillic, Armenian, Cherokee, Canadian syllabics, Tifinagh, Lisu, and old scripts.
+  alike constant text := '[\u0370-\u058f\u13a0-\u167f\u1c80-\u1c8f\u1f00-\u1fff\u2c80-\u2cff\u2d30-\u2d7f\u2de0-\u2dff'
+    '\ua4d0-\ua4ff\ua640-\ua69f\uab70-\uabbf\U00010280-\U000104ff]';
+  shown text;
+  word text;
+  plain text;
+  letter text;
+  lookalikes text;
+begin
+  if tg_op = 'UPDATE' and new.name = old.name then
+    return new;
+  end if;
+  -- Emoji that are letters count as letters. Other emoji, with what joins them, separate words.
+  shown := regexp_replace(new.name, '([\u2139\u24c2\U0001f170\U0001f171\U0001f17e\U0001f17f])\ufe0f', '\1', 'g');
+  shown := regexp_replace(
+    shown,
+    '\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f|[0-9#*]\ufe0f?\u20e3|' || emoji || '(\u200d?' || emoji || ')*',
+    ' ', 'g'
+  );
+  if shown ~ ('[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164'
+      '\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff'
+      '\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7cb\U0001f130-\U0001f169\U0001f172-\U0001f17d\U0001f180-\U0001f189]') then
+    raise check_violation using message = 'the name is not recognizable', constraint = 'recognizable_name';
+  end if;
+  for word in select regexp_split_to_table(shown, separator) loop
+    plain := regexp_replace(
+      normalize(word, nfkd), '[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]', '', 'g'
+    );
+    for letter, lookalikes in
+      values
+        ('a', '[\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\u2c80\u2c81\ua4ee\U0001f170]'),
+        ('b', '[\u0180\u0184\u0253\u0299\u0392\u03b2\u0412\u0432\u042c\u044c\u13cf\u13f4\u1472\u15af\u15f7\u2c82\u2c83'
+          '\ua4d0\U0001f171]'),
+        ('d', '[\u00d0\u00f0\u0110\u0111\u0189\u0256\u0257\u0500\u0501\u13a0\u13e7\u146f\u15de\u1d05\ua4d3]'),
+        ('e', '[\u0246\u0247\u025b\u0395\u03b5\u0415\u0435\u0454\u04bc\u04bd\u13ac\u1d07\u212e\u2c88\u2c89\ua4f0]'),
+        ('i', '[1l|\u0131\u0196\u01c0\u0268\u0269\u026a\u0399\u03b9\u0406\u0456\u04c0\u04cf\u05c0\u05d5\u05df\u0627\u0661'
+          '\u06f1\u07ca\u13a5\u2223\u2c92\u2c93\u2d4f\ua4f2]'),
+        ('m', '[\u0271\u039c\u03fa\u041c\u043c\u13b7\u15f0\u1d0d\u2c98\u2c99\ua4df]'),
+        ('n', '[\u014a\u014b\u0274\u039d\u03b7\u041f\u043f\u0578\u057c\u2c9a\ua4e0]'),
+        ('o', '[0\u00d8\u00f8\u0275\u039f\u03bf\u03c3\u041e\u043e\u04e8\u04e9\u0555\u0585\u05e1\u0647\u0665\u06be\u06c1'
+          '\u06d5\u06f5\u0966\u09e6\u0a66\u0ae6\u0b20\u0b66\u0be6\u0c66\u0ce6\u0d20\u0d66\u0e50\u0ed0\u101d\u1040\u10ff'
+          '\u12d0\u1d0f\u1d11\u2c9e\u2c9f\u2d54\u3007\ua4f3\U00010404\U0001042c\U000104c2\U000104ea\U0001f17e]'),
+        ('r', '[\u027c\u027e\u0280\u0433\u0491\u13a1\u13d2\u1d26\u2c85\ua4e3\uab47\uab48\uab81]'),
+        ('w', '[\u026f\u03c9\u0428\u0448\u0460\u0461\u051c\u051d\u0561\u13b3\u13d4\u1d21\u2cb1\ua4ea]')
+    loop
+      plain := regexp_replace(plain, lookalikes, letter, 'g');
+    end loop;
+    if word ~ latin and word ~ alike
+      or lower(word) not in ('owner', 'admin', 'member')
+        and replace(replace(lower(plain), 'rn', 'm'), 'vv', 'w') in ('owner', 'admin', 'member') then
+      raise check_violation using message = 'the name is not recognizable', constraint = 'recognizable_name';
+    end if;
+  end loop;
+  return new;
 end
 $$;
 
@@ -13386,6 +13609,9 @@ create or replace trigger adjust_invitations after update of role_id or delete o
 create or replace trigger adjust_invitations after update of permissions on public.workspace_roles
   for each row execute function private.withdraw_unauthorized_invitations();
 
+create or replace trigger require_recognizable_name before insert or update of name on public.workspace_roles
+  for each row execute function private.require_recognizable_name();
+
 -- Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account
 -- need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the
 -- session began with a password reset or recovery in the last ten minutes. Without this exception, an attacker who knew
@@ -13416,55 +13642,7 @@ select
     and coalesce(c.ends_at > now(), true)
     and (c.proof is not distinct from null or private.proof_status(c.proof) <> 'over') as is_live
 from (
-  select
-    u.id as user_id,
-    'password' as kind,
-    u.id as id,
-    'password' as listed_as,
-    true as is_method,
-    null::uuid as app_id,
-    null::uuid as source_id,
-    null::uuid as session_id,
-    null::private.mfa_proof as proof,
-    null::text as name,
-    null::text as provider,
-    u.created_at,
-    u.created_at as added_at,
-    null::timestamptz as last_used_at,
-    null::timestamptz as ends_at,
-    u.email_confirmed_at is not null as is_active,
-    '{}'::jsonb as record
-  from auth.users u
-  where coalesce(u.encrypted_password, '') <> ''
-
-  union all
-  select
-    i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email, i.provider, i.created_at,
-    i.created_at, i.last_sign_in_at, null,
-    -- Our pages are still linking it.
-    not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
-    jsonb_build_object(
-      'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
-    )
-  from auth.identities i
-
-  union all
-  select
-    p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name, ''),
-    p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
-    jsonb_build_object(
-      'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
-    )
-  from auth.webauthn_credentials p
-
-  union all
-  select
-    f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
-    nullif(f.friendly_name, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
-    jsonb_build_object(
-      'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
-    )
-  from auth.mfa_factors f
+  select a.* from private.auth_credentials() a
 
   union all
   select
@@ -13473,40 +13651,6 @@ from (
     c.completed_at is null and coalesce(c.used_at > now() - interval '24 hours', true),
     jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at)
   from private.mfa_recovery_codes c
-
-  union all
-  select
-    u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
-    r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
-  from auth.users u
-  join private.recovery_credentials r on r.email = lower(u.email)
-
-  union all
-  select
-    s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
-    s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
-    jsonb_build_object(
-      'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
-      'userAgent', s.user_agent, 'aal', s.aal
-    )
-  from auth.sessions s
-
-  union all
-  select
-    c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
-    c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
-    coalesce(c.valid_until, c.expires_at),
-    c.status in ('approved', 'consuming', 'bound')
-      and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
-      and (
-        c.approver_factor_id is null
-        or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
-      ),
-    jsonb_build_object(
-      'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
-      'approvedAt', c.approved_at
-    )
-  from private.login_challenges c
 
   union all
   select
@@ -14269,7 +14413,7 @@ create or replace function ai.preview_cost_import(member_id uuid, workspace uuid
 as $$
   select coalesce(
     ai.cost_import_refusal(member_id, workspace, app),
-    ai.describe_cost_file(workspace, app, document)
+    ai.describe_cost_file(workspace, app, ai.read_cost_document(document))
   )
 $$;
 
@@ -15856,3 +16000,5 @@ grant execute on function public.list_member_emails(uuid) to authenticated;
 grant execute on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) to authenticated;
 
 grant execute on function public.list_workspaces(text[], integer) to authenticated;
+
+grant execute on function public.remove_workspace_member(uuid, uuid, uuid[]) to authenticated;

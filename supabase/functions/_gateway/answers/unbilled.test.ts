@@ -64,10 +64,11 @@ describe("A whole answer that cannot be read", () => {
     ["responses", "a failure and no output count", { status: "failed", output: [], usage: { input_tokens: 4_241 } }],
     ["messages", "no output count", { type: "message", content: null, usage: { input_tokens: 4_241 } }],
     ["messages", "only a total", { type: "message", content: null, usage: { total_tokens: 4_241 } }],
-  ])("is charged by its usage, and another route may answer: %s with %s", async ([format, , answer]) => {
+  ])("is charged by its usage, and another route may answer: %s with %s", async ([format, what, answer]) => {
     expect(await useOf(format, answer)).toEqual({
       use: stated,
-      failure: "invalid_answer",
+      // An answer that reports a failure keeps the failure's kind.
+      failure: /error|failure/.test(what) ? "server_error" : "invalid_answer",
       retryable: true,
       isCharged: true,
     });

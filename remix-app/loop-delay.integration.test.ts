@@ -104,10 +104,10 @@ async function send(
   return { status: response.status, words, draft: /name="draft" value="([^"]*)"/.exec(words)?.[1] };
 }
 
-/** Sends a body to every route as a stranger. @returns the routes that failed */
-async function walk(sent: Sent): Promise<string[]> {
+/** Sends a body to routes as a stranger. @returns the routes that failed */
+async function walk(sent: Sent, routes = targets): Promise<string[]> {
   const failed: string[] = [];
-  for (const { route, path, method } of targets) {
+  for (const { route, path, method } of routes) {
     // The server may close the connection while the client is still sending.
     const answer = await send(path, sent, { cookie: cookies.stranger, method }).catch(() => null);
     if (answer && answer.status >= 500) failed.push(`${route} ${answer.status}`);
@@ -122,13 +122,32 @@ const json = "application/json";
 const field = (name: string, value = "") => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
 const fill = (text: string, bytes = 64 * 1024 - 20) => text.repeat(Math.floor(bytes / text.length));
 
+const expectFree = async (sent: Sent, routes: typeof targets) => {
+  let failed: string[] = [];
+  const held = await holdMs(async () => {
+    failed = await walk(sent, routes);
+  });
+  expect({ failed, isFree: held <= maxHoldMs }, `${held} ms`).toEqual({ failed: [], isFree: true });
+};
+
 test.each<[string, Sent]>([
   ["20,000 multipart parts", { bytes: encode(`${field("a").repeat(20_000)}--b--`), type: multipart }],
-  ["multipart parts in 64 KiB", { bytes: encode(`${fill(field("a"))}--b--`), type: multipart }],
   ["1,000,000 form fields", { bytes: encode("a&".repeat(1_000_000)), type: urlencoded }],
+  ["a JSON list of empty objects", { bytes: encode(`{"a":[${fill("{},")}{}]}`), type: json }],
+])(
+  "no route fails or holds the event loop for 50 ms when a stranger sends %s",
+  async (_, sent) => {
+    expect(targets.length).toBeGreaterThan(70);
+    await expectFree(sent, targets);
+  },
+  300_000,
+);
+
+// One parser reads the bodies of all routes, so these bodies go to every eighth.
+test.each<[string, Sent]>([
+  ["multipart parts in 64 KiB", { bytes: encode(`${fill(field("a"))}--b--`), type: multipart }],
   ["form fields in 64 KiB", { bytes: encode(fill("a&")), type: urlencoded }],
   ["nested JSON lists", { bytes: encode(fill("[")), type: json }],
-  ["a JSON list of empty objects", { bytes: encode(`{"a":[${fill("{},")}{}]}`), type: json }],
   ["duplicate JSON names", { bytes: encode(`{${fill('"name":1,')}"name":1}`), type: json }],
   ["a chunked body of 1 MiB", { bytes: encode("a=1&".repeat(mebibyte / 4)), type: urlencoded, chunked: true }],
   ["a gzip bomb", { bytes: gzipped(new Uint8Array(16 * mebibyte)), type: json, coding: "gzip" }],
@@ -136,16 +155,14 @@ test.each<[string, Sent]>([
   ["NUL in form fields", { bytes: encode("email=%00&name=%00&token=%00&code=%00&state=%00"), type: urlencoded }],
   ["lone surrogates in JSON", { bytes: encode('{"name":"\\ud800","token":"\\udc00\\u0000"}'), type: json }],
 ])(
-  "no route fails or holds the event loop for 50 ms when a stranger sends %s",
+  "a route neither fails nor holds the event loop for 50 ms when a stranger sends %s",
   async (_, sent) => {
-    expect(targets.length).toBeGreaterThan(70);
-    let failed: string[] = [];
-    const held = await holdMs(async () => {
-      failed = await walk(sent);
-    });
-    expect({ failed, isFree: held <= maxHoldMs }, `${held} ms`).toEqual({ failed: [], isFree: true });
+    await expectFree(
+      sent,
+      targets.filter((_target, at) => at % 8 === 0),
+    );
   },
-  300_000,
+  120_000,
 );
 
 function gzipped(bytes: Uint8Array): Uint8Array<ArrayBuffer> {

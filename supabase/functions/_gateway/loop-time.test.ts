@@ -116,8 +116,8 @@ test.for(Object.entries(bodies))("no path holds the event loop for more than 25 
     if (bytes.byteLength > limitBytes) continue;
     const limitMs = maxMsPerMebibyte * Math.max(1, bytes.byteLength / mebibyte);
     let least = Number.POSITIVE_INFINITY;
-    // The first runs also compile the code.
-    for (let run = 0; run < 5 && least > limitMs; run++) {
+    // The first runs also compile the code, and other processes slow some of the others.
+    for (let run = 0; run < 20 && least > limitMs; run++) {
       let value: unknown;
       const parsing = cpuMs(() => {
         value = parseJson(request, bytes, options);

@@ -82,9 +82,9 @@ async function listLeftBehind(
   }: { user: User; place: { workspaceId: string; requestId: string }; userId: string; manages: boolean },
 ) {
   const { workspaceId } = place;
-  const isAsked = manages || userId === user.id;
+  const mayRead = manages || userId === user.id;
   const [keys, sent] = await Promise.all([
-    isAsked ? listKeysOfCreator(context, { userId: user.id, workspaceId, creatorId: userId }) : { count: 0, keys: [] },
+    mayRead ? listKeysOfCreator(context, { userId: user.id, workspaceId, creatorId: userId }) : { count: 0, keys: [] },
     manages
       ? listInvitations(user, { ...place, limit: invitationsShown, cursor: null, invitedBy: userId })
       : { invitations: [], nextCursor: null },

@@ -183,10 +183,10 @@ export function guessedUse<Request extends Asked>({ open, inputEstimate }: Admit
  * @throws GatewayError if it expects a status
  */
 export function answerFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): Response {
-  const told = settleFailure(error, call);
-  if (!endsInEvent(error, call)) throw told;
+  const reported = settleFailure(error, call);
+  if (!endsInEvent(error, call)) throw reported;
   const { errors = openaiErrors } = call.surface;
-  return streamedResponse(call, errors.event(told, call.requestId));
+  return streamedResponse(call, errors.event(reported, call.requestId));
 }
 
 /** Returns whether the client of a failed call expects an event: the provider's stream had begun, or the code asks for it. */
@@ -216,9 +216,10 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const { usage } = open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
   // If the provider's rate limit is reached, the headers state our own limits. Our own refusals already have these
   // headers.
-  const told = failure?.code === "rate_limit_exceeded" ? known.withHeaders(runLimitHeaders(open.run, usage)) : known;
+  const reported =
+    failure?.code === "rate_limit_exceeded" ? known.withHeaders(runLimitHeaders(open.run, usage)) : known;
   // Standard clients would retry calls that are already charged.
-  return mayHaveCharged || open.hasCharged() ? told.unrepeatable() : told;
+  return mayHaveCharged || open.hasCharged() ? reported.unrepeatable() : reported;
 }
 
 /** Any error that isn't a refusal is a defect of ours. */

@@ -56,7 +56,7 @@ export async function callProvider<Accepted>(
   const firstByteBy = now() + call.limits.routesMs;
   const skipped: Attempt[] = [];
   const routes = routesToAsk(call, skipped);
-  let told: ProviderFailure | undefined;
+  let reported: ProviderFailure | undefined;
   for (let turn = routes.next(); !turn.done; ) {
     call.open.attempts.push(...skipped.splice(0));
     const asking = startAttempt(call, { route: turn.value, firstByteBy });
@@ -86,13 +86,13 @@ export async function callProvider<Accepted>(
       const attempt = asking.attempt(why, failure?.mayHaveCharged);
       call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
       if (!failure) throw error;
-      told = moreUseful(told, failure);
+      reported = moreUseful(reported, failure);
       if (!turn.done && failure.use) call.open.finishCall(failure.use);
-      if (!turn.done && !told.mayHaveCharged) call.onUncharged?.();
+      if (!turn.done && !reported.mayHaveCharged) call.onUncharged?.();
     }
   }
   call.open.attempts.push(...skipped);
-  throw told ?? new GatewayError("service_unavailable");
+  throw reported ?? new GatewayError("service_unavailable");
 }
 
 /**
@@ -131,9 +131,9 @@ function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): 
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
   const isLess = (now.needsOperator && !before.needsOperator) || now.isOfRoute;
-  const told = isBusy || isLess ? before : now;
+  const reported = isBusy || isLess ? before : now;
   // The run has the usage of earlier failures already.
-  return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge(now.use) : told;
+  return before.mayHaveCharged || now.mayHaveCharged ? reported.afterCharge(now.use) : reported;
 }
 
 /** The state of a request to one route, created before the request is sent. */

@@ -54,7 +54,7 @@ export function readResponseUsage(
  */
 export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimits }): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
-  let begun: z.infer<typeof eventShape>["response"];
+  let createdResponse: z.infer<typeof eventShape>["response"];
   let beginnings = 0;
 
   function read(data: unknown): Reading {
@@ -67,7 +67,7 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
       return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
     }
     if (beginEvents.has(event.type)) {
-      begun ??= event.response;
+      createdResponse ??= event.response;
       beginnings += 1;
       return { fate: "pass" };
     }
@@ -86,7 +86,7 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
   return {
     ...reader,
     failure: (error, requestId) =>
-      failedEvent(error, requestId, { response: begun, events: beginnings + reader.facts.events }),
+      failedEvent(error, requestId, { response: createdResponse, events: beginnings + reader.facts.events }),
     answer() {
       const value = completed?.response;
       return value && { value, said: () => saidInResponse(value) };

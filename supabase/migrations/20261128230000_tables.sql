@@ -105,9 +105,25 @@ create table private.openid_clients (
   redirect_uris text[] not null default '{}' check (cardinality(redirect_uris) <= 20),
   post_logout_redirect_uris text[] not null default '{}' check (cardinality(post_logout_redirect_uris) <= 20),
   allows_device_grant boolean not null default false,
-  created_at timestamptz not null default now()
+  registration text not null default 'operator' check (registration in ('operator', 'document', 'dynamic')),
+  metadata_url text unique check (char_length(metadata_url) <= 2000),
+  metadata_expires_at timestamptz,
+  expires_at timestamptz,
+  created_at timestamptz not null default now(),
+  constraint self_registered_clients_are_public check (registration = 'operator' or is_public),
+  constraint self_registered_clients_expire check ((registration = 'operator') = (expires_at is null)),
+  constraint only_document_clients_have_a_url check (
+    (registration = 'document') = (metadata_url is not null)
+    and (metadata_url is null) = (metadata_expires_at is null)
+  )
 );
 comment on table private.openid_clients is 'OpenID Connect clients: what private.apps says of no other kind of app.';
+comment on column private.openid_clients.registration is
+  'operator: registered in the console or by the command line. document: by its metadata document, whose URL is the '
+  'client id. dynamic: by itself (RFC 7591). The last two get tokens for a resource only.';
+comment on column private.openid_clients.metadata_expires_at is 'When the document must be fetched again before a sign-in.';
+comment on column private.openid_clients.expires_at is 'When a client that registered itself is deleted unless it is used.';
+create index openid_clients_expires_at_idx on private.openid_clients (expires_at);
 comment on column private.openid_clients.is_public is
   'A client without a secret, such as a single-page or command-line app. It proves itself by PKCE alone.';
 comment on column private.openid_clients.redirect_uris is
@@ -131,15 +147,19 @@ comment on column private.signing_keys.retires_at is 'When it is no longer publi
 alter table private.signing_keys enable row level security;
 
 create table private.openid_consents (
+  id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users (id) on delete cascade,
   app_id uuid not null references private.apps (id) on delete cascade,
+  resource_id uuid references private.apps (id) on delete cascade,
   scopes text[] not null,
   granted_at timestamptz not null default now(),
-  primary key (user_id, app_id)
+  constraint openid_consents_key unique nulls not distinct (user_id, app_id, resource_id)
 );
 comment on table private.openid_consents is
   'The scopes that a person has granted a client, so that it is not asked again.';
+comment on column private.openid_consents.resource_id is 'The app that the client may call; null for the platform itself.';
 create index openid_consents_app_id_idx on private.openid_consents (app_id);
+create index openid_consents_resource_id_idx on private.openid_consents (resource_id);
 alter table private.openid_consents enable row level security;
 
 create type private.openid_authentication as (
@@ -154,6 +174,7 @@ create table private.authorization_codes (
   id uuid primary key default gen_random_uuid(),
   code_hash bytea not null unique check (octet_length(code_hash) = 32),
   app_id uuid not null references private.apps (id) on delete cascade,
+  resource_id uuid references private.apps (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
   proof private.mfa_proof not null,
   valid_until timestamptz,
@@ -175,6 +196,7 @@ comment on table private.authorization_codes is
 comment on column private.authorization_codes.valid_until is 'When what a mobile approval lent ends; else null.';
 create index authorization_codes_user_id_idx on private.authorization_codes (user_id);
 create index authorization_codes_app_id_idx on private.authorization_codes (app_id);
+create index authorization_codes_resource_id_idx on private.authorization_codes (resource_id);
 create index authorization_codes_expires_at_idx on private.authorization_codes (expires_at);
 alter table private.authorization_codes enable row level security;
 
@@ -219,6 +241,7 @@ create table private.openid_grants (
   id uuid primary key default gen_random_uuid(),
   source_id uuid not null unique,
   app_id uuid not null references private.apps (id) on delete cascade,
+  resource_id uuid references private.apps (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
   proof private.mfa_proof not null,
   authentication private.openid_authentication not null,
@@ -237,7 +260,10 @@ comment on column private.openid_grants.source_id is
 comment on column private.openid_grants.proof is
   'Without a session for a device: such a login outlives the sign-out of the browser that approved it.';
 create index openid_grants_user_id_idx on private.openid_grants (user_id);
+comment on column private.openid_grants.resource_id is
+  'The app whose URL is the audience of the access tokens (RFC 8707); null if they are for the platform itself.';
 create index openid_grants_app_id_idx on private.openid_grants (app_id);
+create index openid_grants_resource_id_idx on private.openid_grants (resource_id);
 create index openid_grants_ends_at_idx on private.openid_grants (ends_at);
 alter table private.openid_grants enable row level security;
 

@@ -319,10 +319,10 @@ to service_role;
 
 -- Functions of openid/.
 grant execute on function
-  private.open_openid_authorization(text, text, text[], jsonb),
-  private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint),
-  private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea),
-  private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea),
+  private.open_openid_authorization(text, text, text[], jsonb, text),
+  private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint, text),
+  private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea, text),
+  private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea, text),
   private.read_openid_userinfo(bytea),
   private.introspect_openid_token(text, bytea, bytea),
   private.revoke_openid_token(text, bytea, bytea),
@@ -339,6 +339,8 @@ grant execute on function
   private.list_openid_clients(text, text, integer),
   private.add_openid_client(jsonb),
   private.change_openid_client(jsonb),
+  private.save_self_registered_client(jsonb),
+  private.set_app_resource_url(text, text, text, uuid),
   private.set_app_logout_url(text, text, text, uuid),
   private.may_change_apps(jsonb),
   private.app_version(text),

@@ -82,6 +82,11 @@ as $$
     -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
+    -- Clients that register themselves, and metadata documents that we fetch for a signed-in person. Each adds rows.
+    ('client_registration', 'address', 20, interval '1 hour', 'refuse'),
+    ('client_document', 'address', 60, interval '10 minutes', 'refuse'),
+    ('client_document', 'account', 30, interval '10 minutes', 'refuse'),
+
     -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
     -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code does not use up an

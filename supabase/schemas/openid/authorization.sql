@@ -1,31 +1,46 @@
 -- Functions for the OpenID authorization endpoint: they describe the client's request, look up earlier consent and
 -- issue the code.
 
--- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled},
--- redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null
--- without claims, or if private.session_proof refuses the session of the claims.
+-- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled,
+-- registration, isStale}, resource: {displayName, url} | null, redirectAllowed, scopes, session: {authTime, consented} |
+-- null}, or null for an unknown client. isStale is true if the client's metadata document must be fetched again.
+-- resource is null if no enabled app has the requested resource URL. session is null without claims, or if
+-- private.session_proof refuses the session of the claims.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
-  client_id text, redirect_uri text, scopes text[], claims jsonb default null
+  client_id text, redirect_uri text, scopes text[], claims jsonb default null, resource text default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
   app private.apps;
   client private.openid_clients;
+  resource_app private.apps;
   proved record;
   granted text[];
 begin
-  select * into app from private.apps a where a.name = open_openid_authorization.client_id and a.kind = 'openid';
+  select * into app from private.apps a where a.id = private.openid_client_app(open_openid_authorization.client_id);
   if not found then
     return null;
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
-  granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
+  select * into resource_app
+  from private.apps a
+  where a.resource_url = open_openid_authorization.resource and a.enabled;
+  granted := private.openid_scopes(app.id, open_openid_authorization.scopes, resource_app.id);
   -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
   return jsonb_build_object(
-    'client', jsonb_build_object('name', app.name, 'displayName', app.display_name, 'enabled', app.enabled),
+    'client', jsonb_build_object(
+      'name', app.name,
+      'displayName', app.display_name,
+      'enabled', app.enabled,
+      'registration', client.registration,
+      'isStale', coalesce(client.metadata_expires_at <= now(), false)
+    ),
+    'resource', case when resource_app.id is not null then jsonb_build_object(
+      'displayName', resource_app.display_name, 'url', resource_app.resource_url
+    ) end,
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
     'session', case when proved.refused is null then jsonb_build_object(
@@ -33,15 +48,15 @@ begin
         private.openid_authentication_of(open_openid_authorization.claims, proved.proof, proved.valid_until is not null)
       ).auth_time))::bigint,
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, granted, open_openid_authorization.redirect_uri
+        (proved.proof).user_id, client, granted, open_openid_authorization.redirect_uri, resource_app.id
       )
     ) end
   );
 end
 $$;
 
--- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or
--- {refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If
+-- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. With a resource, its
+-- tokens are for that app only; clients that registered themselves must name one. Returns {scopes} or {refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If
 -- consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an
 -- authentication before that second is refused with login_required.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
@@ -54,13 +69,15 @@ create or replace function private.issue_authorization_code(
   code_challenge text,
   code_hash bytea,
   consents boolean,
-  authenticated_since bigint default null
+  authenticated_since bigint default null,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
   client private.openid_clients;
+  resource_id uuid;
   proved record;
   authentication private.openid_authentication;
   granted text[];
@@ -69,13 +86,20 @@ begin
   -- stored and then revokes the code. Apps are locked before accounts.
   select * into app
   from private.apps a
-  where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled
+  where a.id = private.openid_client_app(issue_authorization_code.client_id) and a.enabled
   for share;
   if not found then
     return jsonb_build_object('refused', 'client');
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
   if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri) then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select a.id into resource_id
+  from private.apps a
+  where a.resource_url = issue_authorization_code.resource and a.enabled
+  for share;
+  if resource_id is null and (client.registration <> 'operator' or issue_authorization_code.resource is not null) then
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
@@ -94,27 +118,27 @@ begin
     and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
     return jsonb_build_object('refused', 'login_required');
   end if;
-  granted := private.openid_scopes(app.id, issue_authorization_code.scopes);
+  granted := private.openid_scopes(app.id, issue_authorization_code.scopes, resource_id);
   if cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
   if consents then
-    insert into private.openid_consents as c (user_id, app_id, scopes)
-    values ((proved.proof).user_id, app.id, granted)
-    on conflict (user_id, app_id) do update
+    insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
+    values ((proved.proof).user_id, app.id, resource_id, granted)
+    on conflict on constraint openid_consents_key do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
   elsif not private.has_openid_consent(
-    (proved.proof).user_id, client, granted, issue_authorization_code.redirect_uri
+    (proved.proof).user_id, client, granted, issue_authorization_code.redirect_uri, resource_id
   ) then
     return jsonb_build_object('refused', 'consent_required');
   end if;
   insert into private.authorization_codes (
-    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce, code_challenge, expires_at
+    code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce, code_challenge, expires_at
   )
   values (
-    issue_authorization_code.code_hash, app.id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
+    issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
@@ -156,8 +180,10 @@ as $$
   )::private.openid_authentication
 $$;
 
--- Returns the requested scopes that are registered for an OpenID client. Drops all others.
-create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
+-- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
+-- app. Drops all others. Tokens for a resource never have scopes of the platform's own APIs.
+create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
+  returns text[]
   language sql stable security invoker set search_path = ''
 as $$
   select array(
@@ -166,16 +192,19 @@ as $$
     select unnest(
       array['openid', 'offline_access']
       || case when 'profile' = any (a.scopes) then array['profile', 'email'] else '{}' end
-      || array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+      || case when resource_id is null
+        then array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+        else '{}'
+      end
     )
     from private.apps a
-    where a.id = openid_scopes.app_id
+    where a.id = coalesce(resource_id, app_id)
     order by 1
   )
 $$;
 
 -- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
--- loopback address (RFC 8252 section 7.3).
+-- loopback address (RFC 8252 section 7.3), and a client that registered itself also on localhost, as editors do.
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
@@ -183,24 +212,28 @@ as $$
     select
     from unnest(client.redirect_uris) as r (registered)
     where r.registered = uri
-      or (client.is_public and private.loopback_without_port(r.registered) = private.loopback_without_port(uri))
+      or (
+        client.is_public
+        and private.loopback_without_port(r.registered, client.registration <> 'operator')
+          = private.loopback_without_port(uri, client.registration <> 'operator')
+      )
   )
 $$;
 
--- Returns a loopback redirect URI without its port; null for any other URI.
-create or replace function private.loopback_without_port(uri text) returns text
+-- Returns a loopback redirect URI without its port; null for any other URI. Names localhost only if by_name is true.
+create or replace function private.loopback_without_port(uri text, by_name boolean) returns text
   language sql immutable security invoker set search_path = ''
 as $$
   select case
-    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)'
-      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
+    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)' or by_name and uri ~ '^http://localhost(:[0-9]{1,5})?(/|$)'
+      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]|localhost))(:[0-9]{1,5})?', '\1')
   end
 $$;
 
 -- Returns whether a person has already consented to all these scopes for the client. Always false if the client is
 -- public and the redirect URI leads to a program on the person's own device.
 create or replace function private.has_openid_consent(
-  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
+  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text, resource_id uuid default null
 ) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
@@ -215,6 +248,7 @@ as $$
       from private.openid_consents c
       where c.user_id = has_openid_consent.user_id
         and c.app_id = client.app_id
+        and c.resource_id is not distinct from has_openid_consent.resource_id
         and c.scopes @> has_openid_consent.scopes
     )
 $$;

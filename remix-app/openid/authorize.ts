@@ -18,6 +18,7 @@ import {
   readAnswerTarget,
   readAuthorizationRequest,
 } from "./authorization-request.ts";
+import { type DocumentFault, isDocumentUrl, saveClientDocument } from "./client-document.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
 import { tokenPrefixes } from "./token-response.ts";
 
@@ -26,7 +27,14 @@ const maxPathLength = 2_048;
 
 const openedAuthorization = z
   .object({
-    client: z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean() }),
+    client: z.object({
+      name: z.string(),
+      displayName: z.string(),
+      enabled: z.boolean(),
+      registration: z.enum(["operator", "document", "dynamic"]),
+      isStale: z.boolean(),
+    }),
+    resource: z.object({ displayName: z.string(), url: z.string() }).nullable(),
     redirectAllowed: z.boolean(),
     scopes: z.array(z.string()),
     session: z.object({ authTime: z.number().int().nullable(), consented: z.boolean() }).nullable(),
@@ -39,6 +47,10 @@ export interface OpenAuthorization {
   /** The path that leads back to this request. */
   page: string;
   displayName: string;
+  /** How the client was registered. Only an operator's clients are known to be what their name says. */
+  registration: "operator" | "document" | "dynamic";
+  /** The app that the tokens are for; null if they are for the platform. */
+  resource: { displayName: string; url: string } | null;
   /** The requested scopes that the client is registered for. */
   scopes: string[];
   /** Null if no code could be issued to the session. */
@@ -47,7 +59,7 @@ export interface OpenAuthorization {
 }
 
 /** The reasons to show an error page instead of redirecting to the client. */
-export type AuthorizationFault = "unreadable" | "unknown_client" | "client_disabled" | "redirect_uri";
+export type AuthorizationFault = "unreadable" | "unknown_client" | "client_disabled" | "redirect_uri" | DocumentFault;
 
 /**
  * Reads an authorization request and looks up its client. Checks first that the client has registered the redirect URI,
@@ -70,22 +82,46 @@ export async function openAuthorization(
     page.length > maxPathLength
       ? { error: "invalid_request", description: "The authorization request is too long" }
       : readAuthorizationRequest(searchParams);
-  const opened = await callAppFunction(context, {
-    name: "open_openid_authorization",
-    args: {
-      client_id: target.clientId,
-      redirect_uri: target.redirectUri,
-      scopes: "scopes" in asked ? asked.scopes : [],
-      claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
-    },
-    schema: openedAuthorization,
-  });
+  const open = () =>
+    callAppFunction(context, {
+      name: "open_openid_authorization",
+      args: {
+        client_id: target.clientId,
+        redirect_uri: target.redirectUri,
+        scopes: "scopes" in asked ? asked.scopes : [],
+        claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
+        resource: "resource" in asked ? asked.resource : null,
+      },
+      schema: openedAuthorization,
+    });
+  let opened = await open();
+  if (isDocumentUrl(target.clientId, context) && (!opened || opened.client.isStale)) {
+    // Only for a person who is signed in, so that nobody else can make us fetch documents.
+    const user = await requireUser(context, new Request(new URL(page, context.origin), { headers: request.headers }));
+    const fault = await saveClientDocument(context, { url: target.clientId, user });
+    if (fault) return { fault };
+    opened = await open();
+  }
   if (!opened) return { fault: "unknown_client" };
-  const { client, redirectAllowed, scopes, session } = opened;
-  const { displayName } = client;
+  const { client, redirectAllowed, resource, scopes, session } = opened;
+  const { displayName, registration } = client;
   if (!redirectAllowed) return { fault: "redirect_uri", displayName };
   if (!client.enabled) return { fault: "client_disabled", displayName };
-  return { target, page, displayName, scopes, session, asked };
+  return { target, page, displayName, registration, resource, scopes, session, asked: withTarget(asked, opened) };
+}
+
+/** Returns the request, or the error for a client that may not have tokens for the requested resource. */
+function withTarget(
+  asked: AuthorizationRequest | AuthorizationError,
+  { client, resource }: NonNullable<z.output<typeof openedAuthorization>>,
+): AuthorizationRequest | AuthorizationError {
+  if ("error" in asked || resource !== null) return asked;
+  if (asked.resource !== null) {
+    return { error: "invalid_target", description: "No app is registered with this resource URL" };
+  }
+  return client.registration === "operator"
+    ? asked
+    : { error: "invalid_target", description: "resource is required: name the URL of the app to call" };
 }
 
 /** A request that is ready for its user's decision. */
@@ -206,6 +242,7 @@ export async function issueCode(
       code_hash: hashOf(code),
       consents,
       authenticated_since: since,
+      resource: asked.resource,
     },
     schema: z.union([
       refusalOf(

@@ -1,11 +1,12 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 
-/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5. */
+/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 7591 section 3.2.2, RFC 8628 section 3.5, RFC 8707 section 2. */
 export type OAuthErrorCode =
   | "invalid_request"
   | "invalid_client"
   | "invalid_grant"
   | "invalid_scope"
+  | "invalid_target"
   | "invalid_token"
   | "insufficient_scope"
   | "unauthorized_client"
@@ -14,6 +15,8 @@ export type OAuthErrorCode =
   | "authorization_pending"
   | "slow_down"
   | "expired_token"
+  | "invalid_client_metadata"
+  | "invalid_redirect_uri"
   | "temporarily_unavailable"
   | "server_error";
 

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
+import { canonicalResource } from "../../remix-app/openid/authorization-request.ts";
 import { logoutUrlFault, maxUris, redirectUriFault } from "../../remix-app/openid/client-uris.ts";
 
 /** Scopes that a registration may hold. The database has the same list. */
@@ -38,6 +39,7 @@ export type AppCommand =
       origins: string[];
       scopes: string[];
       logoutUrl: string | null;
+      resourceUrl: string | null;
       reason: string;
     }
   | {
@@ -64,22 +66,24 @@ export interface AppChanges {
   redirectUris?: string[];
   postLogoutRedirectUris?: string[];
   logoutUrl?: string | null;
+  resourceUrl?: string | null;
   allowsDeviceGrant?: boolean;
   scopes?: string[];
 }
 
 export const usage = `npm run app -- list
-npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] --reason <text>
+npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] [--resource-url <https://…>] --reason <text>
 npm run app -- add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
 npm run app -- show <name>
-npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--[no-]device-grant] [--scope …] --reason <text>
+npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--resource-url <https://…>|none] [--[no-]device-grant] [--scope …] --reason <text>
 npm run app -- rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <text>
 npm run app -- enable|disable <name> --reason <text>
 npm run app -- link|unlink <name> --workspace <id> --reason <text>
 
 Scopes: ${scopes.join(", ")}.
 studio:keys is for OpenID clients, the last three are for external apps. Of an internal or
-external app, change sets --logout-url alone; a list that it names replaces the one before.`;
+external app, change sets --logout-url and --resource-url alone; a list that it names replaces the
+one before. --resource-url makes an internal app an MCP server or API that clients can call.`;
 
 /**
  * Parses the command line.
@@ -102,6 +106,7 @@ export function readAppCommand(argv: string[], { development }: { development: b
       public: { type: "boolean" },
       reason: { type: "string" },
       "redirect-uri": { type: "string", multiple: true },
+      "resource-url": { type: "string" },
       scope: { type: "string", multiple: true },
       workspace: { type: "string" },
     },
@@ -115,6 +120,9 @@ export function readAppCommand(argv: string[], { development }: { development: b
   switch (verb) {
     case "add":
       if (values.kind === "openid") return readClient(values, common);
+      if (values.kind === "external" && values["resource-url"] !== undefined) {
+        throw new Error("--resource-url is for internal apps.");
+      }
       for (const option of ["redirect-uri", "post-logout-redirect-uri", "public", "device-grant"] as const) {
         if (values[option] !== undefined) throw new Error(`--${option} is for --kind openid.`);
       }
@@ -147,6 +155,7 @@ type Values = Partial<{
   "post-logout-redirect-uri": string[];
   public: boolean;
   "redirect-uri": string[];
+  "resource-url": string;
   scope: string[];
 }>;
 type Common = { name: string; reason: string };
@@ -166,6 +175,7 @@ function readApp(values: Values, { development, ...common }: Common & { developm
     origins,
     scopes: read(z.array(z.enum(scopes)), values.scope ?? ["profile"]),
     logoutUrl: logoutUrlOf(values) ?? null,
+    resourceUrl: resourceUrlOf(values) ?? null,
   };
 }
 
@@ -174,6 +184,7 @@ function readClient(values: Values, common: Common): AppCommand {
   const allowsDeviceGrant = values["device-grant"] ?? false;
   const redirectUris = urisOf(values["redirect-uri"] ?? [], { isPublic });
   if (values.origin) throw new Error("An OpenID client has no --origin: name its --redirect-uri.");
+  if (values["resource-url"] !== undefined) throw new Error("--resource-url is for internal apps.");
   if (redirectUris.length === 0 && !allowsDeviceGrant) {
     throw new Error(`Name a --redirect-uri, or allow the --device-grant.\n\n${usage}`);
   }
@@ -191,7 +202,7 @@ function readClient(values: Values, common: Common): AppCommand {
 }
 
 function readChange(values: Values, common: Common): AppCommand {
-  const logoutUrl = logoutUrlOf(values);
+  const [logoutUrl, resourceUrl] = [logoutUrlOf(values), resourceUrlOf(values)];
   const uris = { redirect: values["redirect-uri"], postLogout: values["post-logout-redirect-uri"] };
   const all = [...(uris.redirect ?? []), ...(uris.postLogout ?? [])];
   const changes: AppChanges = {
@@ -199,6 +210,7 @@ function readChange(values: Values, common: Common): AppCommand {
     ...(uris.redirect && { redirectUris: urisOf(uris.redirect, { isPublic: true }) }),
     ...(uris.postLogout && { postLogoutRedirectUris: urisOf(uris.postLogout, { isPublic: true }) }),
     ...(logoutUrl !== undefined && { logoutUrl }),
+    ...(resourceUrl !== undefined && { resourceUrl }),
     ...(values["device-grant"] !== undefined && { allowsDeviceGrant: values["device-grant"] }),
     ...(values.scope && { scopes: read(z.array(z.enum(clientScopes)), values.scope) }),
   };
@@ -213,6 +225,16 @@ function logoutUrlOf({ "logout-url": text }: Values): string | null | undefined 
   const fault = logoutUrlFault(text);
   if (fault) throw new Error(`${fault}.`);
   return text;
+}
+
+/** @returns null for `none`, undefined if the option is absent */
+function resourceUrlOf({ "resource-url": text }: Values): string | null | undefined {
+  if (text === undefined || text === "none") return text === undefined ? undefined : null;
+  const url = canonicalResource(text);
+  if (url === null || url.includes("?") || !(url.startsWith("https:") || isLoopback(new URL(url).hostname))) {
+    throw new Error(`${text} isn’t the URL of an MCP server or API, such as https://tools.example.com/mcp.`);
+  }
+  return url;
 }
 
 function urisOf(given: readonly string[], { isPublic }: { isPublic: boolean }): string[] {

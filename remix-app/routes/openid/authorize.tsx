@@ -3,7 +3,13 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { authorizationPath, isResumed } from "../../openid/authorization-request.ts";
-import { type AuthorizationFault, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
+import {
+  type AuthorizationFault,
+  issueCode,
+  type OpenAuthorization,
+  openAuthorization,
+  prepareDecision,
+} from "../../openid/authorize.ts";
 import { rightsOfScopes } from "../../openid/client-rights.ts";
 import { shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
@@ -21,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const opened = await openAuthorization(context, request);
   if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
   const decision = await prepareDecision(context, { request, opened });
-  const { displayName, page, scopes, target } = opened;
+  const { displayName, page, resource, scopes, target } = opened;
   if ("location" in decision || !decision.asks) {
     const address =
       "location" in decision ? decision.location : await issueCode(context, { opened, decision, consents: false });
@@ -33,7 +39,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     kind: "ask" as const,
     displayName,
     place: placeOf(target.redirectUri),
-    rights: rightsOfScopes(scopes, context.env.BRAND_NAME),
+    resource: resource?.displayName,
+    warning: warningOf(opened),
+    rights: rightsOfScopes({ scopes, resources: resource ? [resource.displayName] : [] }, context.env.BRAND_NAME),
     account: { id: user.id, email: shownAs(user) },
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: page,
@@ -47,6 +55,18 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const query = await readForeignForm(request, context);
   throw redirect(new URL(authorizationPath(query, { resumed: false }), context.origin).href, 303);
+}
+
+/** Returns what the person should know about a client that chose its own name. */
+function warningOf({ displayName, registration, target }: OpenAuthorization): string | undefined {
+  switch (registration) {
+    case "operator":
+      return undefined;
+    case "document":
+      return `This app is from ${new URL(target.clientId).host}. Continue only if you started this there.`;
+    case "dynamic":
+      return `“${displayName}” is a name that the app chose itself. Continue only if you started this.`;
+  }
 }
 
 /** Returns the display name of a redirect URI's target. */
@@ -67,6 +87,18 @@ const faults: Record<AuthorizationFault, { title: string; lead: (name: string) =
   client_disabled: {
     title: "This app is turned off",
     lead: (name) => `You can’t sign in to ${name} until it’s turned on again. Contact the app’s owner.`,
+  },
+  document_unavailable: {
+    title: "This app can’t be identified",
+    lead: () => "Its description couldn’t be loaded. Nothing was shared with it. Go back to the app and try again.",
+  },
+  document_invalid: {
+    title: "This app can’t be identified",
+    lead: () => "Its description isn’t valid. Nothing was shared with it. Contact the app’s maker.",
+  },
+  clients_full: {
+    title: "Too many new apps",
+    lead: () => "Too many apps were connected for the first time today. Nothing was shared. Try again tomorrow.",
   },
   redirect_uri: {
     title: "This sign-in link isn’t valid",

@@ -86,6 +86,10 @@ as $$
     ('client_registration', 'address', 20, interval '1 hour', 'refuse'),
     ('client_document', 'address', 60, interval '10 minutes', 'refuse'),
     ('client_document', 'account', 30, interval '10 minutes', 'refuse'),
+    -- Authorization requests that are kept for ten minutes: from browsers and public clients by address, enough for an
+    -- office whose people all sign in; pushed by a client with a secret by client, ten a second.
+    ('authorization_request', 'address', 300, interval '10 minutes', 'refuse'),
+    ('authorization_request', 'account', 6000, interval '10 minutes', 'refuse'),
 
     -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),

@@ -2,13 +2,16 @@
 -- issue the code.
 
 -- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled,
--- registration, isStale}, resource: {displayName, url} | null, redirectAllowed, scopes, session: {authTime, consented} |
--- null}, or null for an unknown client. isStale is true if the client's metadata document must be fetched again.
--- resource is null if no enabled app has the requested resource URL. session is null without claims, or if
--- private.session_proof refuses the session of the claims.
+-- requiresPkce, registration, isStale}, resource: {displayName, url} | null, redirectAllowed, scopes, consentScopes,
+-- session: {authTime, acr, consented} | null}, or null for an unknown client. isStale is true if the client's metadata
+-- document must be fetched again. resource is null if no enabled app has the requested resource URL. session is null
+-- without claims, or if private.session_proof refuses the session of the claims. requested_claims are the names in the
+-- request's parameter claims; consentScopes are the scopes and the scopes of these. session.acr is the acr that the login
+-- would state, null if the session can't meet essential_acr.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
-  client_id text, redirect_uri text, scopes text[], claims jsonb default null, resource text default null
+  client_id text, redirect_uri text, scopes text[], claims jsonb default null,
+  requested_claims text[] default '{}', essential_acr text[] default null, resource text default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
@@ -17,7 +20,9 @@ declare
   client private.openid_clients;
   resource_app private.apps;
   proved record;
+  authentication private.openid_authentication;
   granted text[];
+  consent_scopes text[];
 begin
   select * into app from private.apps a where a.id = private.openid_client_app(open_openid_authorization.client_id);
   if not found then
@@ -28,13 +33,18 @@ begin
   from private.apps a
   where a.resource_url = open_openid_authorization.resource and a.enabled;
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes, resource_app.id);
+  consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
+  authentication := private.openid_authentication_of(
+    open_openid_authorization.claims, proved.proof, proved.valid_until is not null
+  );
   return jsonb_build_object(
     'client', jsonb_build_object(
       'name', app.name,
       'displayName', app.display_name,
       'enabled', app.enabled,
+      'requiresPkce', client.requires_pkce,
       'registration', client.registration,
       'isStale', coalesce(client.metadata_expires_at <= now(), false)
     ),
@@ -43,22 +53,25 @@ begin
     ) end,
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
+    'consentScopes', to_jsonb(consent_scopes),
     'session', case when proved.refused is null then jsonb_build_object(
-      'authTime', floor(extract(epoch from (
-        private.openid_authentication_of(open_openid_authorization.claims, proved.proof, proved.valid_until is not null)
-      ).auth_time))::bigint,
+      'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
+      'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, granted, open_openid_authorization.redirect_uri, resource_app.id
+        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
       )
     ) end
   );
 end
 $$;
 
--- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. With a resource, its
--- tokens are for that app only; clients that registered themselves must name one. Returns {scopes} or {refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If
--- consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an
--- authentication before that second is refused with login_required.
+-- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or
+-- {refused: client | unauthenticated | mfa_required | unavailable | login_required | acr | consent_required | scope |
+-- request}. If consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given,
+-- an authentication before that second is refused with login_required. If essential_acr is given, the login states one of
+-- these values or is refused with acr. request_hash is the handle of a kept request, which this call answers: it is
+-- refused with request if another call has answered it. id_token_claims and userinfo_claims are the names in the request's
+-- parameter claims. With a resource, the tokens are for that app only; clients that registered themselves must name one.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
@@ -70,6 +83,10 @@ create or replace function private.issue_authorization_code(
   code_hash bytea,
   consents boolean,
   authenticated_since bigint default null,
+  essential_acr text[] default null,
+  id_token_claims text[] default '{}',
+  userinfo_claims text[] default '{}',
+  request_hash bytea default null,
   resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -81,6 +98,7 @@ declare
   proved record;
   authentication private.openid_authentication;
   granted text[];
+  consent_scopes text[];
 begin
   -- Locks the app. A transaction that disables the app either commits first, or waits until the authorization code is
   -- stored and then revokes the code. Apps are locked before accounts.
@@ -92,7 +110,8 @@ begin
     return jsonb_build_object('refused', 'client');
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
-  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri) then
+  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri)
+    or (client.requires_pkce and issue_authorization_code.code_challenge is null) then
     return jsonb_build_object('refused', 'client');
   end if;
   select a.id into resource_id
@@ -118,28 +137,42 @@ begin
     and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
     return jsonb_build_object('refused', 'login_required');
   end if;
+  authentication.acr := private.stated_acr(authentication.acr, essential_acr);
+  if authentication.acr is null then
+    return jsonb_build_object('refused', 'acr');
+  end if;
   granted := private.openid_scopes(app.id, issue_authorization_code.scopes, resource_id);
   if cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
+  consent_scopes := private.openid_consent_scopes(
+    app.id, granted, issue_authorization_code.id_token_claims || issue_authorization_code.userinfo_claims
+  );
+  if not consents
+    and not private.has_openid_consent(
+      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
+    ) then
+    return jsonb_build_object('refused', 'consent_required');
+  end if;
+  if request_hash is not null and not private.end_authorization_request(request_hash) then
+    return jsonb_build_object('refused', 'request');
+  end if;
   if consents then
     insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
-    values ((proved.proof).user_id, app.id, resource_id, granted)
+    values ((proved.proof).user_id, app.id, resource_id, consent_scopes)
     on conflict on constraint openid_consents_key do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
-  elsif not private.has_openid_consent(
-    (proved.proof).user_id, client, granted, issue_authorization_code.redirect_uri, resource_id
-  ) then
-    return jsonb_build_object('refused', 'consent_required');
   end if;
   insert into private.authorization_codes (
-    code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce, code_challenge, expires_at
+    code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
+    id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
     issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
+    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));
@@ -178,6 +211,17 @@ as $$
       order by m.value
     )
   )::private.openid_authentication
+$$;
+
+-- Returns the acr that a login states, or null if the session meets none of the essential values (OpenID Connect Core 1.0
+-- section 5.5.1.1). Without essential values it is the session's own. Two factors also meet one, if only that is accepted.
+create or replace function private.stated_acr(acr text, essential text[]) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case
+    when essential is null or acr = any (essential) then acr
+    when acr = 'aal2' and 'aal1' = any (essential) then 'aal1'
+  end
 $$;
 
 -- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that

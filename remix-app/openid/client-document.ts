@@ -80,7 +80,7 @@ class InvalidDocument extends Error {}
 /** Only a public client can be described: secrets must not be in a document, and signed assertions are not supported. */
 const identity = z.object({
   client_id: z.string(),
-  client_secret: z.undefined(),
+  client_secret: z.never().optional(),
   token_endpoint_auth_method: z.literal("none").default("none"),
 });
 

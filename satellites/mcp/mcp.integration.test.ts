@@ -8,6 +8,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import type { OAuthClientInformationMixed, OAuthTokens } from "@modelcontextprotocol/sdk/shared/auth.js";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
+import { openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { createApp, type TestApp } from "../../scripts/test/apps.ts";
 import { decisionForm, leadsTo } from "../../scripts/test/openid.ts";
@@ -288,5 +289,283 @@ describe("the MCP SDK's client", () => {
     ).toEqual([{ name: "Test editor for Team tools", used: true, is_live: true }]);
     expect((await browser.post(`${list}/${name}/disconnect`, {})).status).toBe(303);
     expect(await connection.whoami()).toBeNull();
+  });
+});
+
+/** A metadata document on this machine, whose answer a test can change. */
+interface DocumentServer {
+  url: string;
+  requests: number;
+  answer: { status: number; headers: Record<string, string>; body: string };
+}
+
+describe("a client with a metadata document", () => {
+  const callback = "https://editor.example/callback";
+  const document: DocumentServer = { url: "", requests: 0, answer: { status: 200, headers: {}, body: "" } };
+  let server: Server;
+
+  function describeClient(changes: object = {}, headers: Record<string, string> = {}) {
+    const body = { client_id: document.url, client_name: "Web editor", redirect_uris: [callback], ...changes };
+    document.answer = {
+      status: 200,
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    };
+  }
+  const authorize = (changes: Record<string, string | null> = {}) => {
+    const connection = new Connection(tools.url);
+    connection.authorizationUrl = new URL(
+      `${base}/oauth/authorize?${new URLSearchParams({
+        client_id: document.url,
+        redirect_uri: callback,
+        response_type: "code",
+        scope: "openid",
+        resource: tools.url,
+        code_challenge: "c".repeat(43),
+        code_challenge_method: "S256",
+      })}`,
+    );
+    return connection.request(changes);
+  };
+
+  beforeAll(async () => {
+    server = createServer((_, response) => {
+      document.requests += 1;
+      response.writeHead(document.answer.status, document.answer.headers).end(document.answer.body);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  });
+  beforeEach(() => {
+    const { port } = server.address() as AddressInfo;
+    document.url = `http://127.0.0.1:${port}/${crypto.randomUUID()}.json`;
+    document.requests = 0;
+    describeClient();
+  });
+  afterAll(() => server.close());
+
+  test("signs a person in with the SDK, and the document is fetched once while it is fresh", async () => {
+    describeClient({ redirect_uris: [redirectUri] });
+    const connection = await connect(browser, tools.url, { client_id: document.url });
+    expect(await connection.whoami()).toBe("You are Ada.");
+    expect(claimsOf(connection.held?.access_token ?? "")).toMatchObject({ client_id: document.url, aud: tools.url });
+    await connect(browser, tools.url, { client_id: document.url });
+    expect(document.requests).toBe(1);
+  });
+
+  test("is shown with the host of its document, and its consent is remembered for one server", async () => {
+    const page = await browser.get(authorize());
+    expect(page.words).toContain("Connect Web editor to Team tools You’ll return to editor.example.");
+    expect(page.words).toContain(`This app is from ${new URL(document.url).host}.`);
+    await agree(browser, authorize());
+    expect(leadsTo(await browser.get(authorize()))?.origin).toBe("https://editor.example");
+    expect(decisionForm((await browser.get(authorize({ resource: others.url }))).text)).not.toBeNull();
+    expect(decisionForm((await browser.get(authorize({ scope: "openid email" }))).text)).toBeNull();
+    expect(decisionForm((await browser.get(authorize({ scope: "openid profile" }))).text)).not.toBeNull();
+  });
+
+  test("is not fetched for a visitor who is not signed in", async () => {
+    const visitor = await openBrowser(base).get(authorize());
+    expect([visitor.location, document.requests]).toEqual([expect.stringMatching(/^\/login\?/), 0]);
+  });
+
+  test.each([
+    [
+      "redirects",
+      () => Object.assign(document.answer, { status: 302, headers: { location: document.url } }),
+      "unavailable",
+    ],
+    ["is missing", () => Object.assign(document.answer, { status: 404 }), "unavailable"],
+    [
+      "is not JSON by its type",
+      () => Object.assign(document.answer, { headers: { "content-type": "text/html" } }),
+      "unavailable",
+    ],
+    ["has more than 16 KiB", () => describeClient({ padding: "x".repeat(16_384) }), "unavailable"],
+    ["is of another client", () => describeClient({ client_id: `${document.url}2` }), "invalid"],
+    ["has no redirect URI", () => describeClient({ redirect_uris: [] }), "invalid"],
+    ["has a secret", () => describeClient({ client_secret: "s" }), "invalid"],
+    ["needs a client assertion", () => describeClient({ token_endpoint_auth_method: "private_key_jwt" }), "invalid"],
+  ] as const)("is refused if the document %s", async (_, change, outcome) => {
+    change();
+    const page = await browser.get(authorize());
+    expect(page.status).toBe(400);
+    expect(page.words).toContain(outcome === "invalid" ? "Its description isn’t valid." : "couldn’t be loaded");
+    expect(await query("select from private.openid_clients where metadata_url = $1", [document.url])).toEqual([]);
+  });
+
+  test.each(["https://10.0.0.1/client.json", "https://169.254.169.254/latest", "http://192.0.2.1/client.json"])(
+    "is refused if its document is at %s",
+    async (url) => {
+      const page = await browser.get(authorize({ client_id: url }));
+      expect(page.status).toBe(400);
+    },
+  );
+
+  test("keeps its connections but has to ask again after its redirect URIs changed", async () => {
+    await agree(browser, authorize());
+    const other = "https://editor.example/other";
+    describeClient({ redirect_uris: [other] });
+    await query("update private.openid_clients set metadata_expires_at = now() where metadata_url = $1", [
+      document.url,
+    ]);
+    const refused = await browser.get(authorize());
+    expect([refused.status, leadsTo(refused)]).toEqual([400, null]);
+    expect(decisionForm((await browser.get(authorize({ redirect_uri: other }))).text)).not.toBeNull();
+  });
+
+  test("is known by its URL only, not by its internal name", async () => {
+    await agree(browser, authorize());
+    const [client] = await query<{ name: string }>(
+      "select a.name from private.apps a join private.openid_clients c on c.app_id = a.id where c.metadata_url = $1",
+      [document.url],
+    );
+    const page = await browser.get(authorize({ client_id: client?.name ?? "" }));
+    expect([page.status, page.words]).toEqual([400, expect.stringContaining("This app isn’t registered")]);
+  });
+
+  test("stays disabled after an operator disabled it", async () => {
+    await agree(browser, authorize());
+    await query(
+      `update private.apps set enabled = false
+       where id = (select app_id from private.openid_clients where metadata_url = $1)`,
+      [document.url],
+    );
+    await query("update private.openid_clients set metadata_expires_at = now() where metadata_url = $1", [
+      document.url,
+    ]);
+    expect((await browser.get(authorize())).words).toContain("This app is turned off");
+  });
+});
+
+describe("attacks", () => {
+  const refusalOf = async (response: Promise<Response>) => ((await (await response).json()) as { error: string }).error;
+
+  test("a token for one server works nowhere else", async () => {
+    const connection = await connect(browser, tools.url);
+    const token = connection.held?.access_token ?? "";
+    const use = (url: string, bearer: string) =>
+      fetch(url, { method: "POST", headers: { authorization: `Bearer ${bearer}` } }).then(({ status }) => status);
+    expect(await introspect(tools, token)).toMatchObject({ active: true, aud: tools.url, name: "Ada" });
+    expect(await introspect(tools, token)).not.toHaveProperty("email");
+    expect(await use(others.url, token)).toBe(401);
+    expect(await introspect(others, token)).toEqual({ active: false });
+    expect(await introspect(tools, connection.held?.refresh_token ?? "")).toEqual({ active: false });
+    // The platform's own APIs refuse it, whole or as the opaque token within it.
+    const opaque = `gho_${claimsOf(token).jti}`;
+    for (const bearer of [token, opaque]) {
+      const headers = { authorization: `Bearer ${bearer}` };
+      for (const path of ["/oauth/userinfo", "/api/v1/workspaces"]) {
+        expect((await fetch(`${base}${path}`, { headers })).status).toBe(401);
+      }
+    }
+    // Neither does the server accept the platform's other tokens.
+    for (const bearer of [opaque, connection.held?.id_token ?? "", connection.held?.refresh_token ?? ""]) {
+      expect(await use(tools.url, bearer)).toBe(401);
+    }
+    const [header, , signature] = token.split(".");
+    const claims = Buffer.from(JSON.stringify({ ...claimsOf(token), aud: others.url })).toString("base64url");
+    expect(await use(others.url, [header, claims, signature].join("."))).toBe(401);
+    expect(await introspect(others, [header, claims, signature].join("."))).toEqual({ active: false });
+  });
+
+  test("a code is worth nothing to another client, without its verifier, or for another server", async () => {
+    const connection = new Connection(tools.url);
+    await connection.whoami();
+    const stranger = (await (await register(connection.clientMetadata)).json()) as { client_id: string };
+    const code = codeIn(await agree(browser, connection.request()));
+    const grant = {
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: redirectUri,
+      client_id: connection.information?.client_id ?? "",
+      code_verifier: connection.verifier,
+      resource: tools.url,
+    };
+    const { code_verifier: _, ...withoutVerifier } = grant;
+    const attempts: [Record<string, string>, string][] = [
+      [{ ...grant, client_id: stranger.client_id }, "invalid_grant"],
+      [{ ...grant, code_verifier: "v".repeat(43) }, "invalid_grant"],
+      [{ ...grant, redirect_uri: "https://evil.example/callback" }, "invalid_grant"],
+      [{ ...grant, resource: others.url }, "invalid_target"],
+      [{ ...grant, resource: "not a URL" }, "invalid_target"],
+    ];
+    for (const [form, error] of attempts) expect(await refusalOf(post("/oauth/token", form))).toBe(error);
+    expect((await post("/oauth/token", withoutVerifier)).status).toBe(400);
+    const tokens = (await (await post("/oauth/token", grant)).json()) as OAuthTokens;
+    const renewal = {
+      grant_type: "refresh_token",
+      refresh_token: tokens.refresh_token ?? "",
+      client_id: grant.client_id,
+    };
+    expect(await refusalOf(post("/oauth/token", { ...renewal, resource: others.url }))).toBe("invalid_target");
+    expect(await refusalOf(post("/oauth/token", { ...renewal, client_id: stranger.client_id }))).toBe("invalid_grant");
+    expect((await post("/oauth/token", { ...renewal, resource: tools.url })).status).toBe(200);
+  });
+
+  test.each([
+    ["no resource", { resource: null }, "invalid_target"],
+    ["an unknown resource", { resource: "https://tools.example/mcp" }, "invalid_target"],
+    ["an empty resource", { resource: "" }, "invalid_target"],
+    ["no PKCE", { code_challenge: null, code_challenge_method: null }, "invalid_request"],
+    ["plain PKCE", { code_challenge_method: "plain" }, "invalid_request"],
+    ["only scopes of the platform's API", { scope: "workspaces:read studio:keys" }, "invalid_scope"],
+    ["no page for the person", { prompt: "none" }, "consent_required"],
+  ])(
+    "a client that registered itself gets no code with %s, and the answer names the issuer",
+    async (_, changes, error) => {
+      const connection = new Connection(tools.url);
+      await connection.whoami();
+      const address = leadsTo(await browser.get(connection.request(changes as Record<string, string | null>)));
+      expect(address?.href).toMatch(/^http:\/\/127\.0\.0\.1:8976\/callback\?/);
+      expect([address?.searchParams.get("error"), address?.searchParams.get("iss")]).toEqual([error, base]);
+    },
+  );
+
+  test("no code is issued without a click on this platform's page, also after an earlier consent", async () => {
+    const connection = await connect(browser, tools.url);
+    await connection.whoami();
+    const silent = leadsTo(await browser.get(connection.request({ prompt: "none" })));
+    expect(silent?.searchParams.get("error")).toBe("consent_required");
+    const page = await browser.get(connection.request());
+    const form = decisionForm(page.text);
+    const foreign = await fetch(new URL(form?.action ?? "", base), {
+      method: "POST",
+      redirect: "manual",
+      headers: { cookie: browser.cookie(), origin: "https://evil.example", "sec-fetch-site": "cross-site" },
+      body: new URLSearchParams({ accountId: form?.accountId ?? "" }),
+    });
+    expect([
+      foreign.status,
+      leadsTo({ location: foreign.headers.get("location"), text: await foreign.text() }),
+    ]).toEqual([403, null]);
+  });
+
+  test("an address registers at most 20 clients an hour", async () => {
+    const address = newAddress();
+    const metadata = { client_name: "Bot", redirect_uris: ["https://bot.example/callback"] };
+    const statuses: number[] = [];
+    for (let count = 0; count < 21; count += 1) statuses.push((await register(metadata, address)).status);
+    expect(statuses).toEqual([...Array(20).fill(201), 429]);
+  });
+
+  test.each([
+    ["no redirect URI", { redirect_uris: [] }, "invalid_redirect_uri"],
+    ["a wildcard", { redirect_uris: ["https://a.example/*"] }, "invalid_redirect_uri"],
+    ["a script", { redirect_uris: ["javascript:alert(1)"] }, "invalid_redirect_uri"],
+    ["plain http", { redirect_uris: ["http://a.example/callback"] }, "invalid_redirect_uri"],
+    ["another grant", { redirect_uris: ["https://a.example/"], grant_types: ["password"] }, "invalid_client_metadata"],
+    ["a list for a name", { redirect_uris: ["https://a.example/"], client_name: [] }, "invalid_client_metadata"],
+    ["no object", [], "invalid_client_metadata"],
+  ])("a registration with %s is refused", async (_, metadata, error) => {
+    const response = await register(metadata);
+    expect([response.status, await response.json()]).toEqual([400, expect.objectContaining({ error })]);
+  });
+
+  test("a client that asks for a secret gets none", async () => {
+    const metadata = { redirect_uris: ["cursor://anysphere.cursor-mcp/oauth/callback"] };
+    const response = await register({ ...metadata, token_endpoint_auth_method: "client_secret_post" });
+    const body = (await response.json()) as object;
+    expect(body).toMatchObject({ token_endpoint_auth_method: "none", client_name: "An unnamed app", ...metadata });
+    expect(Object.keys(body).filter((name) => name.includes("secret"))).toEqual([]);
   });
 });

@@ -130,12 +130,10 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
     return { error: "unsupported_response_type", description: "response_type must be code" };
   }
   if ((one(query, "response_mode") ?? "query") !== "query") return invalid("response_mode must be query");
-  const [codeChallenge, method] = [one(query, "code_challenge"), one(query, "code_challenge_method")];
-  if (codeChallenge === null) {
-    if (method !== null) return invalid("code_challenge_method needs a code_challenge");
-  } else {
+  const codeChallenge = one(query, "code_challenge");
+  if (codeChallenge !== null) {
     if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("code_challenge must have 43 base64url characters");
-    if (method !== "S256") return invalid("code_challenge_method must be S256");
+    if (one(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
   }
   const named = one(query, "resource");
   const resource = named === null ? null : canonicalResource(named);

@@ -66,7 +66,10 @@ async function fetchDocument(
       return "document_unavailable";
     }
     const bytes = await readResponse(response, { maxBytes });
-    return { ...readDocument(bytes, url), freshSeconds: freshSecondsOf(response.headers["cache-control"]) };
+    return {
+      ...readDocument(bytes, { url, platform: env.BRAND_NAME }),
+      freshSeconds: freshSecondsOf(response.headers["cache-control"]),
+    };
   } catch (error) {
     console.error(`warning request=${requestId} client document ${url}: ${error}`);
     return error instanceof InvalidDocument ? "document_invalid" : "document_unavailable";
@@ -85,13 +88,16 @@ const identity = z.object({
 });
 
 /** @throws InvalidDocument */
-export function readDocument(bytes: Uint8Array, url: string): SelfRegisteredClient {
+export function readDocument(
+  bytes: Uint8Array,
+  { url, platform }: { url: string; platform: string },
+): SelfRegisteredClient {
   try {
     if (jsonStructureFault(bytes, jsonLimits)) throw new Error("the JSON is too deep or too large");
     const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
     if (!isStorableJson(value)) throw new Error("it has text that can't be stored");
     if (identity.parse(value).client_id !== url) throw new Error("client_id is not the document's URL");
-    return readClientMetadata(value);
+    return readClientMetadata(value, { platform });
   } catch (error) {
     throw new InvalidDocument(String(error));
   }

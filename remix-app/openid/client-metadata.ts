@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
+import { clientNameFault } from "./client-name.ts";
 import { maxUris, redirectUriFault } from "./client-uris.ts";
 
 /** A client that registers itself: by its metadata document or by dynamic registration (RFC 7591). */
@@ -30,8 +31,12 @@ export class ClientMetadataError extends Error {
   }
 }
 
-/** @throws ClientMetadataError */
-export function readClientMetadata(value: unknown): SelfRegisteredClient {
+/**
+ * Reads the metadata of a client.
+ * @param options.platform the platform's name, which the client's name must not resemble
+ * @throws ClientMetadataError
+ */
+export function readClientMetadata(value: unknown, { platform }: { platform: string }): SelfRegisteredClient {
   const parsed = clientMetadata.safeParse(value);
   if (!parsed.success) {
     const [field] = parsed.error.issues[0]?.path ?? [];
@@ -49,12 +54,16 @@ export function readClientMetadata(value: unknown): SelfRegisteredClient {
       "Each redirect URI must be exact, and use https, http on loopback, or a private-use scheme with a dot",
     );
   }
-  return { displayName: displayNameOf(client_name), redirectUris: [...new Set(redirect_uris)] };
+  const displayName = displayNameOf(client_name);
+  if (clientNameFault(displayName, { platform })) {
+    throw new ClientMetadataError("invalid_client_metadata", "client_name can't be read, or resembles the platform's");
+  }
+  return { displayName, redirectUris: [...new Set(redirect_uris)] };
 }
 
-/** Returns the name in one line of visible characters. Marks of writing direction could disguise the text around it. */
+/** Returns the name in one line of at most 80 characters. */
 function displayNameOf(name = ""): string {
-  const plain = name.normalize("NFKC").replaceAll(/\p{C}/gu, "").replaceAll(/\s+/g, " ").trim();
+  const plain = name.replaceAll(/\s+/g, " ").trim();
   return [...plain].slice(0, maxNameLength).join("").trim() || "An unnamed app";
 }
 

@@ -46,7 +46,7 @@ async function readRegistration(context: AppLoadContext, request: Request) {
     throw oauthError("invalid_client_metadata", { description: "The body must be JSON" });
   });
   try {
-    return readClientMetadata(value);
+    return readClientMetadata(value, { platform: context.env.BRAND_NAME });
   } catch (error) {
     if (!(error instanceof ClientMetadataError)) throw error;
     throw oauthError(error.code, { description: error.message });

@@ -554,6 +554,11 @@ describe("attacks", () => {
     ["a script", { redirect_uris: ["javascript:alert(1)"] }, "invalid_redirect_uri"],
     ["plain http", { redirect_uris: ["http://a.example/callback"] }, "invalid_redirect_uri"],
     ["another grant", { redirect_uris: ["https://a.example/"], grant_types: ["password"] }, "invalid_client_metadata"],
+    [
+      "the platform's name",
+      { redirect_uris: ["https://a.example/"], client_name: "Gаtehouse" },
+      "invalid_client_metadata",
+    ],
     ["a list for a name", { redirect_uris: ["https://a.example/"], client_name: [] }, "invalid_client_metadata"],
     ["no object", [], "invalid_client_metadata"],
   ])("a registration with %s is refused", async (_, metadata, error) => {

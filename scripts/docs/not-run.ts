@@ -16,7 +16,7 @@ export const notRun: readonly string[] = [
   "docs/clients.md json: {",
   "docs/clients.md json: {",
   "docs/coding-agents.md values: npx gatehouse login --url https://app.example.com",
-  'docs/coding-agents.md values: npm run app -- add gatehouse --kind openid --display-name "Gatehouse command" --public --device-grant \\',
+  'docs/coding-agents.md values: npm run app -- add gatehouse --kind openid --display-name "Coding agents" --public --device-grant \\',
   "docs/coding-agents.md values: npx gatehouse token opencode > /dev/null && opencode",
   "docs/cost-files.md values: npm run import-costs -- costs.csv --workspace 6a3f0f6e-3d0f-4f0a-9b0e-2f9a3b1c4d5e --app 0d9c8b7a-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
   "docs/deploying.md hosted: npm ci                                    # Node 20 or newer",

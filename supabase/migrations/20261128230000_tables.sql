@@ -184,15 +184,19 @@ comment on type private.openid_authentication is
 create table private.authorization_requests (
   id uuid primary key default gen_random_uuid(),
   handle_hash bytea not null unique check (octet_length(handle_hash) = 32),
-  app_id uuid not null references private.apps (id) on delete cascade,
+  app_id uuid references private.apps (id) on delete cascade,
+  client_url text check (char_length(client_url) <= 2000),
   parameters text not null check (char_length(parameters) <= 8192),
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
+  constraint one_client check ((app_id is null) = (client_url is not null)),
   constraint lifetime check (expires_at > created_at and expires_at <= created_at + interval '10 minutes')
 );
 comment on table private.authorization_requests is
   'Authorization requests of people who are signing in, and those that clients pushed (RFC 9126). Deleted when they are '
   'answered. The handle is kept as its SHA-256.';
+comment on column private.authorization_requests.client_url is
+  'The client id of a client whose metadata document is fetched once the person has signed in.';
 comment on column private.authorization_requests.parameters is 'The parameters in form encoding, as the client sent them.';
 create index authorization_requests_app_id_idx on private.authorization_requests (app_id);
 create index authorization_requests_expires_at_idx on private.authorization_requests (expires_at);

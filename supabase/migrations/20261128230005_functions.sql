@@ -7983,6 +7983,7 @@ begin
   end if;
   return private.add_authorization_request(
     client.id,
+    null,
     push_authorization_request.parameters,
     push_authorization_request.handle_hash,
     case when not client.is_public then client.name end,
@@ -7993,7 +7994,7 @@ $$;
 
 -- Stores a request, and counts it for a client or for a network. See private.store_authorization_request.
 create or replace function private.add_authorization_request(
-  app_id uuid, parameters text, handle_hash bytea, client_name text, network cidr
+  app_id uuid, client_url text, parameters text, handle_hash bytea, client_name text, network cidr
 ) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -8001,7 +8002,7 @@ declare
   bucket record;
   wait interval;
 begin
-  if add_authorization_request.app_id is null then
+  if add_authorization_request.app_id is null and client_url is null then
     return jsonb_build_object('refused', 'client');
   end if;
   select b.* into strict bucket from private.attempt_buckets('authorization_request', client_name, network) b;
@@ -8009,23 +8010,16 @@ begin
   if wait is not null then
     return jsonb_build_object('refused', 'limited', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer);
   end if;
-  insert into private.authorization_requests (app_id, parameters, handle_hash, expires_at)
+  insert into private.authorization_requests (app_id, client_url, parameters, handle_hash, expires_at)
   values (
-    add_authorization_request.app_id, add_authorization_request.parameters, add_authorization_request.handle_hash,
+    add_authorization_request.app_id,
+    case when add_authorization_request.app_id is null then add_authorization_request.client_url end,
+    add_authorization_request.parameters,
+    add_authorization_request.handle_hash,
     now() + interval '10 minutes'
   );
   return jsonb_build_object('expiresInSeconds', 600);
 end
-$$;
-
--- Returns {clientId, parameters} of a kept request, or null if there is none, it has expired or it was answered.
-create or replace function private.read_authorization_request(handle_hash bytea) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object('clientId', a.name, 'parameters', r.parameters)
-  from private.authorization_requests r
-  join private.apps a on a.id = r.app_id
-  where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
 $$;
 
 -- Ends a kept request, because it is being answered. Returns whether it was still open: of concurrent callers, only one
@@ -15148,7 +15142,8 @@ as $$
 $$;
 
 -- Stores an authorization request for ten minutes. parameters are in form encoding. The web server has checked them.
--- Returns {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
+-- A client that is known by a URL may register with its metadata document later, once the person has signed in. Returns
+-- {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
 -- Definer: calls functions for limits, which are not granted to any role.
 create or replace function private.store_authorization_request(
   client_id text, parameters text, handle_hash bytea, address inet
@@ -15156,12 +15151,24 @@ create or replace function private.store_authorization_request(
   language sql volatile security definer set search_path = ''
 as $$
   select private.add_authorization_request(
-    (select a.id from private.apps a where a.name = store_authorization_request.client_id and a.kind = 'openid'),
+    private.openid_client_app(store_authorization_request.client_id),
+    case when store_authorization_request.client_id ~ '^https?://' then store_authorization_request.client_id end,
     store_authorization_request.parameters,
     store_authorization_request.handle_hash,
     null,
     private.address_network(store_authorization_request.address)
   )
+$$;
+
+-- Returns {clientId, parameters} of a kept request, or null if there is none, it has expired or it was answered.
+create or replace function private.read_authorization_request(handle_hash bytea) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'clientId', coalesce(r.client_url, private.openid_client_id(r.app_id)), 'parameters', r.parameters
+  )
+  from private.authorization_requests r
+  where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
 $$;
 
 -- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
@@ -16376,6 +16383,8 @@ grant execute on function private.model_version(text) to service_role;
 grant execute on function private.move_workspace(jsonb) to service_role;
 
 grant execute on function private.open_openid_authorization(text, text, text[], jsonb, text[], text[], text) to service_role;
+
+grant execute on function private.openid_client_id(uuid) to service_role;
 
 grant execute on function private.preview_costs_as_operator(uuid, uuid, jsonb) to service_role;
 

@@ -345,6 +345,7 @@ grant execute on function
   private.list_openid_clients(text, text, integer),
   private.add_openid_client(jsonb),
   private.change_openid_client(jsonb),
+  private.openid_client_id(uuid),
   private.save_self_registered_client(jsonb),
   private.set_app_resource_url(text, text, text, uuid),
   private.set_app_logout_url(text, text, text, uuid),

@@ -359,7 +359,6 @@ describe("a client with a metadata document", () => {
     await agree(browser, authorize());
     expect(leadsTo(await browser.get(authorize()))?.origin).toBe("https://editor.example");
     expect(decisionForm((await browser.get(authorize({ resource: others.url }))).text)).not.toBeNull();
-    expect(decisionForm((await browser.get(authorize({ scope: "openid email" }))).text)).toBeNull();
     expect(decisionForm((await browser.get(authorize({ scope: "openid profile" }))).text)).not.toBeNull();
   });
 

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
+import { isLoopback } from "#shared/loopback.ts";
 import { allowsLoopback, readResponse, requestPublic } from "../http/public-request.ts";
 import { requireAllowance } from "../satellites/app-client.ts";
 import { callAppFunction, refusalOf } from "../satellites/app-database.ts";
@@ -25,7 +26,7 @@ export function isDocumentUrl(clientId: string, { env }: Pick<AppLoadContext, "e
   if (url?.href !== clientId || url.pathname === "/" || url.username || url.password || clientId.includes("#")) {
     return false;
   }
-  return url.protocol === "https:" || (url.protocol === "http:" && allowsLoopback(env));
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname) && allowsLoopback(env));
 }
 
 /**

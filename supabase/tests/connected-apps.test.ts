@@ -280,7 +280,7 @@ describe("an OpenID client", () => {
         displayName: "Grafana",
         origins: [],
         session: null,
-        login: { scopes: ["openid", "workspaces:read"], connectedAt: time, renewedAt: time, endsAt: time },
+        login: { scopes: ["openid", "workspaces:read"], connectedAt: time, renewedAt: time, endsAt: time, resources: [] },
         consent: null,
         tokens: [],
       },

@@ -117,7 +117,7 @@ export async function openAuthorization(
     });
   let opened = await open();
   if (isDocumentUrl(target.clientId, context) && (!opened || opened.client.isStale)) {
-    // Only for a person who is signed in, so that nobody else can make us fetch documents.
+    // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
     const user = (await getUser(context)) ?? (await signInFirst(context, { target, parameters, requestUri, request }));
     const fault = await saveClientDocument(context, { url: target.clientId, user });
     if (fault) return { fault };

@@ -3,7 +3,7 @@ import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/
 import { Hono } from "hono";
 import { createResource, type ResourceCaller, type ResourceOptions } from "#satellite/resource";
 
-/** An MCP server whose tool says for whom it was called. Each request has a server of its own. */
+/** An MCP server with a tool that names the caller. Each request has a server of its own. */
 export function createTools(options: ResourceOptions = {}): Hono {
   const resource = createResource({ scopes: ["openid", "profile"], ...options });
   const app = new Hono();

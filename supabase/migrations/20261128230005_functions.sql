@@ -8576,7 +8576,7 @@ $$;
 -- Registers a client at its own request, or updates it from its metadata document. Takes { name, displayName,
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
 -- the client is deleted. Returns {} or {refused: full}: 1,000 clients of each kind may be waiting for a login. A changed
--- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins go on.
+-- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins stay.
 create or replace function private.save_self_registered_client(client jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -9448,7 +9448,7 @@ begin
 end
 $$;
 
--- Returns a valid access token, whichever resource it is for. Only for introspection: everything else needs the
+-- Returns a valid access token of any audience. Only for introspection: everything else needs the
 -- audience checked. Does not check the login's proof; not granted to any role.
 create or replace function private.live_token_of_any_audience(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])

@@ -13,7 +13,7 @@ export interface ResourceOptions extends Omit<SatelliteOptions, "origin"> {
   introspectionCacheSeconds?: number | undefined;
 }
 
-/** The person for whom a client calls, and the client. Name and email need the scopes `profile` and `email`. */
+/** The person that a client acts for, and the client. Name and email need the scopes `profile` and `email`. */
 export interface ResourceCaller {
   id: string;
   clientId: string;

@@ -182,7 +182,7 @@ $$;
 -- Registers a client at its own request, or updates it from its metadata document. Takes { name, displayName,
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
 -- the client is deleted. Returns {} or {refused: full}: 1,000 clients of each kind may be waiting for a login. A changed
--- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins go on.
+-- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins stay.
 create or replace function private.save_self_registered_client(client jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$

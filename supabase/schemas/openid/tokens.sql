@@ -265,7 +265,7 @@ as $$
   where (l.login).resource_id is null
 $$;
 
--- Returns a valid access token, whichever resource it is for. Only for introspection: everything else needs the
+-- Returns a valid access token of any audience. Only for introspection: everything else needs the
 -- audience checked. Does not check the login's proof; not granted to any role.
 create or replace function private.live_token_of_any_audience(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])

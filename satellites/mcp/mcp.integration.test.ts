@@ -312,6 +312,9 @@ describe("a client with a metadata document", () => {
       body: JSON.stringify(body),
     };
   }
+  function padDocument(bytes: number) {
+    document.answer.body = document.answer.body.padEnd(bytes);
+  }
   const authorize = (changes: Record<string, string | null> = {}) => {
     const connection = new Connection(tools.url);
     connection.authorizationUrl = new URL(
@@ -362,6 +365,11 @@ describe("a client with a metadata document", () => {
     expect(decisionForm((await browser.get(authorize({ scope: "openid profile" }))).text)).not.toBeNull();
   });
 
+  test("may have a document of 16,384 bytes", async () => {
+    padDocument(16_384);
+    expect(decisionForm((await browser.get(authorize())).text)).not.toBeNull();
+  });
+
   test("is not fetched for a visitor who is not signed in", async () => {
     const visitor = await openBrowser(base).get(authorize());
     expect([visitor.location, document.requests]).toEqual([expect.stringMatching(/^\/login\?/), 0]);
@@ -379,7 +387,7 @@ describe("a client with a metadata document", () => {
       () => Object.assign(document.answer, { headers: { "content-type": "text/html" } }),
       "unavailable",
     ],
-    ["has more than 16 KiB", () => describeClient({ padding: "x".repeat(16_384) }), "unavailable"],
+    ["has 16,385 bytes", () => padDocument(16_385), "unavailable"],
     ["is of another client", () => describeClient({ client_id: `${document.url}2` }), "invalid"],
     ["has no redirect URI", () => describeClient({ redirect_uris: [] }), "invalid"],
     ["has a secret", () => describeClient({ client_secret: "s" }), "invalid"],
@@ -510,21 +518,24 @@ describe("attacks", () => {
     ["only scopes of the platform's API", { scope: "workspaces:read studio:keys" }, "invalid_scope"],
     ["no page for the person", { prompt: "none" }, "consent_required"],
   ])(
-    "a client that registered itself gets no code with %s, and the answer names the issuer",
+    "a client that registered itself gets no code with %s; the error names the issuer, and leads to the client by a click only",
     async (_, changes, error) => {
       const connection = new Connection(tools.url);
       await connection.whoami();
-      const address = leadsTo(await browser.get(connection.request(changes as Record<string, string | null>)));
-      expect(address?.href).toMatch(/^http:\/\/127\.0\.0\.1:8976\/callback\?/);
-      expect([address?.searchParams.get("error"), address?.searchParams.get("iss")]).toEqual([error, base]);
+      const page = await browser.get(connection.request(changes as Record<string, string | null>));
+      expect([page.status, leadsTo(page)]).toEqual([400, null]);
+      const [, link = ""] = /href="(http:\/\/127\.0\.0\.1:8976[^"]*)"/.exec(page.text) ?? [];
+      const address = new URL(link.replaceAll("&amp;", "&"));
+      expect(page.words).toContain("Return to 127.0.0.1:8976");
+      expect([address.searchParams.get("error"), address.searchParams.get("iss")]).toEqual([error, base]);
     },
   );
 
   test("no code is issued without a click on this platform's page, also after an earlier consent", async () => {
     const connection = await connect(browser, tools.url);
     await connection.whoami();
-    const silent = leadsTo(await browser.get(connection.request({ prompt: "none" })));
-    expect(silent?.searchParams.get("error")).toBe("consent_required");
+    const silent = await browser.get(connection.request({ prompt: "none" }));
+    expect([leadsTo(silent), silent.text]).toEqual([null, expect.stringContaining("error=consent_required")]);
     const page = await browser.get(connection.request());
     const form = decisionForm(page.text);
     const foreign = await fetch(new URL(form?.action ?? "", base), {

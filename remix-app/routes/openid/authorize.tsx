@@ -31,6 +31,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
   const decision = await prepareDecision(context, { request, opened });
   const { displayName, consentScopes, resource, target } = opened;
+  if ("location" in decision && isUntrusted(opened)) return stop(opened, decision.location);
   if ("location" in decision || decision.page === null) {
     const address =
       "location" in decision ? decision.location : await issueCode(context, { opened, decision, consents: false });
@@ -68,7 +69,21 @@ export async function action({ request, context }: ActionFunctionArgs) {
     "error" in asked
       ? await refuse(context, { opened, error: asked })
       : await pathOf(context, { opened, resumed: false });
+  if ("error" in asked && isUntrusted(opened)) return stop(opened, address);
   throw redirect(new URL(address, context.origin).href, 303);
+}
+
+/** Returns whether anybody could have registered the client, and so its redirect URIs. */
+function isUntrusted({ registration }: OpenAuthorization): boolean {
+  return registration !== "operator";
+}
+
+/**
+ * Shows where an error would lead. Without a click, this platform's URL would redirect people to any site (RFC 9700
+ * section 4.11.2).
+ */
+function stop({ displayName, target }: OpenAuthorization, address: string) {
+  return data({ kind: "stop" as const, displayName, place: placeOf(target.redirectUri), address }, { status: 400 });
 }
 
 /** Returns what the person should know about a client that chose its own name. */
@@ -130,6 +145,17 @@ export default function AuthorizePage() {
   const shown = posted ?? loaded;
   if (shown.kind === "leave") return <LeavePage {...shown} />;
   if (shown.kind === "ask") return <AppConsent {...shown} tellsApp />;
+  if (shown.kind === "stop") {
+    return (
+      <EntryPage
+        title="This app can’t continue"
+        lead={`${shown.displayName} asked for something that isn’t possible. Nothing was shared with it.`}
+        themeSwitch={false}
+      >
+        <ButtonLink href={shown.address} className="w-full">{`Return to ${shown.place}`}</ButtonLink>
+      </EntryPage>
+    );
+  }
   const { title, lead } = faults[shown.fault];
   return (
     <EntryPage title={title} lead={lead(shown.displayName ?? "the app")} themeSwitch={false}>

@@ -74,9 +74,9 @@ async function run(command: AppCommand): Promise<void> {
         reason: command.reason,
       });
       const { name, reason, logoutUrl, resourceUrl } = command;
+      console.log(`${name} is registered. Its secret, shown this once:\n\n  APP_SECRET=${secret}\n`);
       if (logoutUrl !== null) await setUrl({ name, reason, logoutUrl });
       if (resourceUrl !== null) await setUrl({ name, reason, resourceUrl });
-      console.log(`${command.name} is registered. Its secret, shown this once:\n\n  APP_SECRET=${secret}\n`);
       return;
     }
     case "add-client": {
@@ -183,6 +183,7 @@ async function setUrl({ name, reason, ...changed }: { name: string; reason: stri
     "logoutUrl" in changed
       ? await call("set_app_logout_url", { app_name: name, logout_url: changed.logoutUrl, reason })
       : await call("set_app_resource_url", { app_name: name, resource_url: changed.resourceUrl, reason });
+  if (!isSet && "resourceUrl" in changed) throw new Error(`There is no internal app called ${name}.`);
   if (!isSet) throw unknown(name);
 }
 
@@ -201,7 +202,8 @@ function unknown(name: string): Error {
 async function call(name: string, args: Record<string, unknown>): Promise<unknown> {
   const { data, error } = await database.rpc(name, args);
   if (!error) return data;
-  if (error.code === "23505") throw new Error("An app of that name, or with that origin, is registered already.");
+  if (error.code === "23505")
+    throw new Error("An app of that name, or with that origin or resource URL, is registered already.");
   if (error.code === "23514")
     throw new Error(
       name === "rotate_app_secret"

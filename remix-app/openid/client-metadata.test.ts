@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { canonicalResource } from "./authorization-request.ts";
 import { freshSecondsOf, isDocumentUrl, readDocument } from "./client-document.ts";
 import { readClientMetadata } from "./client-metadata.ts";
+import { providerMetadata } from "./discovery.ts";
 import { registerClient } from "./register-client.ts";
 
 const platform = "Gatehouse";
@@ -122,6 +123,15 @@ test.each([
   ["tools.example", null],
 ])("the resource %s is compared as %s", (text, expected) => {
   expect(canonicalResource(text)).toBe(expected);
+});
+
+test.each([
+  [true, "https://app.example.com/oauth/register"],
+  [false, undefined],
+])("with registration allowed: %s, the metadata names the endpoint %s", (allowsRegistration, endpoint) => {
+  const metadata = providerMetadata("https://app.example.com", { allowsRegistration });
+  expect(metadata).toMatchObject({ client_id_metadata_document_supported: true });
+  expect(metadata.registration_endpoint).toBe(endpoint);
 });
 
 test("clients can't register themselves unless the operator allows it", async () => {

@@ -21,7 +21,9 @@ describe("OpenID provider metadata", () => {
         authorization_response_iss_parameter_supported: true,
         backchannel_logout_supported: true,
         request_parameter_supported: false,
-        claims_parameter_supported: false,
+        claims_parameter_supported: true,
+        client_id_metadata_document_supported: true,
+        registration_endpoint: `${base}/oauth/register`,
         request_uri_parameter_supported: false,
       });
     },

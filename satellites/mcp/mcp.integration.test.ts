@@ -58,6 +58,7 @@ class Connection implements OAuthClientProvider {
   /** Where the SDK wants the person to sign in; null if it did not ask. */
   authorizationUrl: URL | null = null;
   readonly url: string;
+  private readonly address = newAddress();
 
   constructor(url: string, information?: OAuthClientInformationMixed) {
     this.url = url;
@@ -90,9 +91,15 @@ class Connection implements OAuthClientProvider {
     if (scope === "all" || scope === "client") this.information = undefined;
   }
 
+  /** Each connection has an address of its own, because an address may register few clients. */
+  private transport() {
+    const requestInit = { headers: { "x-forwarded-for": this.address } };
+    return new StreamableHTTPClientTransport(new URL(this.url), { authProvider: this, requestInit });
+  }
+
   /** Calls the tool. @returns its text, or null if the person has to sign in first */
   async whoami(): Promise<string | null> {
-    const transport = new StreamableHTTPClientTransport(new URL(this.url), { authProvider: this });
+    const transport = this.transport();
     const client = new Client({ name: "test", version: "1" });
     try {
       await client.connect(transport);
@@ -107,7 +114,7 @@ class Connection implements OAuthClientProvider {
   }
 
   async finish(code: string): Promise<void> {
-    const transport = new StreamableHTTPClientTransport(new URL(this.url), { authProvider: this });
+    const transport = this.transport();
     await transport.finishAuth(code);
   }
 

@@ -116,7 +116,8 @@ export async function openAuthorization(
       schema: openedAuthorization,
     });
   let opened = await open();
-  if (isDocumentUrl(target.clientId, context) && (!opened || opened.client.isStale)) {
+  const mayFetch = isReadable && asked.resource !== null && isDocumentUrl(target.clientId, context);
+  if (mayFetch && (!opened || opened.client.isStale)) {
     // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
     const user = (await getUser(context)) ?? (await signInFirst(context, { target, parameters, requestUri, request }));
     const fault = await saveClientDocument(context, { url: target.clientId, user });

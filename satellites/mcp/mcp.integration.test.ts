@@ -21,6 +21,7 @@ import {
   query,
   requireMfa,
   type SignedInBrowser,
+  signIn,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createTools } from "./app.ts";
@@ -372,14 +373,26 @@ describe("a client with a metadata document", () => {
     expect(decisionForm((await browser.get(authorize({ scope: "openid profile" }))).text)).not.toBeNull();
   });
 
+  test.each([
+    ["names no server", { resource: null }],
+    ["is too long", { state: "x".repeat(8_193) }],
+  ])("has no document fetched for a request that %s", async (_, changes) => {
+    const page = await openBrowser(base).get(authorize(changes));
+    expect([page.status, document.requests]).toEqual([400, 0]);
+  });
+
   test("may have a document of 16,384 bytes", async () => {
     padDocument(16_384);
     expect(decisionForm((await browser.get(authorize())).text)).not.toBeNull();
   });
 
-  test("is not fetched for a visitor who is not signed in", async () => {
+  test("is not fetched before the visitor has signed in, who then gets back to the request", async () => {
     const visitor = await openBrowser(base).get(authorize());
     expect([visitor.location, document.requests]).toEqual([expect.stringMatching(/^\/login\?/), 0]);
+    const returnUrl = new URL(visitor.location ?? "", base).searchParams.get("returnUrl") ?? "";
+    const signedIn = await signIn(person, { returnUrl });
+    const page = await signedIn.get(signedIn.location ?? "");
+    expect([page.words, document.requests]).toEqual([expect.stringContaining("Connect Web editor to Team tools"), 1]);
   });
 
   test.each([

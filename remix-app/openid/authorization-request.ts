@@ -176,7 +176,7 @@ export const pkceRequired: AuthorizationError = invalid(
   "PKCE is required: the request has no code_challenge. Switch it on in the client, such as " +
     "code_challenge_method=S256 (oauth2-proxy, Authlib), OIDC_USE_PKCE=True (mozilla-django-oidc), " +
     "OAUTH_PKCE_ENABLED=True (django-allauth), checks: [pkce] (Auth.js) or use_pkce=true (Grafana). " +
-    "A client without PKCE support, such as passport-openidconnect, can be registered without it",
+    "A confidential client whose library has no PKCE, such as passport-openidconnect, can be registered without it",
 );
 
 function isPrompt(value: string): value is Prompt {

@@ -68,7 +68,10 @@ as $$
     'acr', (login.authentication).acr,
     'amr', to_jsonb((login.authentication).amr),
     'claims', private.openid_claims(
-      login.user_id, login.app_id, case when c.claims_in_id_token then token.scopes else '{}' end, login.id_token_claims
+      login.user_id,
+      login.app_id,
+      case when c.claims_in_id_token then private.openid_scopes(login.app_id, token.scopes) else '{}' end,
+      login.id_token_claims
     ),
     'issuedAt', floor(extract(epoch from token.created_at))::bigint,
     'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,

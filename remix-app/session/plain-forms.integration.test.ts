@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { confirmationLink, linkOfMail } from "../../e2e/mailbox.ts";
-import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, passMailPause, query } from "../../scripts/test/people.ts";
 import { createHelper } from "../../scripts/test/recovery-help.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openPlainTab, type PlainTab } from "../testing/plain-tab.ts";
@@ -72,6 +72,26 @@ test("without JavaScript, a new person signs up, confirms by email, signs out an
   expect(tab.heading()).toBe("This link no longer works");
 });
 
+test("without JavaScript, a weak password is rejected at its field, and the resent confirmation link keeps the destination", async () => {
+  const email = newEmail();
+  const tab = openPlainTab(base);
+  await tab.open("/signup?returnUrl=%2Fworkspaces%3Ffrom%3Dinvitation");
+  tab.fill("Email", email);
+  tab.fill("Password", "seven77");
+  await tab.press("Create account");
+  expect(tab.errorOf("Password")).toContain("at least 8 characters");
+  expect([tab.valueOf("Email"), tab.valueOf("Password")]).toEqual([email, ""]);
+  tab.fill("Password", "correct horse battery");
+  await tab.press("Create account");
+  await confirmationLink(email);
+  await passMailPause(email);
+  await tab.press("Resend email");
+  expect(tab.words()).toContain("If this address isn’t confirmed yet");
+  await tab.open(await confirmationLink(email, { after: 1 }));
+  await tab.press("Confirm and sign in");
+  expect(tab.path()).toBe("/workspaces?from=invitation");
+});
+
 test("without JavaScript, a forgotten password is replaced through an email, and one button removes what others added", async () => {
   const member = await newPerson();
   const theirs = openPlainTab(base);
@@ -134,6 +154,23 @@ test("without JavaScript, a banned member regains access through an emailed link
   expect(tab.heading()).toBe("Home");
 });
 
+test("without JavaScript, a recovery code can be corrected, and leads to the destination", async () => {
+  const member = await newPerson();
+  const { send, override } = await helper;
+  const { code } = await send(member.email, await override(member.email));
+  const tab = openPlainTab(base);
+  await tab.open("/auth/recovery?next=%2Fworkspaces");
+  tab.fill("Email", member.email);
+  tab.fill("6-digit code", code === "000000" ? "000001" : "000000");
+  await tab.press("Sign in");
+  expect(tab.alert()).toContain("That email and code don’t match");
+  expect([tab.valueOf("Email"), tab.valueOf("6-digit code")]).toEqual([member.email, ""]);
+  tab.fill("6-digit code", code);
+  await tab.press("Sign in");
+  await tab.press("Remove selected and keep the rest");
+  expect(tab.path()).toBe("/workspaces");
+});
+
 test("without JavaScript, an email address changes only after both mailboxes confirm", async () => {
   const [member, renewed] = [await newPerson(), newEmail()];
   const tab = await enterPlain(member);
@@ -141,7 +178,7 @@ test("without JavaScript, an email address changes only after both mailboxes con
   await tab.follow("Change email");
   tab.fill("New email", "not-an-email");
   await tab.press("Change email");
-  expect(tab.alert()).toContain("Enter an email address");
+  expect(tab.errorOf("New email")).toContain("Enter an email address");
   tab.fill("New email", renewed);
   await tab.press("Change email");
   expect(tab.texts("#email")[0]?.match(/Not confirmed yet/g)).toHaveLength(2);
@@ -177,7 +214,7 @@ test("without JavaScript, people edit their profile, and invalid input stays in 
   tab.fill("Name", "  Ada   Lovelace ");
   tab.fill(/^Profile picture URL/, "http://pictures.example/ada.png");
   await tab.press("Save");
-  expect(tab.alert()).toContain("begins with https://");
+  expect(tab.errorOf(/^Profile picture URL/)).toContain("begins with https://");
   expect(tab.valueOf("Name")).toContain("Ada");
   tab.fill(/^Profile picture URL/, "https://pictures.example/ada.png");
   await tab.press("Save");
@@ -238,6 +275,8 @@ test("without JavaScript, two accounts are added, switched and signed out one by
   await signIn(tab, member);
   await tab.follow("Add another account");
   expect(tab.words()).toContain(`You’ll stay signed in as ${member.email}.`);
+  await tab.follow("Create an account");
+  expect(tab.heading()).toBe("Create an account");
   await signIn(tab, colleague, "/add-account");
   expect(await active()).toBe(colleague.email);
   await tab.open("/settings/profile");

@@ -270,6 +270,18 @@ describe("Relayed streams", () => {
     expect(tried).toEqual(["model succeeded"]);
   });
 
+  test("a stream that fails cancels the provider's call, which may have more to send", async () => {
+    const left = Promise.withResolvers<void>();
+    const { stream } = await relay((response) => {
+      response.once("close", left.resolve);
+      response.write(content("a") + event({ error: { message: "secret" } }));
+      const more = setInterval(() => response.write(": more\n\n"), 50);
+      response.once("close", () => clearInterval(more));
+    });
+    expect(await text(stream)).toContain('"code":"provider_error"');
+    await left.promise;
+  });
+
   test("a stream cut off in the middle of an event fails, and the usage stated before the cut is charged", async () => {
     const { stream, ends } = await relay((response) => {
       response.write(`${content("a")}${usage}data: {"error":`);

@@ -84,6 +84,20 @@ test("without JavaScript, a person adds an authenticator app, and the next sign-
   expect(tab.path()).toBe("/workspaces?sort=name");
 });
 
+test("a person who cannot pass the second step finds help, is asked for it on every page, and can sign out", async () => {
+  await enroll("Phone");
+  await signIn();
+  expect(tab.words()).toContain("Can’t use any of these? Ask your administrator");
+  const { status, text } = await tab.browser.get("/api/v1/users/me/sessions");
+  expect([status, JSON.parse(text).code]).toEqual([403, "MFA_REQUIRED"]);
+  await tab.open("/workspaces");
+  expect(tab.path()).toBe("/mfa?returnUrl=%2Fworkspaces");
+  await tab.press("Sign out");
+  expect(tab.path()).toBe("/login");
+  await tab.open("/mfa");
+  expect(tab.path()).toBe("/login");
+});
+
 test("without JavaScript, a recovery code replaces a lost authenticator app, and the person adds a new one", async () => {
   const [app] = await enroll("Lost phone");
   await signIn();

@@ -119,6 +119,9 @@ describe("recording an invoice", () => {
     await tab.press("Review invoice");
     await tab.press("Record invoice");
     expect(tab.heading()).toBe(`Invoice ${invoice.reference}.corrected`);
+    await tab.follow("Enter correction");
+    expect(tab.valueOf("Replaces")).toBe(`${invoice.reference}.corrected`);
+    expect(tab.valueOf("Account")).toBe("acct-1");
   });
 
   test("an invoice submitted concurrently with different review times is recorded once, and all requests get its receipt", async () => {

@@ -15,6 +15,21 @@ const eventShape = z.looseObject({
 export const endEvents = new Set(["response.completed", "response.incomplete"]);
 export const failureEvent = "response.failed";
 
+/** States in each response that nothing is stored, whatever the provider states. */
+export const notStored = { store: false } as const;
+
+/** Returns whether a provider's response does not state that it is not stored. */
+export function statesStorage(response: Record<string, unknown>): boolean {
+  return response.store !== false;
+}
+
+/** Writes an event as the client's stream has it. */
+export function writeEvent(event: { type: string; [member: string]: unknown }): Uint8Array {
+  return encoder.encode(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+}
+
+const encoder = new TextEncoder();
+
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** Matches the output texts of an event. */
@@ -69,7 +84,8 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
     if (beginEvents.has(event.type)) {
       createdResponse ??= event.response;
       beginnings += 1;
-      return { fate: "pass" };
+      if (!event.response || !statesStorage(event.response)) return { fate: "pass" };
+      return { fate: writeEvent({ ...event, response: { ...event.response, ...notStored } }) };
     }
     if (!endEvents.has(event.type)) return { fate: "pass", content: true };
     completed = event;
@@ -100,7 +116,7 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
  */
 export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
   if (!event) return "data: [DONE]\n\n";
-  const data = { ...event, response: { ...event.response, platform }, platform };
+  const data = { ...event, response: { ...event.response, ...notStored, platform }, platform };
   return `event: ${event.type}\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`;
 }
 

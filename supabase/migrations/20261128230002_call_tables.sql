@@ -9,7 +9,8 @@ alter type ai.reservation add attribute frees boolean;
 
 alter table ai.models
   add column default_output_limit integer check (
-    default_output_limit between 1 and 32768 and default_output_limit <= output_limit and kind = 'chat'
+    default_output_limit is null
+    or kind = 'chat' and default_output_limit between 1 and 32768 and default_output_limit <= output_limit
   );
 comment on column ai.models.default_output_limit is
   'The output limit of calls that state none. Null: the default of the platform.';

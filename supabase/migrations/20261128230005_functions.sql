@@ -14725,15 +14725,12 @@ as $$
   ) and coalesce((select a.balance >= credits from ai.credit_accounts a where a.id = account), coalesce(credits, 0) = 0)
 $$;
 
--- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. `frees` says
--- whether the call may fit once running calls are settled.
+-- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. It has
+-- `frees` if the call may fit once running calls are settled.
 create or replace function ai.reservation_refusal(held ai.reservation, caller ai.caller) returns jsonb
   language sql stable security invoker
 as $$
-  select ai.limit_refusal((held).refused, caller) || case
-    when (held).frees is null then jsonb '{}'
-    else jsonb_build_object('frees', (held).frees)
-  end
+  select ai.limit_refusal((held).refused, caller) || case when (held).frees then jsonb '{"frees": true}' else '{}' end
 $$;
 
 -- Returns the current facts about a token's session. Returns no row if the session has ended or belongs to another

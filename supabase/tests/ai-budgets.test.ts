@@ -302,6 +302,13 @@ describe("a workspace's budgets", () => {
     expect(await usedUp("limit_usd = 0")).toBe(false);
   });
 
+  test("nothing remains of a budget that does not exist", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
+    const { budgets } = await read(db, tenant);
+    expect(budgets.length).toBeGreaterThan(2);
+    for (const { limitUsd, remainingUsd } of budgets) expect(remainingUsd === null).toBe(limitUsd === null);
+  });
+
   test("budgets omit the spend if the workspace hides provider cost", async ({ db }) => {
     const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [

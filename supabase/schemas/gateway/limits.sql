@@ -344,15 +344,12 @@ as $$
   where w.scope = current_window.scope and w.subject_id = subject
 $$;
 
--- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. `frees` says
--- whether the call may fit once running calls are settled.
+-- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. It has
+-- `frees` if the call may fit once running calls are settled.
 create or replace function ai.reservation_refusal(held ai.reservation, caller ai.caller) returns jsonb
   language sql stable security invoker
 as $$
-  select ai.limit_refusal((held).refused, caller) || case
-    when (held).frees is null then jsonb '{}'
-    else jsonb_build_object('frees', (held).frees)
-  end
+  select ai.limit_refusal((held).refused, caller) || case when (held).frees then jsonb '{"frees": true}' else '{}' end
 $$;
 
 -- Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate

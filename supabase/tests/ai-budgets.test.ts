@@ -12,6 +12,7 @@ type Budget = {
   live: boolean;
   enforced: boolean;
   limitUsd: string | null;
+  remainingUsd: string | null;
   usedUp: boolean;
 };
 type Answer = { outcome: string; budgets: Budget[]; [member: string]: unknown };

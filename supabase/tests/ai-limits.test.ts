@@ -2,7 +2,17 @@ import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
 import { sessionCall } from "./ai-callers.ts";
-import { addKey, begin, books, chatCall, createTenant, limitsOf, outcome, settle, type TenantOptions } from "./ai-fixtures.ts";
+import {
+  addKey,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  limitsOf,
+  outcome,
+  settle,
+  type TenantOptions,
+} from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 

@@ -73,7 +73,7 @@ const catalogue = {
 
 export type ErrorCode = keyof typeof catalogue;
 
-/** The codes of errors that may be over when the same request is sent again. A retry of any other error fails too. */
+/** The codes of errors after which the same request may succeed. A retry after any other error fails too. */
 const transientCodes: ReadonlySet<ErrorCode> = new Set([
   "request_in_progress",
   "rate_limit_exceeded",

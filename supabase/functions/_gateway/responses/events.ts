@@ -15,7 +15,7 @@ const eventShape = z.looseObject({
 export const endEvents = new Set(["response.completed", "response.incomplete"]);
 export const failureEvent = "response.failed";
 
-/** States in each response that nothing is stored, whatever the provider states. */
+/** The member by which each response states that nothing is stored. It replaces what the provider states. */
 export const notStored = { store: false } as const;
 
 /** Returns whether a provider's response does not state that it is not stored. */

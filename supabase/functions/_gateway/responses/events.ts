@@ -82,10 +82,11 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
       return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
     }
     if (beginEvents.has(event.type)) {
-      createdResponse ??= event.response;
+      const response = event.response && { ...event.response, ...notStored };
+      createdResponse ??= response;
       beginnings += 1;
-      if (!event.response || !statesStorage(event.response)) return { fate: "pass" };
-      return { fate: writeEvent({ ...event, response: { ...event.response, ...notStored } }) };
+      const isStated = !event.response || !statesStorage(event.response);
+      return { fate: isStated ? "pass" : writeEvent({ ...event, response }) };
     }
     if (!endEvents.has(event.type)) return { fate: "pass", content: true };
     completed = event;

@@ -122,7 +122,7 @@ create table private.openid_clients (
   )
 );
 create index openid_clients_groups_workspace_id_idx on private.openid_clients (groups_workspace_id);
-comment on table private.openid_clients is 'OpenID Connect clients: what private.apps says of no other kind of app.';
+comment on table private.openid_clients is 'Settings of apps that are OpenID Connect clients.';
 comment on column private.openid_clients.registration is
   'operator: registered in the console or by the command line. document: by its metadata document, whose URL is the '
   'client id. dynamic: by itself (RFC 7591). The last two get tokens for a resource only.';

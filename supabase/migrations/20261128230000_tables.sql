@@ -112,7 +112,7 @@ create table private.openid_clients (
   constraint public_clients_use_pkce check (requires_pkce or not is_public)
 );
 create index openid_clients_groups_workspace_id_idx on private.openid_clients (groups_workspace_id);
-comment on table private.openid_clients is 'OpenID Connect clients: what private.apps says of no other kind of app.';
+comment on table private.openid_clients is 'Settings of apps that are OpenID Connect clients.';
 comment on column private.openid_clients.is_public is
   'A client without a secret, such as a single-page or command-line app. It proves itself by PKCE alone.';
 comment on column private.openid_clients.redirect_uris is

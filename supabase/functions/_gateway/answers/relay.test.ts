@@ -31,7 +31,7 @@ const platform = { run_id: "r", usage: {} };
 /** Relays what a provider writes, and records how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
-  { clientLeft = new AbortController().signal, drains = false } = {},
+  { clientLeft = new AbortController().signal, drains = false, totalMs = limits.totalMs } = {},
 ) {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -86,8 +86,8 @@ async function relay(
       requestId: "r",
       name: "m",
       clientLeft,
-      limits,
-      deadline: performance.now() + limits.totalMs,
+      limits: { ...limits, totalMs },
+      deadline: performance.now() + totalMs,
       now: () => performance.now(),
     },
     async (accepted) => accepted,
@@ -268,6 +268,24 @@ describe("Relayed streams", () => {
     expect(await text(stream)).toContain("response.completed");
     expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "final" } }]);
     expect(tried).toEqual(["model succeeded"]);
+  });
+
+  test("a stream that fails cancels the provider's call, which may have more to send", async () => {
+    const left = Promise.withResolvers<void>();
+    const { stream } = await relay(
+      (response) => {
+        const more = setInterval(() => response.write(": more\n\n"), 50);
+        response.once("close", () => {
+          clearInterval(more);
+          left.resolve();
+        });
+        response.write(content("a") + event({ error: { message: "secret" } }));
+      },
+      // Longer than the test, so that only the failure can end the call.
+      { totalMs: 60_000 },
+    );
+    expect(await text(stream)).toContain('"code":"provider_error"');
+    await left.promise;
   });
 
   test("a stream cut off in the middle of an event fails, and the usage stated before the cut is charged", async () => {

@@ -8,10 +8,12 @@ import {
   completion,
   endEvents,
   failureEvent,
+  notStored,
   outputTexts,
   readOther,
   readResponseUsage,
   saidInResponse,
+  writeEvent,
 } from "./events.ts";
 
 const eventShape = z.looseObject({
@@ -39,7 +41,6 @@ export function isHidden(type: string | undefined): boolean {
 }
 
 const nothing = /(?!)/;
-const encoder = new TextEncoder();
 
 /**
  * Creates a reader for one step of a response with server tools. The client sees all steps as one response with
@@ -68,7 +69,8 @@ export function createStepReader(
     if (beginEvents.has(event.type)) {
       conversation.begun ??= event.response;
       conversation.name ??= { id: event.response?.id, created_at: event.response?.created_at };
-      return { fate: first ? written(event) : "drop" };
+      const response = event.response && { ...event.response, ...notStored };
+      return { fate: first ? written({ ...event, response }) : "drop" };
     }
     if (event.output_index === undefined) return { fate: written(event), content: true };
     const output_index = shownIndex(event.output_index, event.item);
@@ -85,7 +87,7 @@ export function createStepReader(
 
   function written(event: Event): Uint8Array {
     const counted = { ...event, sequence_number: conversation.nextSequence++ };
-    return encoder.encode(`event: ${event.type}\ndata: ${JSON.stringify(counted)}\n\n`);
+    return writeEvent(counted);
   }
 
   function wholeResponse(): Record<string, unknown> | undefined {

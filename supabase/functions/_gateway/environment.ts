@@ -18,6 +18,8 @@ export type GatewayEnvironment = {
   secretKeys: string[];
   providers: Map<string, Provider>;
   totalLimitMs: number;
+  /** The memory that the process may use, in bytes. */
+  memoryLimitBytes: number;
   telemetry: TelemetrySettings;
 };
 
@@ -37,6 +39,9 @@ const keyDictionary = z
   .transform(({ default: first = "", ...others }) => [first, ...Object.values(others)])
   .default([]);
 
+/** Hosted Supabase ends an isolate that uses more (https://supabase.com/docs/guides/functions/limits). */
+const hostedMemoryMb = 256;
+
 const settings = z.object({
   GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   SUPABASE_URL: z.url(),
@@ -48,6 +53,7 @@ const settings = z.object({
   SUPABASE_SECRET_KEY: z.string().optional(),
   SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
+  AI_MEMORY_LIMIT_MB: z.coerce.number().int().min(256).max(65_536).default(hostedMemoryMb),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(mostTotalSeconds).default(180),
 });
 
@@ -71,6 +77,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
     totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
+    memoryLimitBytes: data.AI_MEMORY_LIMIT_MB * 1_000_000,
     telemetry: readTelemetry(dropEmpty(env)),
   };
 }

@@ -10,6 +10,7 @@ import { createCooldowns } from "../providers/cooldowns.ts";
 import { createOpenRuns } from "../runs/open-runs.ts";
 import { createSettlements } from "../runs/settlements.ts";
 import { createBodyReader } from "./body.ts";
+import { createBodyMemory } from "./body-memory.ts";
 
 /** Creates a gateway without a database. Calls that need the database get 503, and all others are answered. */
 function gateway(): Gateway {
@@ -23,7 +24,7 @@ function gateway(): Gateway {
     providers: new Map(),
     cooldowns: createCooldowns({ now: () => 0 }),
     limits: { connectMs: 1_000, firstByteMs: 1_000, routesMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
-    readBody: createBodyReader(),
+    readBody: createBodyReader(createBodyMemory(64 * 1024 * 1024)),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),

@@ -103,6 +103,9 @@ const tierMultipliers = z.string().transform((list, context) => {
 const mostRoutes = 100;
 const position = optionalNumber(mostRoutes).transform((place) => place ?? mostRoutes);
 
+/** The longest call that the gateway allows, in seconds. */
+const maxSeconds = 14_400;
+
 export const routeFields = z.object({
   version,
   position,
@@ -115,9 +118,9 @@ export const routeFields = z.object({
   enabled: ticked,
   trustsStatedCost: ticked,
   tierMultipliers,
-  firstByteSeconds: optionalNumber(140),
-  idleSeconds: optionalNumber(140),
-  totalSeconds: optionalNumber(400),
+  firstByteSeconds: optionalNumber(maxSeconds),
+  idleSeconds: optionalNumber(maxSeconds),
+  totalSeconds: optionalNumber(maxSeconds),
 });
 
 /** Requires either a plan or a workspace, but not both. */

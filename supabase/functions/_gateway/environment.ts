@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { isLoopback } from "../_shared/loopback.ts";
-import { mostTotalSeconds } from "./providers/limits.ts";
+import { maxTotalSeconds, type TimeLimits, timeLimitsOf } from "./providers/limits.ts";
 import { type Provider, readProviders } from "./providers/provider-settings.ts";
 import { readTelemetry } from "./telemetry/settings.ts";
 import type { TelemetrySettings } from "./telemetry/telemetry.ts";
@@ -17,7 +17,7 @@ export type GatewayEnvironment = {
   /** The project's secret keys. Our own web server authenticates with any of them. */
   secretKeys: string[];
   providers: Map<string, Provider>;
-  totalLimitMs: number;
+  limits: TimeLimits;
   telemetry: TelemetrySettings;
 };
 
@@ -48,7 +48,9 @@ const settings = z.object({
   SUPABASE_SECRET_KEY: z.string().optional(),
   SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
-  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(mostTotalSeconds).default(180),
+  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(maxTotalSeconds).optional(),
+  // Only hosted Supabase sets it: https://supabase.com/docs/guides/functions/secrets
+  SB_REGION: z.string().optional(),
 });
 
 /**
@@ -70,7 +72,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     trustedHops: AI_TRUSTED_PROXY_HOPS,
     secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
-    totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
+    limits: timeLimitsOf({ totalSeconds: AI_TOTAL_LIMIT_SECONDS, isHosted: data.SB_REGION !== undefined }),
     telemetry: readTelemetry(dropEmpty(env)),
   };
 }

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
 import { kinds } from "../providers/kinds/registry.ts";
+import { timeLimitsOf } from "../providers/limits.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
 import { relayStream } from "./relay.ts";
@@ -14,7 +15,13 @@ afterEach(() => {
 });
 
 /** The idle limit is short. The connection limits are long enough for a busy machine. */
-const limits = { connectMs: 1_500, firstByteMs: 1_500, routesMs: 1_500, idleMs: 300, totalMs: 1_500 };
+const limits = {
+  ...timeLimitsOf({ isHosted: false }),
+  connectMs: 1_500,
+  firstByteMs: 1_500,
+  idleMs: 300,
+  totalMs: 1_500,
+};
 const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
 const content = (text: string) => event({ id: "c", created: 1, model: "m", choices: [{ delta: { content: text } }] });
 const usage = event({
@@ -31,7 +38,7 @@ const platform = { run_id: "r", usage: {} };
 /** Relays what a provider writes, and records how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
-  { clientLeft = new AbortController().signal, drains = false } = {},
+  { clientLeft = new AbortController().signal, drains = false, keepaliveMs = 15_000 } = {},
 ) {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -63,6 +70,7 @@ async function relay(
     steps: [],
     attempts: [],
     progress: { input_tokens: 0, output_tokens: 0 },
+    responseBegan: false,
     dispatched: true,
     finishCall: () => {},
     hasCharged: () => false,
@@ -87,6 +95,7 @@ async function relay(
       name: "m",
       clientLeft,
       limits,
+      estimate: ({ position: route }) => ({ route, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" }),
       deadline: performance.now() + limits.totalMs,
       now: () => performance.now(),
     },
@@ -109,6 +118,8 @@ async function relay(
     requestId: "r",
     name: "m",
     clientLeft,
+    keepalive: () => ": keepalive\n",
+    keepaliveMs,
     waitUntil: (work) => kept.push(work),
   });
   return { stream, ends, tried, kept };

@@ -26,6 +26,8 @@ export type ProviderAnswer = {
   unread: (bytes: Uint8Array) => void;
   /** Closes the connection to the provider. */
   cancel: () => void;
+  /** Keeps the request running even if the client disconnects later. */
+  outliveClient: () => void;
   /** Whether the answer is read to its end when the client disconnects, because the provider charges in full anyway. */
   drains: boolean;
   /** The endings of answers that the provider doesn't bill. */

@@ -2,6 +2,7 @@ import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { type Connection, openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
 import { type Answer, post } from "./exchange.ts";
@@ -35,6 +36,8 @@ export type ProviderCall = {
   /** The time by which the whole call must end, on the clock of `now`. */
   deadline: number;
   now: () => number;
+  /** Returns the estimated usage of a request that was sent to a route and exceeded a time limit. */
+  estimate: (route: RunRoute) => CallUse;
   /** Called when the request is sent to a route, whose provider may charge from then on. */
   onDispatch?: (route: RunRoute) => void;
   /** Called before the next route is tried, unless a provider may already have charged. */
@@ -53,19 +56,17 @@ export async function callProvider<Accepted>(
   accept: (answer: ProviderAnswer) => Promise<Accepted>,
 ): Promise<Accepted> {
   const { now, cooldowns } = call;
-  const firstByteBy = now() + call.limits.routesMs;
   const skipped: Attempt[] = [];
   const routes = routesToAsk(call, skipped);
   let reported: ProviderFailure | undefined;
   for (let turn = routes.next(); !turn.done; ) {
     call.open.attempts.push(...skipped.splice(0));
-    const asking = startAttempt(call, { route: turn.value, firstByteBy });
+    const asking = startAttempt(call, turn.value);
     const { startedAt, undecided } = asking;
     let asked: Asked | undefined;
     try {
       asked = await ask(call, asking);
       const accepted = await accept(asked.answer);
-      asked.connection.noteAccepted();
       cooldowns.noteAnswer(keyOf(call, asking.route));
       return accepted;
     } catch (error) {
@@ -80,7 +81,7 @@ export async function callProvider<Accepted>(
         undecided: undecided || mayBeRequest === true,
         waitedLong: left && !asked && now() - startedAt >= asking.limits.firstByteMs / 2,
       });
-      const movesOn = failure?.retryable && now() < firstByteBy;
+      const movesOn = failure?.retryable && now() < call.deadline;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
       const status = left ? "aborted" : "failed";
       const attempt = asking.attempt(why, failure?.mayHaveCharged);
@@ -142,11 +143,8 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /**
-   * Times by the gateway's clock. The request must end by `deadline`, and the provider must accept it by `firstByteBy`.
-   */
+  /** The time by which the request must end, on the gateway's clock. */
   deadline: number;
-  firstByteBy: number;
   /**
    * Whether the request has less time than usual, because earlier routes used some of the call's time. If so, a failure
    * doesn't count against this route.
@@ -158,13 +156,13 @@ type Asking = {
 
 function startAttempt(
   { providers, limits: all, stream, routes, deadline, now, requestId }: ProviderCall,
-  { route, firstByteBy }: { route: RunRoute; firstByteBy: number },
+  route: RunRoute,
 ): Asking {
   const provider = providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
   const limits = limitsFor(all, { stream, provider, route, isLast: route === routes.at(-1) });
   const startedAt = now();
-  const usualMs = Math.min(limits.firstByteMs, all.routesMs, all.totalMs);
+  const usualMs = Math.min(limits.firstByteMs, all.totalMs);
   const seen: Pick<Attempt, "status" | "upstream_request_id"> = {};
   return {
     route,
@@ -172,8 +170,7 @@ function startAttempt(
     startedAt,
     limits,
     deadline: Math.min(deadline, startedAt + limits.totalMs),
-    firstByteBy,
-    undecided: Math.min(deadline, firstByteBy) - startedAt < 0.9 * usualMs,
+    undecided: deadline - startedAt < 0.9 * usualMs,
     noteHead({ status, header }) {
       seen.status = status;
       seen.upstream_request_id = upstreamRequestId(header, requestId);
@@ -205,7 +202,7 @@ type Asked = { answer: ProviderAnswer; connection: Connection };
 async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
   const { route, provider, startedAt, limits, deadline } = asking;
   const { now } = call;
-  const connection = openConnection(call.clientLeft, { now, deadline, acceptedBy: asking.firstByteBy });
+  const connection = openConnection(call.clientLeft, { now, deadline, estimate: () => call.estimate(route) });
   let dispatched = false;
   try {
     const { endpoint, body, headers: own } = call.requestFor(route, provider);
@@ -216,7 +213,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
     dispatched = true;
     if (!call.clientLeft.aborted) call.onDispatch?.(route);
     if (provider.drains) connection.outliveClient();
-    connection.expectWithin(Math.min(limits.firstByteMs, asking.firstByteBy - now()));
+    connection.expectWithin(limits.firstByteMs);
     connection.assertOpen();
     const exchange = post(
       url,
@@ -250,6 +247,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
         attempt: asking.attempt,
         ended: connection.ended,
         cancel: connection.close,
+        outliveClient: connection.outliveClient,
         ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),
       },
     };

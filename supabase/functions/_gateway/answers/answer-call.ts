@@ -125,7 +125,7 @@ export function streamed<Request extends Asked>(
     name: model,
     clientLeft: request.signal,
     keepalive: keepaliveOf(call),
-    keepaliveMs: limits.keepaliveMs,
+    limits,
     waitUntil,
   });
   return streamedResponse(call, stream);

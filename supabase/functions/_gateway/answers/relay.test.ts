@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
 import { kinds } from "../providers/kinds/registry.ts";
-import { timeLimitsOf } from "../providers/limits.ts";
+import { type TimeLimits, timeLimitsOf } from "../providers/limits.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
 import { relayStream } from "./relay.ts";
@@ -35,10 +35,12 @@ const usage = event({
 const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
 const platform = { run_id: "r", usage: {} };
 
+type Relayed = { clientLeft?: AbortSignal; drains?: boolean } & Partial<TimeLimits>;
+
 /** Relays what a provider writes, and records how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
-  { clientLeft = new AbortController().signal, drains = false, keepaliveMs = 15_000 } = {},
+  { clientLeft = new AbortController().signal, drains = false, ...changes }: Relayed = {},
 ) {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -119,7 +121,7 @@ async function relay(
     name: "m",
     clientLeft,
     keepalive: () => ": keepalive\n",
-    keepaliveMs,
+    limits: { ...limits, ...changes },
     waitUntil: (work) => kept.push(work),
   });
   return { stream, ends, tried, kept };
@@ -288,6 +290,71 @@ describe("Relayed streams", () => {
     });
     expect(await text(stream)).toContain('"code":"provider_error"');
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "final" } }]);
+  });
+
+  test("a silent stream is kept alive between two events, while its client waits and only then", async () => {
+    let goOn = () => {};
+    const { stream } = await relay(
+      (response) => {
+        response.write(content("a"));
+        goOn = () => response.end(`${content("b")}${usage}data: [DONE]\n\n`);
+      },
+      { keepaliveMs: 10 },
+    );
+    const reader = stream.getReader();
+    const read = async () => new TextDecoder().decode((await reader.read()).value);
+    expect(await read()).toBe(content("a"));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect([await read(), await read()]).toEqual([": keepalive\n", ": keepalive\n"]);
+    goOn();
+    let rest = "";
+    for (let piece = await read(); piece !== ""; piece = await read()) rest += piece;
+    expect(rest.replaceAll(": keepalive\n", "")).toMatch(/^data: .*"b".*\n\nevent: response.completed\n/);
+    expect(rest.endsWith("data: [DONE]\n\n")).toBe(true);
+  });
+
+  const finish = event({ id: "c", choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+
+  test.for(["the signal, during a read", "the signal, between reads", "a cancelled stream"])(
+    "a client that leaves after the finish reason is charged what the provider states after that: %s",
+    async (how) => {
+      const leaving = new AbortController();
+      let goOn = () => {};
+      const { stream, ends, kept } = await relay(
+        (response) => {
+          response.write(content("a") + finish);
+          goOn = () => response.end(`${usage}data: [DONE]\n\n`);
+        },
+        { clientLeft: leaving.signal, leftMs: 60_000 },
+      );
+      const reader = stream.getReader();
+      let seen = "";
+      while (!seen.includes("finish_reason")) seen += new TextDecoder().decode((await reader.read()).value);
+      const pending = how.includes("during") ? reader.read() : undefined;
+      if (how.startsWith("the signal")) leaving.abort();
+      else await reader.cancel();
+      goOn();
+      await pending;
+      await Promise.all(kept);
+      const use = { basis: "final", usage: { input_tokens: 3, output_tokens: 2 } };
+      expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, use }]);
+    },
+  );
+
+  test("a client that leaves after the finish reason is charged an estimate if the usage does not follow soon", async () => {
+    const { stream, ends, kept } = await relay((response) => response.write(content("abcd") + finish), { leftMs: 20 });
+    const reader = stream.getReader();
+    let seen = "";
+    while (!seen.includes("finish_reason")) seen += new TextDecoder().decode((await reader.read()).value);
+    await reader.cancel();
+    await Promise.all(kept);
+    expect(ends).toMatchObject([{ status: "cancelled", use: { basis: "guess", usage: { output_tokens: 1 } } }]);
+  });
+
+  test("a finished stream that its provider does not end is ended soon", async () => {
+    const { stream, ends } = await relay((response) => response.write(content("a") + finish), { endMs: 20 });
+    expect(await text(stream)).toContain("[DONE]");
+    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "guess" } }]);
   });
 
   test("a stream ends immediately when its client disconnects, and its end is recorded only once", async () => {

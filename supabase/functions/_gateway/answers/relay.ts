@@ -1,6 +1,7 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
+import type { TimeLimits } from "../providers/limits.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
@@ -13,8 +14,6 @@ import { countsAll, isWhole, type StreamFacts, type StreamReader, unbilledEnding
 const encoder = new TextEncoder();
 /** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
 const closingMs = 1_000;
-/** How long to wait for the usage of a finished answer whose client has left. It follows within milliseconds. */
-const usageWithinMs = 2_000;
 const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
@@ -39,9 +38,9 @@ export type RelayOptions = {
   requestId: string;
   name: string;
   clientLeft: AbortSignal;
-  /** Returns what keeps the stream alive, and how long the client hears nothing before it gets that. */
+  /** Returns what keeps a silent stream alive. */
   keepalive: () => string;
-  keepaliveMs: number;
+  limits: Pick<TimeLimits, "keepaliveMs" | "endMs" | "leftMs">;
   waitUntil: (work: Promise<unknown>) => void;
 };
 
@@ -52,7 +51,7 @@ export type RelayOptions = {
  * once.
  */
 export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
-  const { open } = options;
+  const { open, limits } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
   /** True between two provider calls. */
@@ -64,7 +63,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   /** The pull in progress, in which the client waits for bytes. */
   let pulling: Promise<void> | undefined;
   let silence: TimeLimit | undefined;
-  let usageLimit: TimeLimit | undefined;
+  /** Limits the rest of a provider's stream after its last finish reason, when only usage and the end are missing. */
+  let ending: TimeLimit | undefined;
 
   function end(
     how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">,
@@ -72,7 +72,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   ): Platform {
     over = true;
     silence?.end();
-    usageLimit?.end();
+    ending?.end();
     if (!between) {
       const status = stepStatus[how.status];
       const { startedAt, attempt } = step.answer;
@@ -101,7 +101,10 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
       open.progress.output_tokens = outputTokens(facts);
-      if (facts.finished) answer.outliveClient();
+      if (facts.finished && !ending) {
+        answer.outliveClient();
+        ending = startTimeLimit(limits.endMs, answer.cancel);
+      }
       if (facts.done) state = "done";
       else if (facts.failed || ended) {
         facts.failed = true;
@@ -138,6 +141,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     between = false;
     if (!next) return false;
     options.waitUntil(finish(ended.answer));
+    ending?.end();
+    ending = undefined;
     step = next;
     watch(controller);
     return true;
@@ -163,7 +168,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     const hasEnough = () => (controller.desiredSize ?? 0) < 0;
     const pass = (bytes: Uint8Array) => {
       controller.enqueue(bytes);
-      silence?.restart(options.keepaliveMs);
+      silence?.restart(limits.keepaliveMs);
       return !hasEnough();
     };
     for (;;) {
@@ -186,10 +191,10 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 
   /** Keeps a stream alive whose client waits for bytes. A client that reads too slowly gets no more of them. */
   function keepAlive(controller: Controller): TimeLimit {
-    const limit = startTimeLimit(options.keepaliveMs, () => {
+    const limit = startTimeLimit(limits.keepaliveMs, () => {
       const waits = pulling !== undefined && controller.desiredSize === 0;
       if (waits && !left) controller.enqueue(encoder.encode(options.keepalive()));
-      limit.restart(options.keepaliveMs);
+      limit.restart(limits.keepaliveMs);
     });
     return limit;
   }
@@ -200,11 +205,11 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     // If the client leaves between two provider calls, the next call detects this when it starts.
     if (between) return;
     const { answer, reader } = step;
-    if (!answer.drains && !isWhole(reader.facts)) {
+    if (!answer.drains && !reader.facts.finished) {
       endUnheard();
       return;
     }
-    if (!answer.drains) usageLimit = startTimeLimit(usageWithinMs, answer.cancel);
+    ending?.restart(limits.leftMs);
     options.waitUntil(reading && pulling ? pulling.catch(() => {}) : drain());
   }
 

@@ -12,6 +12,9 @@ export type TimeLimits = {
   /** When a response begins even without an answer, and the longest silence that its client sees after that. */
   beginMs: number;
   keepaliveMs: number;
+  /** How long usage and the end of a stream may take after its last finish reason, and if the client has left then. */
+  endMs: number;
+  leftMs: number;
 };
 /** The limits that a provider's settings or a route may override. */
 export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "totalMs">>;
@@ -51,6 +54,8 @@ export function timeLimitsOf({
     unbegunMs: isHosted ? Math.min(hostedUnbegunMs, totalMs) : totalMs,
     beginMs: 20_000,
     keepaliveMs: 15_000,
+    endMs: Math.min(30_000, totalMs),
+    leftMs: 2_000,
   };
 }
 

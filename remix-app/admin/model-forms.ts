@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { maxCallSeconds } from "#shared/longest-call.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { modelKind } from "./models.ts";
 
@@ -103,9 +104,6 @@ const tierMultipliers = z.string().transform((list, context) => {
 const mostRoutes = 100;
 const position = optionalNumber(mostRoutes).transform((place) => place ?? mostRoutes);
 
-/** The longest call that the gateway allows, in seconds. */
-const maxSeconds = 14_400;
-
 export const routeFields = z.object({
   version,
   position,
@@ -118,9 +116,9 @@ export const routeFields = z.object({
   enabled: ticked,
   trustsStatedCost: ticked,
   tierMultipliers,
-  firstByteSeconds: optionalNumber(maxSeconds),
-  idleSeconds: optionalNumber(maxSeconds),
-  totalSeconds: optionalNumber(maxSeconds),
+  firstByteSeconds: optionalNumber(maxCallSeconds),
+  idleSeconds: optionalNumber(maxCallSeconds),
+  totalSeconds: optionalNumber(maxCallSeconds),
 });
 
 /** Requires either a plan or a workspace, but not both. */

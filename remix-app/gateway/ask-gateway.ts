@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { maxCallSeconds } from "#shared/longest-call.ts";
 
 export interface GatewayCall {
   method: "GET" | "POST";
@@ -14,8 +15,8 @@ export interface GatewayCall {
 const passedBack =
   /^(content-type|deprecation|retry-after|www-authenticate|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
 
-/** Longer than the longest call that the gateway allows (AI_TOTAL_LIMIT_SECONDS). */
-const answerTimeoutMs = 410_000;
+/** Longer than any call that the gateway allows. Until then, it keeps the connection alive. */
+const answerTimeoutMs = (maxCallSeconds + 10) * 1_000;
 
 /**
  * Calls the AI gateway with the credential in the headers, and tells it the caller's address.

@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { maxCallSeconds } from "../_shared/longest-call.ts";
 import { isLoopback } from "../_shared/loopback.ts";
-import { maxTotalSeconds, type TimeLimits, timeLimitsOf } from "./providers/limits.ts";
+import { type TimeLimits, timeLimitsOf } from "./providers/limits.ts";
 import { type Provider, readProviders } from "./providers/provider-settings.ts";
 import { readTelemetry } from "./telemetry/settings.ts";
 import type { TelemetrySettings } from "./telemetry/telemetry.ts";
@@ -48,7 +49,7 @@ const settings = z.object({
   SUPABASE_SECRET_KEY: z.string().optional(),
   SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
-  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(maxTotalSeconds).optional(),
+  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(maxCallSeconds).optional(),
   // Only hosted Supabase sets it: https://supabase.com/docs/guides/functions/secrets
   SB_REGION: z.string().optional(),
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { maxTotalSeconds, timeLimitsOf } from "./limits.ts";
+import { maxCallSeconds } from "../../_shared/longest-call.ts";
+import { timeLimitsOf } from "./limits.ts";
 
 describe("All time limits follow from the longest call", () => {
   test("allows ten minutes of silence and an hour in all, and hosted Supabase's 150 s and 400 s there", () => {
@@ -18,7 +19,7 @@ describe("All time limits follow from the longest call", () => {
   });
 
   test.for(
-    [1, 70, 599, 601, maxTotalSeconds].flatMap((totalSeconds) =>
+    [1, 70, 599, 601, maxCallSeconds].flatMap((totalSeconds) =>
       [true, false].map((isHosted) => ({ totalSeconds, isHosted })),
     ),
   )("no limit exceeds the longest call, and silence is within it: %j", (options) => {

@@ -19,8 +19,6 @@ export type TimeLimits = {
 /** The limits that a provider's settings or a route may override. */
 export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "totalMs">>;
 
-/** The longest call that can be allowed, in seconds. `ai.model_routes` has the same limit. */
-export const maxTotalSeconds = 14_400;
 /** The wall-clock time that hosted Supabase gives a function. It waits 150 s for the first byte of a response. */
 const hostedTotalSeconds = 400;
 const hostedUnbegunMs = 140_000;

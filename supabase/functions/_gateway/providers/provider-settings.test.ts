@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { maxCallSeconds } from "../../_shared/longest-call.ts";
 import { kinds } from "./kinds/registry.ts";
-import { maxTotalSeconds } from "./limits.ts";
 import { readProviders } from "./provider-settings.ts";
 
 const read = (settings: Record<string, string>, local = false) =>
@@ -202,7 +202,7 @@ describe("Time limits", () => {
   });
 
   test.for(["FIRST_BYTE", "IDLE", "TOTAL"])("%s_SECONDS accepts whole numbers from 1 to the longest call", (name) => {
-    const most = maxTotalSeconds;
+    const most = maxCallSeconds;
     const set = (value: string) => () => limitsOf({ [`AI_PROVIDER_A_${name}_SECONDS`]: value });
     for (const value of ["1", String(most)]) expect(set(value)).not.toThrow();
     const told = `AI_PROVIDER_A_${name}_SECONDS must be a whole number of seconds from 1 to ${most}.`;

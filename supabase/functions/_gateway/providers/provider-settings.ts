@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { externalIdPattern, labelPattern } from "../../_shared/labels.ts";
+import { maxCallSeconds } from "../../_shared/longest-call.ts";
 import { isPrivateHost } from "../../_shared/private-addresses.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
-import { maxTotalSeconds, type OwnLimits } from "./limits.ts";
+import type { OwnLimits } from "./limits.ts";
 
 /**
  * A model provider's settings. Its address comes only from the environment, so no database row can redirect a request.
@@ -71,9 +72,9 @@ const settings = z.object({
     .enum(["max_tokens", "max_completion_tokens"], "must be max_tokens or max_completion_tokens")
     .optional(),
   STREAM_OPTIONS: onOff.optional(),
-  FIRST_BYTE_SECONDS: seconds(maxTotalSeconds).optional(),
-  IDLE_SECONDS: seconds(maxTotalSeconds).optional(),
-  TOTAL_SECONDS: seconds(maxTotalSeconds).optional(),
+  FIRST_BYTE_SECONDS: seconds(maxCallSeconds).optional(),
+  IDLE_SECONDS: seconds(maxCallSeconds).optional(),
+  TOTAL_SECONDS: seconds(maxCallSeconds).optional(),
 });
 type Settings = z.output<typeof settings>;
 

@@ -169,7 +169,7 @@ function withHeaders(response: Response, headers: Record<string, string>): Respo
  * Returns an event stream as a response. Its rate limit headers count the tokens that the run reserved, because the
  * usage is not known yet.
  */
-export function streamedResponse<Request extends Asked>(
+function streamedResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
   stream: ReadableStream<Uint8Array> | string,
 ): Response {

@@ -5,7 +5,7 @@ import type { Asked } from "../surface.ts";
  * A comment line, which clients and load balancers count as activity. No blank line follows it, because older SDKs fail
  * on a blank line without data before it.
  */
-export const keepaliveComment = ": keepalive\n";
+const keepaliveComment = ": keepalive\n";
 
 /** Returns the function that writes what keeps a silent stream of the call alive, in the format of its surface. */
 export function keepaliveOf<Request extends Asked>(call: AdmittedCall<Request>): () => string {

@@ -31,7 +31,7 @@ async function expectActive(page: Page, { email }: Person): Promise<void> {
     .toBe(email);
 }
 
-const _cookieBytes = async (context: BrowserContext) =>
+const cookieBytes = async (context: BrowserContext) =>
   (await context.cookies()).reduce((sum, { name, value }) => sum + name.length + value.length + 3, 0);
 
 test("three accounts can be added, switched and signed out one by one", async ({ page, member, colleague, third }) => {
@@ -43,6 +43,7 @@ test("three accounts can be added, switched and signed out one by one", async ({
   await expect(page.getByText(`You’ll stay signed in as ${member.email}.`)).toBeVisible();
   await add(page, colleague);
   await add(page, third);
+  expect(await cookieBytes(page.context())).toBeLessThan(8_192);
 
   const accounts = await openMenu(page);
   await expect(accounts.getByRole("listitem")).toHaveText([

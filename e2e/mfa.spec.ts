@@ -1,10 +1,8 @@
 import { readFile } from "node:fs/promises";
-import type { BrowserContext, Page } from "playwright/test";
+import type { Page } from "playwright/test";
 import { type AuthenticatorApp, codeOf, wrongCodesOf } from "../remix-app/testing/authenticator-app.ts";
-import { insertAuthenticators, query, signedInLongAgo } from "../scripts/test/people.ts";
+import { insertAuthenticators, query } from "../scripts/test/people.ts";
 import { expect, expectWellMade, type Person, signIn, test } from "./test.ts";
-
-const staleSeconds = 610;
 
 const heading = (page: Page, name: string) => page.getByRole("heading", { name, level: 1 });
 
@@ -31,19 +29,6 @@ async function enroll(person: Person, ...names: [string, ...string[]]) {
   const [first, ...others] = await insertAuthenticators({ id: await idOf(person) }, names);
   if (!first) throw new Error("no app");
   return [first, ...others] as const;
-}
-
-/** Replaces this browser's cookies with the cookies of a browser that signed in long ago. */
-async function _comeBackLater(
-  context: BrowserContext,
-  { person, app, url }: { person: Person; app?: AuthenticatorApp; url: string },
-): Promise<void> {
-  const prove = app && { factorId: app.factorId, code: codeOf(app) };
-  const earlier = await signedInLongAgo(person, { secondsAgo: staleSeconds, ...(prove ? { prove } : {}) });
-  const cookies = earlier.cookie().split("; ");
-  await context.addCookies(
-    cookies.map((pair) => ({ name: pair.slice(0, pair.indexOf("=")), value: pair.slice(pair.indexOf("=") + 1), url })),
-  );
 }
 
 const idOf = async ({ email }: Person) => {

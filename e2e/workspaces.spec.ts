@@ -71,3 +71,19 @@ test("a long workspace name without spaces fits small screens, including in a fo
   await expect(page.getByLabel(`Type “${name}” to confirm`)).toBeVisible();
   await expectFitsSmallScreens(page);
 });
+
+test("after a role is created, the focus moves to the page's main content", async ({ page, member }) => {
+  await enter(page, member, "/workspaces");
+  await page.getByLabel("Name").fill("Roles");
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await page.getByRole("link", { name: "Roles", exact: true }).click();
+  await page.getByLabel("Name", { exact: true }).fill("Owner");
+  await page.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("alert")).toBeFocused();
+  await expectWellMade(page);
+  await page.getByLabel("Name", { exact: true }).fill("Key keepers");
+  await page.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("status")).toContainText("Role created");
+  // The form that had the focus was removed.
+  await expect(page.getByRole("main")).toBeFocused();
+});

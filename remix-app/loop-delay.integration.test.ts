@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, type Person } from "../scripts/test/people.ts";
+import { slowness } from "../scripts/test/processor-time.ts";
 import { everyRoute } from "../scripts/test/routes.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../supabase/tests/ai-app-tenant.ts";
@@ -13,7 +14,7 @@ import { startWeb, type WebProcess } from "./testing/web-process.ts";
 const { supabase } = readStack();
 const mebibyte = 1024 * 1024;
 /** The longest time for which one request may hold the event loop. */
-const maxHoldMs = 50;
+const maxHoldMs = 50 * slowness;
 
 let web: WebProcess;
 let tenant: AppTenant;
@@ -67,10 +68,12 @@ async function readDelay(): Promise<LoopDelay> {
  * Returns by how much the work delays the event loop longer than the same server without it, in milliseconds. On a busy
  * machine, other processes delay the loop too, so that the processor time of the loop's thread counts if it is less.
  * The first run may also compile code, so that the least of three counts.
+ * @param prepare runs before each run of `work`, and is not measured
  */
-async function holdMs(work: () => Promise<unknown>): Promise<number> {
+async function holdMs(work: () => Promise<unknown>, prepare?: (run: number) => Promise<unknown>): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let run = 0; run < 3 && least > maxHoldMs; run++) {
+    await prepare?.(run);
     await readDelay();
     await work();
     const busy = await readDelay();
@@ -225,10 +228,10 @@ test.each<[string, () => Sent, RegExp]>([
 );
 
 /** A FOCUS file with 17,800 daily totals of 8,900 accounts, in five currencies. */
-function billOfManyAccounts(): Uint8Array {
+function billOfManyAccounts(month: number): Uint8Array {
   const rows = ["BilledCost,BillingAccountId,BillingCurrency,ChargePeriodStart,ProviderName,ServiceName,SubAccountId"];
   for (let n = 0; n < 17_800; n++) {
-    const day = `2026-10-0${1 + Math.floor(n / 8_900)}T00:00:00Z`;
+    const day = `2026-0${month}-0${1 + Math.floor(n / 8_900)}T00:00:00Z`;
     for (const currency of ["USD", "EUR", "GBP", "CHF", "JPY"])
       rows.push(`1,p,${currency},${day},Mistral,s,a${n % 8_900}`);
   }
@@ -236,28 +239,33 @@ function billOfManyAccounts(): Uint8Array {
 }
 
 test("a member’s bill of 8,900 accounts is previewed and imported without holding the event loop", async () => {
-  let answer = await send(importPage, upload(billOfManyAccounts()), { cookie: cookies.member });
-  expect([answer.status, answer.draft]).toEqual([200, expect.stringMatching(/^[0-9a-f-]{36}$/)]);
   const rates = ["EUR", "GBP", "CHF", "JPY"].map((currency) => `rate_${currency}=1.1`).join("&");
-  const form = `appId=${tenant.appId}&draft=${answer.draft}&reviewedSource=0&provider=mistral&service_0=on&${rates}`;
-  const post = async (fields: string) => {
-    answer = await send(
-      importPage,
-      { bytes: encode(`${form}&${fields}`), type: urlencoded },
-      { cookie: cookies.member },
-    );
+  let answer = { status: 0, words: "", draft: undefined as string | undefined };
+  let form = "";
+  const review = async (run: number) => {
+    answer = await send(importPage, upload(billOfManyAccounts(7 + run)), { cookie: cookies.member });
+    expect([answer.status, answer.draft]).toEqual([200, expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+    form = `appId=${tenant.appId}&draft=${answer.draft}&reviewedSource=0&provider=mistral&service_0=on&${rates}`;
   };
-  const previewing = await holdMs(() => post("step=preview"));
-  expect([answer.status, answer.words]).toEqual([200, expect.stringMatching(/8,850 accounts/)]);
-  const [previewed, state] = ["previewed", "state"].map(
-    (name) => new RegExp(`name="${name}" value="([^"]*)"`).exec(answer.words)?.[1],
-  );
-  const importing = await holdMs(() => post(`step=import&previewed=${previewed}&state=${state}`));
-  expect({ previewed, state, status: answer.status }).toEqual({
-    previewed: expect.any(String),
-    state: expect.any(String),
-    status: 303,
-  });
+  const post = async (fields: string) => {
+    const bytes = encode(`${form}&${fields}`);
+    answer = await send(importPage, { bytes, type: urlencoded }, { cookie: cookies.member });
+  };
+  const preview = () => post("step=preview");
+  // An import ends its review, so each of its runs imports another bill.
+  let confirmed = "";
+  const prepareImport = async (run: number) => {
+    await review(run);
+    await preview();
+    expect([answer.status, answer.words]).toEqual([200, expect.stringMatching(/8,850 accounts/)]);
+    confirmed = ["previewed", "state"]
+      .map((name) => `${name}=${new RegExp(`name="${name}" value="([^"]+)"`).exec(answer.words)?.[1]}`)
+      .join("&");
+    expect(confirmed).not.toContain("undefined");
+  };
+  const previewing = await holdMs(preview, review);
+  const importing = await holdMs(() => post(`step=import&${confirmed}`), prepareImport);
+  expect(answer.status).toBe(303);
   expect(
     { previewing: previewing <= maxHoldMs, importing: importing <= maxHoldMs },
     `${previewing}, ${importing}`,

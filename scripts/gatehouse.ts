@@ -9,6 +9,8 @@ import { withLock } from "./gatehouse/private-files.ts";
 import { describeStatus } from "./gatehouse/status.ts";
 import { Store } from "./gatehouse/store.ts";
 
+const maxModelsShown = 10;
+
 /** `gatehouse …`: connects coding agents to the gateway with short-lived keys (docs/coding-agents.md). */
 const store = new Store(join(process.env.XDG_CONFIG_HOME || join(homedir(), ".config"), "gatehouse"));
 
@@ -40,9 +42,13 @@ async function run(command: Command): Promise<void> {
       return;
     }
     case "connect": {
-      const { workspaceName, file, isChanged } = await connect(store, command);
+      const { workspaceName, file, isChanged, models } = await connect(store, command);
       const change = isChanged ? `Changed ${file}.` : `The key is new, and ${file} is unchanged.`;
       print(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
+      if (command.model === undefined && models[0] !== undefined) {
+        const others = models.length > 1 ? ` Other models: ${models.slice(1, maxModelsShown).join(", ")}.` : "";
+        print(`To choose its model, run: gatehouse connect ${command.tool} --model ${models[0]}.${others}`);
+      }
       if (command.tool === "opencode")
         print("Before each start of opencode, run: gatehouse token opencode > /dev/null");
       return;

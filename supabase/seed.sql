@@ -6,14 +6,15 @@ insert into ai.plans (id, name, payer, markup, initial_credits, requests_per_min
   ('team', 'Team', 'workspace', 1.2, 100000, 60000, 1000000000)
 on conflict (id) do nothing;
 
-insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit, voices) values
-  ('demo-chat', 'chat', 'Demo chat', 'gatehouse-demo', 128000, 32768, null),
-  ('demo-long', 'chat', 'Demo long answer', 'gatehouse-demo', 128000, 32768, null),
-  ('demo-reasoning', 'chat', 'Demo reasoning', 'gatehouse-demo', 128000, 32768, null),
-  ('demo-messages', 'chat', 'Demo messages', 'gatehouse-demo', 200000, 64000, null),
-  ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192, null, null),
+insert into ai.models (id, kind, display_name, owned_by, context_window, output_limit, default_output_limit, voices) values
+  ('demo-agent', 'chat', 'Demo agent', 'gatehouse-demo', 200000, 64000, 32768, null),
+  ('demo-chat', 'chat', 'Demo chat', 'gatehouse-demo', 128000, 32768, null, null),
+  ('demo-long', 'chat', 'Demo long answer', 'gatehouse-demo', 128000, 32768, null, null),
+  ('demo-reasoning', 'chat', 'Demo reasoning', 'gatehouse-demo', 128000, 32768, null, null),
+  ('demo-messages', 'chat', 'Demo messages', 'gatehouse-demo', 200000, 64000, null, null),
+  ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192, null, null, null),
   (
-    'demo-speech', 'speech', 'Demo speech', 'gatehouse-demo', 8192, 16384,
+    'demo-speech', 'speech', 'Demo speech', 'gatehouse-demo', 8192, 16384, null,
     '{Kore,Puck,Zephyr,Charon,Fenrir,Leda,Aoede,Orus,alloy,ash,coral,echo,sage,shimmer}'
   )
 on conflict (id) do nothing;
@@ -26,6 +27,11 @@ insert into ai.model_routes (model_id, position, provider_id, provider_model)
 select m.id, 1, case m.id when 'demo-speech' then 'demo_speech' when 'demo-messages' then 'demo_messages' else 'demo' end, m.id
 from ai.models m
 where m.owned_by = 'gatehouse-demo'
+-- Coding agents call the Messages API, responses or chat completions.
+union all
+select m.id, 2, 'demo_messages', m.id
+from ai.models m
+where m.id = 'demo-agent'
 on conflict (model_id, position) do nothing;
 
 insert into ai.model_prices (
@@ -38,8 +44,10 @@ insert into ai.model_prices (
   model_id, provider_id, valid, input_usd_per_million, cached_input_usd_per_million, cache_write_usd_per_million,
   cache_write_1h_usd_per_million, output_usd_per_million, request_fee_usd
 )
-select 'demo-messages', 'demo_messages', tstzrange('2026-01-01T00:00:00Z', null), 3, 0.3, 3.75, 6, 15, 0.01
-where not exists (select from ai.model_prices p where p.model_id = 'demo-messages');
+select m.id, 'demo_messages', tstzrange('2026-01-01T00:00:00Z', null), 3, 0.3, 3.75, 6, 15, 0.01
+from ai.models m
+where m.id in ('demo-messages', 'demo-agent') and m.owned_by = 'gatehouse-demo'
+  and not exists (select from ai.model_prices p where p.model_id = m.id and p.provider_id = 'demo_messages');
 
 insert into ai.model_prices (
   model_id, provider_id, valid, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million

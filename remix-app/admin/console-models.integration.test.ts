@@ -161,6 +161,7 @@ describe("a model added in the console", () => {
     ownedBy: "test",
     contextWindow: "100000",
     outputLimit: "",
+    defaultOutputLimit: "4096",
     voices: "",
     studioDefault: "on",
   };

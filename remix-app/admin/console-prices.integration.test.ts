@@ -45,7 +45,12 @@ const liteLlm = JSON.stringify({
     output_cost_per_token: 1e-5,
     output_cost_per_second: 1,
   },
-  [second]: { litellm_provider: "openai", input_cost_per_token: 4e-7, output_cost_per_token: 1.6e-6 },
+  [second]: {
+    litellm_provider: "openai",
+    input_cost_per_token: 4e-7,
+    output_cost_per_token: 1.6e-6,
+    max_output_tokens: 64_000,
+  },
 });
 const modelsDev = JSON.stringify({
   openai: { id: "openai", models: { [first]: { id: first, cost: { input: 2.25, output: 10 } } } },
@@ -92,6 +97,21 @@ test("shows an admin how our prices differ from both price sources, side by side
   expect(words).toMatch(/Input new – – \$0\.40/);
   expect(words).toContain(`${first} at openai, LiteLLM: output_cost_per_second`);
   expect(await prices()).toEqual(before);
+});
+
+test("proposes the limits that the catalogue does not have, and fills them in on the model's edit page", async () => {
+  const { text, words } = await admin.browser.post(address, files(modelsDev, liteLlm));
+  expect(words).toContain(`${second}: output limit 64,000, default output limit 32,768`);
+  const link = new RegExp(`href="(/admin/models/edit\\?model=${second}[^"]*)"`).exec(text)?.[1] ?? "";
+  const form = await admin.browser.get(link.replaceAll("&amp;", "&"));
+  for (const [name, value] of Object.entries({
+    contextWindow: "",
+    outputLimit: "64000",
+    defaultOutputLimit: "32768",
+  })) {
+    expect(form.text).toMatch(new RegExp(`<input[^>]*name="${name}"[^>]*value="${value}"`));
+  }
+  expect(text).not.toContain(`/admin/models/edit?model=${first}`);
 });
 
 test("prints the price differences on the command line, and changes nothing", async () => {

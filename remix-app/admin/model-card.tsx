@@ -26,7 +26,7 @@ export function ModelState({ model }: { model: ConsoleModel }) {
 }
 
 export function SettingsCard({ model }: { model: ConsoleModel }) {
-  const { id, kind, ownedBy, enabled, contextWindow, outputLimit, voices } = model;
+  const { id, kind, ownedBy, enabled, contextWindow, outputLimit, defaultOutputLimit, voices } = model;
   const tokens = (count: number | null) => (count === null ? "unknown" : `${count.toLocaleString("en")} tokens`);
   return (
     <Card
@@ -56,6 +56,14 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
           ["Owned by", ownedBy],
           ["Context window", tokens(contextWindow)],
           ["Output limit", tokens(outputLimit)],
+          ...(kind === "chat"
+            ? [
+                [
+                  "Default output limit",
+                  defaultOutputLimit === null ? "platform’s" : tokens(defaultOutputLimit),
+                ] as const,
+              ]
+            : []),
           ...(voices.length > 0 ? [["Voices", voices.join(", ")] as const] : []),
           ["Offered to workspaces", model.studioDefault ? "yes" : "no"],
         ]}

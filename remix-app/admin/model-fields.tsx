@@ -49,7 +49,8 @@ function ChangeTick({
 
 /** Renders the settings of a model. Its id and kind cannot be changed later. */
 export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Failed }) {
-  const { id, kind, displayName, ownedBy, contextWindow, outputLimit, voices, studioDefault, isDefault } = model;
+  const { id, kind, displayName, ownedBy, contextWindow, outputLimit, defaultOutputLimit } = model;
+  const { voices, studioDefault, isDefault } = model;
   return (
     <>
       {id === "" ? (
@@ -76,6 +77,13 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
         hint="In tokens. A request that asks for more is refused. Leave empty if unknown."
         inputMode="numeric"
         value={outputLimit}
+        failed={failed}
+      />
+      <ChangeField
+        name="defaultOutputLimit"
+        hint="In tokens, for chat models. A request that states no limit gets this one. Leave empty for the platform’s default of 2,048."
+        inputMode="numeric"
+        value={defaultOutputLimit}
         failed={failed}
       />
       <ChangeField

@@ -8,6 +8,7 @@ const model = {
   ownedBy: "openai",
   contextWindow: "",
   outputLimit: "",
+  defaultOutputLimit: "",
   voices: "",
 };
 const route = {
@@ -53,6 +54,8 @@ describe("a model's form", () => {
     });
     expect(newModelFields.parse(model).studioDefault).toBe(false);
     expect(newModelFields.safeParse({ ...model, id: "a".repeat(128) }).success).toBe(true);
+    const largest = { outputLimit: "32768", defaultOutputLimit: "32768" };
+    expect(newModelFields.parse({ ...model, ...largest })).toMatchObject({ defaultOutputLimit: 32_768 });
   });
 
   test.each([
@@ -64,6 +67,10 @@ describe("a model's form", () => {
     { contextWindow: "0" },
     { contextWindow: "2147483648" },
     { outputLimit: "1.5" },
+    { defaultOutputLimit: "32769" },
+    { defaultOutputLimit: "0" },
+    { outputLimit: "999", defaultOutputLimit: "1000" },
+    { kind: "embedding", defaultOutputLimit: "1000" },
     { voices: "alloy" },
     { kind: "speech" },
   ])("refuses a model with %j", (wrong) => {

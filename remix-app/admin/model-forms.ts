@@ -2,6 +2,7 @@ import { z } from "zod";
 import { maxCallSeconds } from "#shared/longest-call.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { modelKind } from "./models.ts";
+import { maxDefaultOutput } from "./prices/limits.ts";
 
 const mostInteger = 2_147_483_647;
 
@@ -46,20 +47,32 @@ const settings = z.object({
   ownedBy: text("who owns the model", 80),
   contextWindow: optionalNumber(mostInteger),
   outputLimit: optionalNumber(mostInteger),
+  defaultOutputLimit: optionalNumber(maxDefaultOutput),
   voices,
   studioDefault: ticked,
 });
 
-function withVoices<Fields extends typeof settings>(fields: Fields) {
-  return fields.refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
-    path: ["voices"],
-    error: "Enter at least one voice for a speech model, and none for other models",
-  });
+/** Adds the rules that concern several fields. */
+function withRules<Fields extends typeof settings>(fields: Fields) {
+  return fields
+    .refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
+      path: ["voices"],
+      error: "Enter at least one voice for a speech model, and none for other models",
+    })
+    .refine(({ kind, defaultOutputLimit }) => defaultOutputLimit === null || kind === "chat", {
+      path: ["defaultOutputLimit"],
+      error: "Leave it empty: only chat models have a default output limit",
+    })
+    .refine(
+      ({ outputLimit, defaultOutputLimit }) =>
+        outputLimit === null || defaultOutputLimit === null || defaultOutputLimit <= outputLimit,
+      { path: ["defaultOutputLimit"], error: "Enter at most the output limit" },
+    );
 }
 
 const version = z.string();
 
-export const newModelFields = withVoices(
+export const newModelFields = withRules(
   z.object({
     id: z
       .string()
@@ -69,7 +82,7 @@ export const newModelFields = withVoices(
   }),
 );
 
-export const modelFields = withVoices(
+export const modelFields = withRules(
   settings.extend({
     version,
     isDefault: ticked,

@@ -10,6 +10,7 @@ export const fieldLabels = {
   ownedBy: "Owned by",
   contextWindow: "Context window",
   outputLimit: "Output limit",
+  defaultOutputLimit: "Default output limit",
   voices: "Voices",
   studioDefault: "Offered to workspaces",
   isDefault: "Default of its kind",

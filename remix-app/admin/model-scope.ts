@@ -22,6 +22,7 @@ const newModel: ConsoleModel = {
   version: "",
   contextWindow: null,
   outputLimit: null,
+  defaultOutputLimit: null,
   voices: [],
   isDefault: false,
   defaultOfKind: null,

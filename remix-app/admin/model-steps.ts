@@ -65,6 +65,7 @@ export const modelSteps = {
     title: "Add model",
     effects: () => [
       `The model starts out disabled. Callers get 404 until you add a route, a price and a grant, and enable it. ${never}`,
+      "Once it has a route, price proposals suggest the prices and limits that you leave out here.",
     ],
     fields: newModelFields,
     preview: (_, asked) => fieldChanges(null, asked),

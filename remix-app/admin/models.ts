@@ -67,6 +67,8 @@ const modelSchema = listedSchema.extend({
   version: z.string(),
   contextWindow: z.number().nullable(),
   outputLimit: z.number().nullable(),
+  /** The output limit of calls that state none; null for the platform's defaults. */
+  defaultOutputLimit: z.number().nullable(),
   voices: z.array(z.string()),
   isDefault: z.boolean(),
   defaultOfKind: z.string().nullable(),

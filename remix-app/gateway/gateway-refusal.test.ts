@@ -9,5 +9,6 @@ test.for(Object.keys(gatewayRefusals) as (keyof typeof gatewayRefusals)[])(
     const own = new GatewayError(code, { param: "x" });
     const response = refuseForGateway(code, { requestId: "id", aiUrl: "https://ai.test", param: "x" });
     expect([response.status, await response.json()]).toEqual([own.status, errorBody(own, "id")]);
+    expect(response.headers.get("x-should-retry")).toBe(own.headers["x-should-retry"] ?? null);
   },
 );

@@ -68,7 +68,7 @@ function line(values: readonly (string | number | null | undefined)[]): string {
  */
 function csvField(value: string | number | null | undefined): string {
   const text = value === null || value === undefined ? "" : String(value);
-  const begun = formula.test(text) && !number.test(text) ? `'${text}` : text;
-  const safe = begun.replaceAll(laterFormula, "'");
+  const escaped = formula.test(text) && !number.test(text) ? `'${text}` : text;
+  const safe = escaped.replaceAll(laterFormula, "'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

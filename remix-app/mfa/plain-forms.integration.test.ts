@@ -76,11 +76,26 @@ test("without JavaScript, a person adds an authenticator app, and the next sign-
   const [wrong = ""] = wrongCodesOf(app);
   await enterCode(wrong);
   expect(tab.alert()).toContain("That code is incorrect");
+  expect(tab.errorOf("6-digit code")).toContain("That code is incorrect");
   expect(tab.valueOf("6-digit code")).toBe("");
   await enterCode(app.used);
   expect(tab.alert()).toContain("That code was already used");
   await enterCode(codeOf(app, 1).replace(/^.../, "$& "));
   expect(tab.path()).toBe("/workspaces?sort=name");
+});
+
+test("a person who cannot pass the second step finds help, is asked for it on every page, and can sign out", async () => {
+  await enroll("Phone");
+  await signIn();
+  expect(tab.words()).toContain("Can’t use any of these? Ask your administrator");
+  const { status, text } = await tab.browser.get("/api/v1/users/me/sessions");
+  expect([status, JSON.parse(text).code]).toEqual([403, "MFA_REQUIRED"]);
+  await tab.open("/workspaces");
+  expect(tab.path()).toBe("/mfa?returnUrl=%2Fworkspaces");
+  await tab.press("Sign out");
+  expect(tab.path()).toBe("/login");
+  await tab.open("/mfa");
+  expect(tab.path()).toBe("/login");
 });
 
 test("without JavaScript, a recovery code replaces a lost authenticator app, and the person adds a new one", async () => {
@@ -97,6 +112,7 @@ test("without JavaScript, a recovery code replaces a lost authenticator app, and
   tab.fill("Recovery code", "7KQ2-M9XA-04TC-HW5E");
   await tab.press("Remove authenticator apps");
   expect(tab.alert()).toContain("That code is incorrect or was already used");
+  expect(tab.errorOf("Recovery code")).toContain("That code is incorrect or was already used");
   tab.fill("Recovery code", code.toLowerCase());
   await tab.press("Remove authenticator apps");
   expect(tab.words()).toContain("Your authenticator apps were removed");
@@ -159,6 +175,7 @@ test("without JavaScript, a security change asks for the password again if the a
   tab.fill("Password", "not the password");
   await tab.press("Confirm");
   expect(tab.alert()).toContain("That password is incorrect");
+  expect(tab.errorOf("Password")).toContain("That password is incorrect");
   tab.fill("Password", member.password);
   await tab.press("Confirm");
   expect(tab.path()).toBe("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");

@@ -29,6 +29,8 @@ export interface PlainTab {
   /** The text of the summary of errors, or "" if there is none. */
   alert(): string;
   valueOf(label: Name): string;
+  /** What a screen reader adds to an invalid field's name, such as its error; "" if the field is not marked as invalid. */
+  errorOf(label: Name): string;
   isChecked(label: Name): boolean;
   /** The names of the elements that match a CSS selector: their label or text. */
   texts(selector: string): string[];
@@ -119,6 +121,12 @@ export function openPlainTab(base: string, browser: Browser = openBrowser(base))
     words: () => words,
     alert: () => textOf(page.document.querySelector("[role=alert]")),
     valueOf: (label) => control(label).value,
+    errorOf(label) {
+      const field = control(label);
+      if (field.getAttribute("aria-invalid") !== "true") return "";
+      const ids = (field.getAttribute("aria-describedby") ?? "").split(" ");
+      return ids.map((id) => textOf(page.document.getElementById(id))).join(" ");
+    },
     isChecked: (label) => (control(label) as HTMLInputElement).checked,
     texts: (selector) => all(selector).map(nameOf),
     buttons: () => all("button").map(nameOf),

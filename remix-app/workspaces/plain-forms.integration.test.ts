@@ -61,7 +61,9 @@ test("without JavaScript, members who cannot manage a workspace see no managemen
   await other.follow("Members");
   expect(other.buttons()).not.toContain("Send invitation");
   await other.follow("Leave this workspace");
+  expect(other.texts("h2")).toContain("Leave Quiet?");
   await other.follow("Cancel");
+  expect(other.texts("h2")).not.toContain("Leave Quiet?");
   await other.follow("Leave this workspace");
   await other.press("Leave workspace");
   expect(other.path()).toBe("/workspaces");

@@ -1,4 +1,4 @@
-import { existsSync, globSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { clients, newestManifest, pinnedManifest, readSource, sourceDir, versionOf } from "./clients.ts";
@@ -38,6 +38,29 @@ test("the client suite runs every Python snippet and every needs=client snippet 
   const marked = clientSnippets().map(({ text }) => marks.filter((mark) => text.includes(mark)));
   expect(marked.flat().sort()).toEqual([...marks].sort());
   for (const found of marked) expect(found).toHaveLength(1);
+});
+
+test("the clients guide says for each tested client whether its base URL ends in /v1", () => {
+  const guide = readFileSync("docs/clients.md", "utf8");
+  const sectionOf = (title: string) => guide.split(`\n## ${title}\n`)[1]?.split("\n## ")[0] ?? "";
+  const rows = sectionOf("Base URLs")
+    .split("\n")
+    .filter((line) => line.startsWith("| "))
+    .slice(1);
+  for (const row of rows) expect(row).toMatch(/\| (?:yes|no) \|$/);
+  // Removes versions and remarks: "AI SDK 6 and 7 (`a` and `b`)", "Codex CLI", "LiteLLM (plain calls)".
+  const cells = sectionOf("Tested clients")
+    .split("\n")
+    .filter((line) => line.startsWith("| "))
+    .slice(1);
+  const names = cells.flatMap((row) => row.split("|").slice(2, -1)).flatMap((cell) => cell.split(/,(?![^(]*\))/));
+  const tested = names.map((name) => name.trim().replace(/(?: \d+ and \d+)? *\(.*\)$/, "")).filter(Boolean);
+  expect(tested).toContain("Claude Code");
+  for (const name of new Set(tested))
+    expect(
+      rows.some((row) => row.includes(name)),
+      name,
+    ).toBe(true);
 });
 
 test("every client program in the source folder is part of the client suite", () => {

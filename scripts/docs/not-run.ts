@@ -14,6 +14,7 @@ export const notRun: readonly string[] = [
   'docs/clients.md client: import { Agent, OpenAIProvider, Runner } from "@openai/agents";',
   "docs/clients.md client: codex exec -m demo-chat -c model_provider=gatehouse \\",
   "docs/clients.md json: {",
+  'docs/clients.md values: OPENAI_API_BASE="$AI/v1" OPENAI_API_KEY="$KEY" aider --model openai/demo-agent --no-show-model-warnings',
   "docs/clients.md json: {",
   "docs/coding-agents.md values: npx gatehouse login --url https://app.example.com",
   'docs/coding-agents.md values: npm run app -- add gatehouse --kind openid --display-name "Gatehouse command" --public --device-grant \\',

@@ -45,14 +45,21 @@ test("gatehouse prints no key after a sign-out, nor for an agent that is not con
 
 test.each<[Tool, string[]]>([
   ["claude", ["claude-opus"]],
-  ["codex", ["gpt"]],
-  ["opencode", ["gpt", "mistral"]],
-])("the agent %s gets only models that its API endpoint serves: %j", (tool, usable) => {
-  const data = [
-    { id: "gpt", platform: { endpoints: ["/v1/chat/completions", "/v1/responses"] } },
-    { id: "mistral", platform: { endpoints: ["/v1/chat/completions"] } },
-    { id: "claude-opus", platform: { endpoints: ["/v1/messages"] } },
-    { id: "embed", platform: { endpoints: ["/v1/embeddings"] } },
-  ];
-  expect(usableModels(tool, { data })).toEqual(usable);
-});
+  ["codex", ["coder", "gpt"]],
+  ["opencode", ["coder", "gpt", "mistral"]],
+])(
+  "the agent %s gets only models that its API endpoint serves, those with a default output limit first: %j",
+  (tool, usable) => {
+    const data = [
+      { id: "gpt", platform: { endpoints: ["/v1/chat/completions", "/v1/responses"] } },
+      {
+        id: "coder",
+        platform: { endpoints: ["/v1/chat/completions", "/v1/responses"], default_output_limit: 32_768 },
+      },
+      { id: "mistral", platform: { endpoints: ["/v1/chat/completions"] } },
+      { id: "claude-opus", platform: { endpoints: ["/v1/messages"] } },
+      { id: "embed", platform: { endpoints: ["/v1/embeddings"] } },
+    ];
+    expect(usableModels(tool, { data })).toEqual(usable);
+  },
+);

@@ -24,7 +24,12 @@ const issued = z.object({
   gatewayUrl: z.string().refine(isSafeAddress),
 });
 const models = z.object({
-  data: z.array(z.object({ id: z.string(), platform: z.object({ endpoints: z.array(z.string()) }) })),
+  data: z.array(
+    z.object({
+      id: z.string(),
+      platform: z.object({ endpoints: z.array(z.string()), default_output_limit: z.number().nullish() }),
+    }),
+  ),
 });
 
 /** The endpoint that each agent calls. An agent can use only the models that its endpoint serves. */
@@ -51,7 +56,7 @@ const renewBeforeMs: Readonly<Record<Tool, number>> = {
 export function connect(
   store: Store,
   { tool, workspace: wanted, model }: { tool: Tool; workspace: string | undefined; model: string | undefined },
-): Promise<{ workspaceName: string; file: string; isChanged: boolean }> {
+): Promise<{ workspaceName: string; file: string; isChanged: boolean; models: string[] }> {
   return withLock(store.folder, async () => {
     const login = await requireLogin(store);
     const known = (await store.readConnections())[tool];
@@ -102,7 +107,7 @@ export function connect(
     if (known && known.url === login.url && known.connectionId !== connection.connectionId) {
       await revoke(login, known).catch(() => {});
     }
-    return { workspaceName: workspace.name, file: configuration.file, isChanged };
+    return { workspaceName: workspace.name, file: configuration.file, isChanged, models: offered };
   });
 }
 
@@ -131,9 +136,16 @@ export function readToken(store: Store, asked: Tool | undefined): Promise<string
   });
 }
 
-/** Returns the ids of the models that are available at the endpoint that an agent calls. */
-export function usableModels(tool: Tool, { data }: z.output<typeof models>): string[] {
-  return data.filter(({ platform }) => platform.endpoints.includes(endpoints[tool])).map(({ id }) => id);
+/**
+ * Returns the ids of the models that are available at the endpoint that an agent calls. Those with a default output
+ * limit of their own come first, because agents state no limit.
+ */
+export function usableModels(tool: Tool, { data }: z.input<typeof models>): string[] {
+  const hasDefault = ({ platform }: (typeof data)[number]) => platform.default_output_limit != null;
+  return data
+    .filter(({ platform }) => platform.endpoints.includes(endpoints[tool]))
+    .toSorted((one, other) => Number(hasDefault(other)) - Number(hasDefault(one)))
+    .map(({ id }) => id);
 }
 
 /** Revokes an agent's keys and removes the agent's configuration. @returns whether the platform revoked the keys */

@@ -89,7 +89,11 @@ describe("the gatehouse command", () => {
     await mkdir(join(terminal.home, ".codex"));
     await writeFile(join(terminal.home, ".codex", "config.toml"), '# Mine\nmodel_provider = "openai"\n');
     for (const args of [["claude"], ["codex"], ["opencode", "--model", "demo-chat"]]) {
-      expect(await terminal.run(["connect", ...args]), args[0]).toMatchObject({ code: 0, stderr: "" });
+      const done = await terminal.run(["connect", ...args]);
+      expect(done, args[0]).toMatchObject({ code: 0, stderr: "" });
+      // Both endpoints serve demo-agent, the only model with a default output limit of its own.
+      const proposal = `To choose its model, run: gatehouse connect ${args[0]} --model demo-agent.`;
+      expect(done.stdout.includes(proposal)).toBe(args.length === 1);
     }
     const claude = JSON.parse(await readHome(".claude", "settings.json"));
     expect(claude).toEqual({

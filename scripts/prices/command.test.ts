@@ -53,11 +53,13 @@ test("prints a line for each price difference, with both sources side by side", 
     from: null,
     until: null,
   };
-  const route = { model: "m", displayName: "M", providerId: "openai", providerModel: "x", prices: [price] };
+  const limits = { contextWindow: null, outputLimit: null, defaultOutputLimit: null };
+  const route = { model: "m", displayName: "M", limits, providerId: "openai", providerModel: "x", prices: [price] };
   const model = (inputUsd: object) => ({
     provider: "openai",
     model: "x",
     unpriced: ["output_cost_per_second"],
+    limits: { outputLimit: 64_000 },
     tiers: [{ serviceTier: "default", aboveTokens: 0, offers: { inputUsd, outputUsd: { usd: "2" } } as object }],
   });
   const proposal = proposePrices([route, { ...route, model: "n", providerId: "own" }], {
@@ -74,6 +76,7 @@ test("prints a line for each price difference, with both sources side by side", 
     "Not in the files: n through own (looked for x of own).",
     "Not priced here: m through openai, models.dev: output_cost_per_second.",
     "Not priced here: m through openai, LiteLLM: output_cost_per_second.",
+    "Limits of m: output limit 64,000, default output limit 32,768.",
     "Nothing was changed. Apply prices in the console, at /admin/prices.",
   ]);
   expect(proposalText(proposal, { all: true })).toMatch(/m +openai +default +Output +2 +2 +2 +same/);

@@ -1,3 +1,4 @@
+import { limitsText } from "../../remix-app/admin/prices/limits.ts";
 import { type PriceClass, priceClasses, priceLabels } from "../../remix-app/admin/prices/price-source.ts";
 import {
   compare,
@@ -9,7 +10,7 @@ import {
 
 /** Formats a proposal as text, with a line for each price class and for each price that could not be compared. */
 export function proposalText(proposal: Proposal, { all }: { all: boolean }): string {
-  const { sources, differences, same, missing, unpriced } = proposal;
+  const { sources, differences, same, missing, unpriced, limits } = proposal;
   const rows = (all ? [...differences, ...same] : differences).flatMap((price) =>
     priceClasses.flatMap((name) => lineOf(price, { name, all })),
   );
@@ -25,6 +26,7 @@ export function proposalText(proposal: Proposal, { all }: { all: boolean }): str
       ({ model, providerId, source, fields }) =>
         `Not priced here: ${model} through ${providerId}, ${source}: ${fields.join(", ")}.`,
     ),
+    ...limits.map((proposed) => `Limits of ${proposed.model}: ${limitsText(proposed)}.`),
     differences.length > 0 ? "Nothing was changed. Apply prices in the console, at /admin/prices." : "",
   ];
   return parts.filter((part) => part !== "").join("\n");

@@ -107,7 +107,7 @@ create table private.openid_clients (
   allows_device_grant boolean not null default false,
   created_at timestamptz not null default now()
 );
-comment on table private.openid_clients is 'OpenID Connect clients: what private.apps says of no other kind of app.';
+comment on table private.openid_clients is 'Settings of apps that are OpenID Connect clients.';
 comment on column private.openid_clients.is_public is
   'A client without a secret, such as a single-page or command-line app. It proves itself by PKCE alone.';
 comment on column private.openid_clients.redirect_uris is

@@ -2,9 +2,18 @@
 set lock_timeout = '500ms';
 
 -- In the order in which admissions read them.
-lock table ai.keys, ai.plans, ai.budgets, ai.budget_alerts, ai.model_routes, ai.credit_accounts in access exclusive mode;
+lock table ai.keys, ai.plans, ai.budgets, ai.budget_alerts, ai.models, ai.model_routes, ai.credit_accounts in access exclusive mode;
 
 alter type ai.route_offer add attribute output_limit bigint;
+alter type ai.reservation add attribute frees boolean;
+
+alter table ai.models
+  add column default_output_limit integer check (
+    default_output_limit is null
+    or kind = 'chat' and default_output_limit between 1 and 32768 and default_output_limit <= output_limit
+  );
+comment on column ai.models.default_output_limit is
+  'The output limit of calls that state none. Null: the default of the platform.';
 
 alter table ai.model_routes
   add column first_byte_seconds smallint check (first_byte_seconds between 1 and 14400),

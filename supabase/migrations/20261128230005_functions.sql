@@ -3663,7 +3663,7 @@ as $$
 $$;
 
 -- Edits a model, or adds a disabled model if version is null. The change is { actor, model, version
--- (private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId,
+-- (private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, defaultOutputLimit, voices, reason, requestId,
 -- ip }. A new model also has kind. An edit also has isDefault and defaultOfKind. defaultOfKind is the id of the default
 -- model that the admin saw, or null. Returns {} or { refused: forbidden | not_found | id_taken | invalid |
 -- default_changed | conflict (with last) }.
@@ -3691,11 +3691,13 @@ begin
 
   begin
     if model.id is null then
-      insert into ai.models (id, kind, display_name, owned_by, enabled, studio_default, context_window, output_limit, voices)
+      insert into ai.models (
+        id, kind, display_name, owned_by, enabled, studio_default, context_window, output_limit, default_output_limit, voices
+      )
       values (
         change ->> 'model', change ->> 'kind', change ->> 'displayName', change ->> 'ownedBy', false,
         (change ->> 'studioDefault')::boolean, (change ->> 'contextWindow')::integer, (change ->> 'outputLimit')::integer,
-        all_voices
+        (change ->> 'defaultOutputLimit')::integer, all_voices
       )
       on conflict (id) do nothing
       returning * into made;
@@ -3717,6 +3719,11 @@ begin
         studio_default = (change ->> 'studioDefault')::boolean,
         context_window = (change ->> 'contextWindow')::integer,
         output_limit = (change ->> 'outputLimit')::integer,
+        -- Until 0.3.0: servers of release 0.1.0 omit it.
+        default_output_limit = case
+          when change ? 'defaultOutputLimit' then (change ->> 'defaultOutputLimit')::integer
+          else m.default_output_limit
+        end,
         voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
       where m.id = model.id
@@ -3992,15 +3999,19 @@ as $$
   where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
 $$;
 
--- Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. For
--- each service tier and input size, prices has the current price, or else the next price, or else the last price. Each
--- price has the fields of private.describe_price and a field latest, the result of private.latest_price.
+-- Returns the routes of all models with their prices: [{ model, displayName, limits, providerId, providerModel, prices
+-- }]. limits is null unless the model is for chats. For each service tier and input size, prices has the current price,
+-- or else the next price, or else the last price. Each price has the fields of private.describe_price and a field
+-- latest, the result of private.latest_price.
 create or replace function private.list_route_prices() returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'model', m.id,
     'displayName', m.display_name,
+    'limits', case m.kind when 'chat' then jsonb_build_object(
+      'contextWindow', m.context_window, 'outputLimit', m.output_limit, 'defaultOutputLimit', m.default_output_limit
+    ) end,
     'providerId', r.provider_id,
     'providerModel', r.provider_model,
     'prices', (
@@ -6177,7 +6188,7 @@ begin
   );
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
-    return ai.limit_refusal(held.refused, caller);
+    return ai.reservation_refusal(held, caller);
   end if;
 
   run_id := case
@@ -6492,6 +6503,7 @@ begin
         'kind', u.kind,
         'context_window', u.context_window,
         'output_limit', u.output_limit,
+        'default_output_limit', u.default_output_limit,
         'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end
       )
       || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
@@ -6842,7 +6854,7 @@ begin
   held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
-    return ai.limit_refusal(held.refused, caller);
+    return ai.reservation_refusal(held, caller);
   end if;
 
   update ai.runs r
@@ -7046,6 +7058,9 @@ begin
       where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
     end if;
   end if;
+  if held.refused in ('budget_exceeded', 'insufficient_credits') then
+    held.frees := ai.fits_when_settled(caller, label, amount_usd, account, credits);
+  end if;
   if held.refused is not null then
     perform ai.return_tokens('workspace', caller.workspace_id, held.workspace_window, tokens);
   end if;
@@ -7154,8 +7169,8 @@ as $$
 $$;
 
 -- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
--- stated no output limit, the limit is the lower of the model's limit (2,048 if unknown) and the room left in the
--- context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
+-- stated no output limit, the model's own default replaces the assumed limit. It is lowered to the model's limit (2,048
+-- if both are unknown) and to the room left in the context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql stable security invoker
 as $$
@@ -7186,10 +7201,13 @@ begin
     return offer;
   end if;
   most := ai.maximum_use(request);
+  if request.output_limit_assumed then
+    request.output_limit := coalesce(model.default_output_limit, request.output_limit);
+  end if;
   request.output_limit := least(request.output_limit, model.output_limit);
   if request.output_limit_assumed then
     request.output_limit := least(
-      request.output_limit, coalesce(model.output_limit, 2048),
+      request.output_limit, coalesce(model.output_limit, model.default_output_limit, 2048),
       case when model.context_window is not null then
         greatest(2048, model.context_window - least(request.expected_tokens, most.text + most.image + most.audio))
       end
@@ -10965,7 +10983,8 @@ begin
           'spentUsd', case when visible then trim_scale(p.spent)::text end,
           'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,
           'remainingUsd', case
-            when visible then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
+            -- greatest(null, 0) is 0, so a missing limit needs its own case.
+            when visible and (p.budget).limit_usd is not null then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
           end,
           'spentPercent', case
             when visible and (p.budget).limit_usd > 0 then trunc(p.spent * 100 / (p.budget).limit_usd)::text
@@ -14116,6 +14135,7 @@ as $$
     'version', private.model_version(m.id),
     'contextWindow', m.context_window,
     'outputLimit', m.output_limit,
+    'defaultOutputLimit', m.default_output_limit,
     'voices', coalesce(to_jsonb(m.voices), '[]'),
     'isDefault', m.is_default,
     'defaultOfKind', (select d.id from ai.models d where d.kind = m.kind and d.is_default),
@@ -14681,6 +14701,41 @@ as $$
       s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, (caller).entity_id
     )
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
+$$;
+
+-- Returns whether the budgets and the balance had room for a call if no other call reserved anything. If so, the call
+-- may be admitted as soon as running calls are settled. In the last minute of a month, budgets count as unspent.
+create or replace function ai.fits_when_settled(
+  caller ai.caller, label text, amount_usd numeric, account uuid, credits numeric
+) returns boolean
+  language sql stable security invoker
+as $$
+  select not exists (
+    select
+    from unnest((caller).budgets) as s (scope)
+    join ai.budgets b
+      on b.scope = s.scope
+      and b.workspace_id = (caller).workspace_id
+      and b.subject_id = ai.budget_subject(
+        s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, label
+      )
+    where (s.scope <> 'label' or (caller).entity_id is not null)
+      and (
+        b.limit_usd = 0
+        or amount_usd + case
+          when b.period_start < date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date then 0
+          else b.spent_usd
+        end > b.limit_usd
+      )
+  ) and coalesce((select a.balance >= credits from ai.credit_accounts a where a.id = account), coalesce(credits, 0) = 0)
+$$;
+
+-- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. It has
+-- `frees` if the call may fit once running calls are settled.
+create or replace function ai.reservation_refusal(held ai.reservation, caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select ai.limit_refusal((held).refused, caller) || case when (held).frees then jsonb '{"frees": true}' else '{}' end
 $$;
 
 -- Returns the current facts about a token's session. Returns no row if the session has ended or belongs to another

@@ -12,6 +12,7 @@ type Budget = {
   live: boolean;
   enforced: boolean;
   limitUsd: string | null;
+  remainingUsd: string | null;
   usedUp: boolean;
 };
 type Answer = { outcome: string; budgets: Budget[]; [member: string]: unknown };
@@ -300,6 +301,13 @@ describe("a workspace's budgets", () => {
     expect(await usedUp("spent_usd = 8, refused_at = now()")).toBe(true);
     expect(await usedUp("spent_usd = 7.999999999999")).toBe(false);
     expect(await usedUp("limit_usd = 0")).toBe(false);
+  });
+
+  test("nothing remains of a budget that does not exist", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "1" } });
+    const { budgets } = await read(db, tenant);
+    expect(budgets.length).toBeGreaterThan(2);
+    for (const { limitUsd, remainingUsd } of budgets) expect(remainingUsd === null).toBe(limitUsd === null);
   });
 
   test("budgets omit the spend if the workspace hides provider cost", async ({ db }) => {

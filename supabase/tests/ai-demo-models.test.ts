@@ -6,6 +6,7 @@ import { type Database, one, test } from "./database.ts";
 /** The models that supabase/seed.sql adds, in display order. */
 const newcomers = [
   { id: "demo-chat", name: "Demo chat", kind: "chat", isDefault: true },
+  { id: "demo-agent", name: "Demo agent", kind: "chat", isDefault: false },
   { id: "demo-long", name: "Demo long answer", kind: "chat", isDefault: false },
   { id: "demo-messages", name: "Demo messages", kind: "chat", isDefault: false },
   { id: "demo-reasoning", name: "Demo reasoning", kind: "chat", isDefault: false },
@@ -42,7 +43,7 @@ async function readLists(db: Database) {
   return { gateway: listed.answer.data, console: others.console, policy: others.policy.models };
 }
 
-test("a new user sees six models with prices, the default of each kind first", async ({ db }) => {
+test("a new user sees seven models with prices, the default of each kind first", async ({ db }) => {
   const { gateway } = await readLists(db);
   const seeded = gateway.filter(({ owned_by }) => owned_by === "gatehouse-demo");
   expect(

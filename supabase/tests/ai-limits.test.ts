@@ -2,7 +2,17 @@ import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
 import { sessionCall } from "./ai-callers.ts";
-import { addKey, begin, books, chatCall, createTenant, limitsOf, outcome, settle } from "./ai-fixtures.ts";
+import {
+  addKey,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  limitsOf,
+  outcome,
+  settle,
+  type TenantOptions,
+} from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -100,6 +110,43 @@ describe("enforcing budgets", () => {
     });
     const run = expect.objectContaining({ run_id: expect.any(String) });
     expect(answers).toEqual([refused, run, refused, run]);
+  });
+
+  // A call with 100 input and 1,000 output tokens at these prices costs up to 0.0011 USD.
+  const held = { prices: { input: "1", output: "1" } };
+  const whole = { output_limit: 1_000 };
+  test.for<[string, TenantOptions, string, object]>([
+    ["a budget that a running call holds", { key: { monthlyBudgetUsd: "0.002" } }, "select", { frees: true }],
+    [
+      "a budget that is spent",
+      { key: { monthlyBudgetUsd: "0.002" } },
+      "update ai.budgets set spent_usd = 0.001 where workspace_id = $1",
+      {},
+    ],
+    ["a budget that is smaller than the call", { key: { monthlyBudgetUsd: "0.001" } }, "select", {}],
+    [
+      "a budget that a running call holds, although another is spent",
+      { key: { monthlyBudgetUsd: "0.002" } },
+      `insert into ai.budgets (scope, subject_id, workspace_id, limit_usd, spent_usd, period_start)
+       values ('workspace', $1, $1, 1, 0.999, date_trunc('month', now() at time zone 'UTC'))`,
+      {},
+    ],
+    ["credits that a running call holds", { credits: "20" }, "select", { frees: true }],
+    [
+      "credits that are spent",
+      { credits: "20" },
+      "update ai.credit_accounts set balance = balance - 10 where workspace_id = $1",
+      {},
+    ],
+  ])("says whether %s may have room once running calls are settled", async ([, options, change, expected], { db }) => {
+    const tenant = await createTenant(db, { credits: "1000", ...held, ...options });
+    const running = await begin(db, chatCall(tenant, whole));
+    await db.query(change === "select" ? "select from public.workspaces where id = $1" : change, [tenant.workspaceId]);
+    const refused = options.credits ? "insufficient_credits" : "budget_exceeded";
+    expect(await begin(db, chatCall(tenant, whole))).toEqual({ refused, ...expected });
+    if (!running.refused) await settle(db, [outcome(running)]);
+    const again = await begin(db, chatCall(tenant, whole));
+    expect(again.refused === undefined).toBe("frees" in expected);
   });
 
   test("budgets reset each month", async ({ db }) => {

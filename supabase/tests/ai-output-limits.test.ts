@@ -60,6 +60,45 @@ describe("a call that states no output limit", () => {
     },
   );
 
+  test.for([
+    ["raises", 2_048, 32_768, 64_000, 128_000, 32_768],
+    ["lowers", 32_768, 4_096, 64_000, 128_000, 4_096],
+    ["is lowered to the room in the context window", 2_048, 32_768, 64_000, 8_100, 8_000],
+    ["applies although the model's limit is unknown", 2_048, 32_768, null, null, 32_768],
+  ] as const)(
+    "the model's own default replaces the assumed limit: %s",
+    async ([_, output_limit, own, model_limit, context_window, effective], { db }) => {
+      const tenant = await createTenant(db, { credits: "1000" });
+      await db.query(
+        "update ai.models set output_limit = $2, default_output_limit = $3, context_window = $4 where id = $1",
+        [tenant.model, model_limit, own, context_window],
+      );
+      const run = await begin(db, chatCall(tenant, { ...assumed, output_limit }));
+      expect(run).toMatchObject({ output_limit: effective });
+      const stated = await begin(db, chatCall(tenant, { output_limit: 100 }));
+      expect(stated).toMatchObject({ output_limit: 100 });
+    },
+  );
+
+  test.for([
+    [32_768, 32_768, "chat", true],
+    [32_769, null, "chat", false],
+    [0, null, "chat", false],
+    [1_001, 1_000, "chat", false],
+    [1_000, null, "embedding", false],
+  ] as const)(
+    "a default output limit of %i with an output limit of %s for %s is accepted: %s",
+    async ([own, output_limit, kind, accepted], { db }) => {
+      const tenant = await createTenant(db);
+      const saved = db.query(
+        "update ai.models set output_limit = $2, default_output_limit = $3, kind = $4 where id = $1",
+        [tenant.model, output_limit, own, kind],
+      );
+      if (accepted) await saved;
+      else await expect(saved).rejects.toMatchObject({ code: "23514" });
+    },
+  );
+
   test("a call without an output limit reserves the model's limit for each choice", async ({ db }) => {
     const tenant = await createLimited(db);
     const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048, choices: 2 }));

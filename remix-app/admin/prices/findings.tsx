@@ -1,13 +1,15 @@
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
+import { stepPath } from "../model-scope.ts";
 import { count } from "../words.ts";
+import { limitsQuery, limitsText } from "./limits.ts";
 import type { Proposal } from "./proposal.ts";
 
 type Found = Omit<Proposal, "differences" | "same"> & { differences: number; same: number };
 
 /** Summarizes a price comparison. */
 export function Findings({ findings, shown }: { findings: Found; shown: number }) {
-  const { sources, differences, same, missing, unpriced } = findings;
+  const { sources, differences, same, missing, unpriced, limits } = findings;
   return (
     <Card title={`Compared with ${sources.join(" and ")}`}>
       <div className="space-y-4">
@@ -44,6 +46,23 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
               {unpriced.map(({ model, providerId, source, fields }) => (
                 <li key={`${model} ${providerId} ${source}`} className="wrap-anywhere">
                   {model} at {providerId}, {source}: {fields.join(", ")}
+                </li>
+              ))}
+            </ul>
+          </details>
+        ) : null}
+        {limits.length > 0 ? (
+          <details open>
+            <summary className="cursor-pointer font-medium">
+              {count(limits.length, "model")} whose limits can be completed from the files
+            </summary>
+            <ul className="mt-2 list-disc space-y-1 pl-5">
+              {limits.map((proposed) => (
+                <li key={proposed.model} className="wrap-anywhere">
+                  {proposed.model}: {limitsText(proposed)}{" "}
+                  <a href={stepPath("edit", limitsQuery(proposed))} className="link">
+                    Review<span className="sr-only"> the limits of {proposed.model}</span>
+                  </a>
                 </li>
               ))}
             </ul>

@@ -6,6 +6,7 @@ import {
   isTierSize,
   type Offer,
   type PriceClass,
+  readLimits,
   type SourceModel,
   type SourceTier,
 } from "./price-source.ts";
@@ -65,7 +66,10 @@ export function readLiteLlm(file: Record<string, unknown>, wanted: ReadonlySet<s
     if (!hasProvider(value) || key === "sample_spec") return [];
     const provider = value.litellm_provider;
     const model = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key;
-    return wanted.has(model) ? [{ provider, model, ...readRecord(value) }] : [];
+    if (!wanted.has(model)) return [];
+    // `max_tokens` is the older name of `max_output_tokens`.
+    const { max_input_tokens: contextWindow, max_tokens, max_output_tokens: outputLimit = max_tokens } = value;
+    return [{ provider, model, ...readRecord(value), limits: readLimits({ contextWindow, outputLimit }) }];
   });
 }
 

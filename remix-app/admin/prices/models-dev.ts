@@ -5,6 +5,8 @@ import {
   isRecord,
   isTierSize,
   type PriceClass,
+  readLimits,
+  type SourceLimits,
   type SourceModel,
   type SourceTier,
   serviceTierName,
@@ -57,13 +59,19 @@ export function readModelsDev(providers: Record<string, unknown>, wanted: Readon
     hasModels(value)
       ? Object.entries(value.models)
           .filter(([name]) => wanted.has(name))
-          .map(([name, entry]) => ({ provider: id, model: name, ...readModel(entry) }))
+          .map(([name, entry]) => ({ provider: id, model: name, ...readModel(entry), limits: limitsOf(entry) }))
       : [],
   );
 }
 
 function hasModels(value: unknown): value is { models: Record<string, unknown> } {
   return isRecord(value) && isRecord(value.models);
+}
+
+/** Reads `limit: { context, output }`. */
+function limitsOf(entry: unknown): SourceLimits {
+  const limit = isRecord(entry) && isRecord(entry.limit) ? entry.limit : {};
+  return readLimits({ contextWindow: limit.context, outputLimit: limit.output });
 }
 
 function readModel(entry: unknown): Pick<SourceModel, "tiers" | "unpriced"> {

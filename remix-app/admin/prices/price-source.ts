@@ -1,5 +1,5 @@
 import { formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
-import type { JsonNumber } from "#shared/exact-json.ts";
+import { JsonNumber } from "#shared/exact-json.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
 /** The price classes, named as in the arguments of `private.add_model_price`. */
@@ -36,8 +36,17 @@ export type Offer = { usd: string | null; note?: string };
  */
 export type SourceTier = { serviceTier: string; aboveTokens: number; offers: Partial<Record<PriceClass, Offer>> };
 
+/** The limits of a model in tokens, as far as a source states them. */
+export type SourceLimits = { contextWindow?: number; outputLimit?: number };
+
 /** A model from a source. `unpriced` lists its other charges, which our prices can't express. */
-export type SourceModel = { provider: string; model: string; tiers: SourceTier[]; unpriced: string[] };
+export type SourceModel = {
+  provider: string;
+  model: string;
+  tiers: SourceTier[];
+  unpriced: string[];
+  limits?: SourceLimits;
+};
 
 export type SourceName = "models.dev" | "LiteLLM";
 export type PriceSource = { name: SourceName; models: SourceModel[] };
@@ -53,6 +62,15 @@ export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
  * fit the integer column.
  */
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
+
+/** Returns the limits that a source states. Ignores values that the integer columns can't hold. */
+export function readLimits(stated: Record<keyof SourceLimits, unknown>): SourceLimits {
+  const known = Object.entries(stated).flatMap(([name, value]) => {
+    const tokens = value instanceof JsonNumber ? Number(value.text) : Number.NaN;
+    return isTierSize(tokens) ? [[name, tokens]] : [];
+  });
+  return Object.fromEntries(known);
+}
 
 /** A price file that cannot be read. The message is for the admin. */
 export class UnreadablePrices extends Error {}

@@ -16,6 +16,22 @@ const amounts = (tier: { offers: object } | undefined) =>
 
 // The entry `sample_spec` lists the fields:
 // https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json
+// The field names are those of LiteLLM's `sample_spec` and of models.dev's packages/core/src/schema.ts.
+test.each([
+  ['"max_input_tokens": 272000, "max_output_tokens": 128000, "max_tokens": 1', '"context": 272000, "output": 128000'],
+  ['"max_input_tokens": 272000, "max_tokens": 128000', '"context": 272000, "output": 128000, "input": 9'],
+])("reads a model's limits", (inLiteLlm, inModelsDev) => {
+  const limits = { contextWindow: 272_000, outputLimit: 128_000 };
+  expect(read(`{"m": {"litellm_provider": "openai", ${inLiteLlm}}}`, "m")?.models[0]?.limits).toEqual(limits);
+  const file = `{"openai": {"models": {"m": {"limit": {${inModelsDev}}}}}}`;
+  expect(read(file, "m")?.models[0]?.limits).toEqual(limits);
+});
+
+test.each(["0", "-1", "1.5", '"x"', "null", "1e12"])("ignores the output limit %s", (text) => {
+  const file = `{"m": {"litellm_provider": "openai", "max_output_tokens": ${text}}}`;
+  expect(read(file, "m")?.models[0]?.limits).toEqual({});
+});
+
 describe("the LiteLLM reader", () => {
   const entry = (text: string, { key = "gpt-x", provider = "openai" } = {}) =>
     read(

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { limitsQuery, readProposedLimits } from "./limits.ts";
 import type { PriceClass, PriceSource, SourceModel } from "./price-source.ts";
 import { compare, currentUsd, fallbackText, proposePrices, type RoutePrices } from "./proposal.ts";
 import { namesFromSettings, readNames } from "./source-names.ts";
@@ -30,6 +31,7 @@ const price = (rest: Partial<Known> = {}): Known => ({
 const route = (prices: Known[], rest: Partial<RoutePrices> = {}): RoutePrices => ({
   model: "m",
   displayName: "M",
+  limits: null,
   providerId: "openai",
   providerModel: "gpt-x",
   prices,
@@ -190,6 +192,61 @@ describe("matching of routes to the entries of a price source", () => {
     expect(differences[0]?.offered[0]?.inputUsd?.usd).toBeNull();
   });
 });
+
+const unknown = { contextWindow: null, outputLimit: null, defaultOutputLimit: null };
+
+test.each<[string, RoutePrices["limits"], PriceSource[], object | undefined]>([
+  [
+    "all limits",
+    unknown,
+    [modelsDev(model([], { limits: { contextWindow: 400_000, outputLimit: 128_000 } }))],
+    { contextWindow: 400_000, outputLimit: 128_000, defaultOutputLimit: 32_768 },
+  ],
+  [
+    "the lowest output limit and the largest context window of two sources",
+    unknown,
+    [
+      modelsDev(model([], { limits: { contextWindow: 400_000, outputLimit: 16_384 } })),
+      liteLlm(model([], { limits: { contextWindow: 272_000, outputLimit: 8_192 } })),
+    ],
+    { contextWindow: 400_000, outputLimit: 8_192, defaultOutputLimit: 8_192 },
+  ],
+  [
+    "a default for the catalogue's own output limit",
+    { ...unknown, contextWindow: 1_000, outputLimit: 4_096 },
+    [liteLlm(model([], { limits: { contextWindow: 9, outputLimit: 64_000 } }))],
+    { contextWindow: 1_000, outputLimit: 4_096, defaultOutputLimit: 4_096 },
+  ],
+  [
+    "no default if no output limit is known",
+    unknown,
+    [liteLlm(model([], { limits: { contextWindow: 9 } }))],
+    { contextWindow: 9, outputLimit: null, defaultOutputLimit: null },
+  ],
+  [
+    "nothing if the catalogue is complete",
+    { contextWindow: 1, outputLimit: 1, defaultOutputLimit: 1 },
+    [liteLlm(model([], { limits: { contextWindow: 9, outputLimit: 9 } }))],
+    undefined,
+  ],
+  ["nothing for a model that is not for chats", null, [liteLlm(model([], { limits: { outputLimit: 9 } }))], undefined],
+  ["nothing without a source", unknown, [liteLlm()], undefined],
+])("proposes %s", (_, limits, sources, expected) => {
+  const proposed = propose([route([], { limits })], sources).limits;
+  expect(proposed).toEqual(expected ? [{ model: "m", ...expected }] : []);
+  for (const each of proposed) {
+    const { model: __, ...stated } = each;
+    const known = Object.fromEntries(Object.entries(stated).filter(([, value]) => value !== null));
+    expect(readProposedLimits(new URLSearchParams(limitsQuery(each)))).toEqual(known);
+  }
+});
+
+test.each(["defaultOutputLimit=32769", "outputLimit=x", "outputLimit=0", "outputLimit=-1", "model=m", ""])(
+  "fills in nothing for the query %j",
+  (query) => {
+    expect(readProposedLimits(new URLSearchParams(query))).toEqual({});
+  },
+);
 
 test("an empty price is compared as the fallback price that settlement would charge", () => {
   const current = { ...none, inputUsd: "1", outputUsd: "2", cacheWriteUsd: "3" };

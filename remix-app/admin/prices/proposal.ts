@@ -1,10 +1,12 @@
 import { z } from "zod";
+import { limitsSchema, type ProposedLimits, proposeLimits } from "./limits.ts";
 import {
   type Offer,
   type PriceClass,
   type PriceSource,
   priceClasses,
   priceLabels,
+  type SourceLimits,
   type SourceModel,
   type SourceName,
   type SourceTier,
@@ -29,6 +31,8 @@ export const routePricesSchema = z.array(
   z.object({
     model: z.string(),
     displayName: z.string(),
+    /** The limits in the catalogue; null for a model that isn't for chats. */
+    limits: limitsSchema.nullable(),
     providerId: z.string(),
     providerModel: z.string(),
     prices: z.array(
@@ -75,6 +79,8 @@ export type Proposal = {
   missing: { model: string; providerId: string; providerModel: string; name: string }[];
   /** Routes for which a source lists charges that our prices can't express. */
   unpriced: { model: string; providerId: string; source: SourceName; fields: string[] }[];
+  /** Models whose limits the catalogue does not have, but a source states. */
+  limits: ProposedLimits[];
 };
 
 /**
@@ -92,7 +98,9 @@ export function proposePrices(
     same: [],
     missing: [],
     unpriced: [],
+    limits: [],
   };
+  const stated = new Map<string, SourceLimits[]>();
   const indexes = sources.map(({ name, models }) => ({ name, byModel: Map.groupBy(models, ({ model }) => model) }));
   // Routes of the same model and provider share their prices, even if their provider models differ.
   const groups = Map.groupBy(routes, ({ model, providerId }) => JSON.stringify([model, providerId]));
@@ -115,6 +123,7 @@ export function proposePrices(
       const source = sources[index]?.name;
       if (fields.length > 0 && source) proposal.unpriced.push({ model, providerId, source, fields });
     }
+    stated.set(model, [...(stated.get(model) ?? []), ...found.flat().flatMap(({ limits }) => limits ?? [])]);
     for (const tier of tiersOf(found)) {
       const known = knownPrice(prices, tier);
       const size =
@@ -135,6 +144,7 @@ export function proposePrices(
       (differs ? proposal.differences : proposal.same).push(price);
     }
   }
+  proposal.limits = proposeLimits(routes, stated);
   return proposal;
 }
 

@@ -67,7 +67,7 @@ function isRepeated({ provider, model }: SourceModel, repeated: ReadonlySet<stri
 }
 
 function ambiguous(model: SourceModel): SourceModel {
-  return { ...model, tiers: [], unpriced: ["stated twice in the file"] };
+  return { ...model, tiers: [], unpriced: ["stated twice in the file"], limits: {} };
 }
 
 /**

@@ -8,6 +8,7 @@ import { GrantFields, ModelFields, RouteFields } from "../../admin/model-fields.
 import { requireScope } from "../../admin/model-scope.ts";
 import { changeModel, type ModelStep, modelSteps, tierPrices } from "../../admin/model-steps.ts";
 import { PriceFields } from "../../admin/price-fields.tsx";
+import { readProposedLimits } from "../../admin/prices/limits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -35,7 +36,8 @@ export async function loader(args: LoaderFunctionArgs) {
   const newestFirst = tierPrices(scope.model, scope).toSorted((a, b) => b.id - a.id);
   return {
     step,
-    scope,
+    // The price comparison links to the edit page with proposed limits.
+    scope: { ...scope, model: { ...scope.model, ...readProposedLimits(new URL(args.request.url).searchParams) } },
     title: titleOf(scope),
     effects: effects(scope),
     hidden: hiddenOf(scope),

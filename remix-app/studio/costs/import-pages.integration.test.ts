@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, type SignedInBrowser, signIn } from "../../../scripts/test/people.ts";
+import { readStack } from "../../../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../../../supabase/tests/ai-app-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
 import { exactTimeText } from "../../http/date-text.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
+import { openPlainTab } from "../../testing/plain-tab.ts";
 
 let tenant: AppTenant;
 let member: SignedInBrowser;
@@ -101,6 +103,25 @@ describe("recording an invoice", () => {
       [tenant.workspaceId, row?.id],
     );
     expect(log).toEqual([{ action: "provider_invoice.recorded" }]);
+  });
+
+  test("without JavaScript, an invoice is reviewed, refused for its amount, edited and recorded under another reference", async () => {
+    const invoice = invoiceOf();
+    await enter({ ...invoice, reviewedAt: "2026-02-02T00:00:00Z" }, "record");
+    const tab = openPlainTab(readStack().base, member);
+    await tab.open(`${base}/invoices/new?${new URLSearchParams({ ...invoice, amountUsd: "0.4" })}`);
+    await tab.press("Review invoice");
+    expect(tab.alert()).toContain("is already recorded, but the amount differs");
+    await tab.press("Edit what I entered");
+    tab.fill("Reference", `${invoice.reference}.corrected`);
+    await tab.press("Review invoice");
+    await tab.press("Edit");
+    await tab.press("Review invoice");
+    await tab.press("Record invoice");
+    expect(tab.heading()).toBe(`Invoice ${invoice.reference}.corrected`);
+    await tab.follow("Enter correction");
+    expect(tab.valueOf("Replaces")).toBe(`${invoice.reference}.corrected`);
+    expect(tab.valueOf("Account")).toBe("acct-1");
   });
 
   test("an invoice submitted concurrently with different review times is recorded once, and all requests get its receipt", async () => {

@@ -78,6 +78,7 @@ test("a new user sees the demo models, with the default of each kind first", asy
   const { data } = (await answer.json()) as { data: { id: string }[] };
   expect(data.map(({ id }) => id)).toEqual([
     "demo-chat",
+    "demo-agent",
     "demo-long",
     "demo-messages",
     "demo-reasoning",

@@ -88,6 +88,8 @@ export const model = z.object({
     endpoints: z.array(z.string()),
     context_window: count.nullable(),
     output_limit: count.nullable(),
+    /** The output limit of calls that state none. Null if the platform's defaults apply. */
+    default_output_limit: count.nullable(),
     /** Prices of the first route. Empty if the workspace hides what providers charge. */
     prices,
     /**

@@ -86,3 +86,20 @@ test("without a stated limit, a streamed response has the model's output limit, 
     { max_completion_tokens: 2_048 },
   ]);
 });
+
+test("without a stated limit, every call has the model's own default output limit", async () => {
+  const own = await createPricedModel(tenant, { providers: ["first"] });
+  await tenant.db.query("update ai.models set output_limit = 64000, default_output_limit = 20000 where id = $1", [own]);
+  const client = gateway.clientOf(tenant.key);
+  await client.responses.create({ model: own, input: "hello", stream: true }).catch(() => {});
+  await client.responses.create({ model: own, input: "hello" }).catch(() => {});
+  await client.chat.completions.create({ model: own, messages });
+  await client.chat.completions.create({ model: own, messages, max_tokens: 10 });
+  expect(provider.bodies).toMatchObject([
+    { max_output_tokens: 20_000 },
+    { max_output_tokens: 20_000 },
+    { max_completion_tokens: 20_000 },
+    { max_completion_tokens: 10 },
+  ]);
+  expect(await client.models.retrieve(own)).toMatchObject({ platform: { default_output_limit: 20_000 } });
+});

@@ -12,6 +12,6 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
       { path: /^\/messages\/count_tokens$/, method: "POST", handle: serveSurface(gateway, countTokensSurface) },
     ],
     gateway,
-    () => anthropicErrors,
+    anthropicErrors,
   );
 }

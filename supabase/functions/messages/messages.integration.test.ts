@@ -25,6 +25,7 @@ const body = (content: Anthropic.MessageParam["content"], fields: Partial<Params
   ...fields,
 });
 const weather: Anthropic.Tool = { name: "weather", input_schema: { type: "object", properties: {} } };
+const unlimitedSearch: Anthropic.WebSearchTool20250305 = { type: "web_search_20250305", name: "web_search" };
 const search: Anthropic.WebSearchTool20250305 = { type: "web_search_20250305", name: "web_search", max_uses: 3 };
 /**
  * Returns a system prompt that the provider should cache. The default `mark` is unique, so that the prompt is not in the cache
@@ -354,21 +355,47 @@ describe("GET /v1/models", () => {
       display_name: "Demo messages",
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
     });
-    const others = (await tenant.client.models.list()).data;
-    expect(others.map(({ id }) => id)).toEqual(data.map(({ id }) => id));
-    const { platform } = others.find(({ id }) => id === "demo-messages") as unknown as {
+    const others = (await tenant.client.models.list()).data as unknown as {
+      id: string;
       platform: { endpoints: string[] };
-    };
-    expect(platform.endpoints).toEqual(["/v1/messages"]);
+    }[];
+    const endpointsOf = (model: string) => others.find(({ id }) => id === model)?.platform.endpoints;
+    expect(endpointsOf("demo-messages")).toEqual(["/v1/messages"]);
+    expect(endpointsOf("demo-agent")).toEqual(["/v1/chat/completions", "/v1/responses", "/v1/messages"]);
+    const served = others.filter(({ platform }) => platform.endpoints.includes("/v1/messages"));
+    expect(data.map(({ id }) => id)).toEqual(served.map(({ id }) => id));
+    expect(served.length).toBeLessThan(others.length);
   });
 
-  test("retrieves a single model, and answers an unknown model with Anthropic's 404 not_found_error", async () => {
-    expect(await tenant.anthropic.models.retrieve("demo-chat")).toMatchObject({ type: "model", id: "demo-chat" });
-    await expect(tenant.anthropic.models.retrieve("no-such-model")).rejects.toMatchObject({
-      status: 404,
-      type: "not_found_error",
-    });
+  test("retrieves a single model, and answers any other with Anthropic's 404 not_found_error", async () => {
+    expect(await tenant.anthropic.models.retrieve("demo-agent")).toMatchObject({ type: "model", id: "demo-agent" });
+    for (const model of ["no-such-model", "demo-chat"]) {
+      await expect(tenant.anthropic.models.retrieve(model)).rejects.toMatchObject({
+        status: 404,
+        type: "not_found_error",
+      });
+    }
   });
+
+  // Anthropic's SDKs send anthropic-version with each call.
+  test.each(["/v1/files", "/v1/chat/completions", "/v1/key", "/v1/models/no-such-model"])(
+    "answers Anthropic's clients in Anthropic's format on %s",
+    async (path) => {
+      const failed = tenant.anthropic.get(path, { headers: { "x-api-key": "wrong", authorization: null } });
+      await expect(failed).rejects.toMatchObject({ error: { type: "error", request_id: expect.any(String) } });
+    },
+  );
+});
+
+// The demo provider searches as often as the prompt says, at most max_uses times.
+test("serves at most five searches of a request that states no limit", async () => {
+  for (const [wanted, served] of [
+    [2, 2],
+    [9, 5],
+  ]) {
+    const { usage } = await whole(newId(), body(`search ${wanted}`, { tools: [unlimitedSearch] }));
+    expect(usage.server_tool_use?.web_search_requests).toBe(served);
+  }
 });
 
 test("refuses the web search tool as unsupported_parameter if the model has no price for searches", async () => {

@@ -3,8 +3,8 @@ import { providersWith } from "../_gateway/admission/endpoints.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import type { ModelKind } from "../_gateway/database.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { anthropicErrors } from "../_gateway/http/anthropic-errors.ts";
-import { GatewayError, openaiErrors } from "../_gateway/http/errors.ts";
+import { usesAnthropicApi } from "../_gateway/http/anthropic-errors.ts";
+import { GatewayError } from "../_gateway/http/errors.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import type { Endpoint } from "../_gateway/providers/kinds/kind.ts";
 import { anthropicListing } from "./anthropic-listing.ts";
@@ -20,19 +20,13 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
       { path: /^\/models\/(?<model>.+)$/, method: "GET", handle: listModels(gateway) },
     ],
     gateway,
-    (request) => (asksAsAnthropic(request) ? anthropicErrors : openaiErrors),
   );
-}
-
-/** Returns whether the client uses Anthropic's API, whose clients send a version with every request. */
-function asksAsAnthropic({ headers }: Request): boolean {
-  return headers.has("anthropic-version");
 }
 
 function listModels(gateway: Gateway): Handler {
   const { database, providers } = gateway;
   return async ({ request, params }) => {
-    const isAnthropic = asksAsAnthropic(request);
+    const isAnthropic = usesAnthropicApi(request);
     const caller = await readCaller(gateway, request, isAnthropic ? "x-api-key" : undefined);
     await readOrAuthenticate(
       () => database.checkCredential(caller),
@@ -47,7 +41,7 @@ function listModels(gateway: Gateway): Handler {
       providers: [...providers.keys()],
       paths: paths.map(({ path, kind, endpoint }) => ({ path, kind, providers: providersWith(providers, endpoint) })),
     });
-    if (isAnthropic) return Response.json(anthropicListing(answer.listing));
+    if (isAnthropic) return Response.json(anthropicListing(answer));
     return new Response(withEndpoints(answer), { headers: { "content-type": "application/json" } });
   };
 }

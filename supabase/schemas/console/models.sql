@@ -66,6 +66,7 @@ as $$
     'version', private.model_version(m.id),
     'contextWindow', m.context_window,
     'outputLimit', m.output_limit,
+    'defaultOutputLimit', m.default_output_limit,
     'voices', coalesce(to_jsonb(m.voices), '[]'),
     'isDefault', m.is_default,
     'defaultOfKind', (select d.id from ai.models d where d.kind = m.kind and d.is_default),
@@ -132,7 +133,7 @@ as $$
 $$;
 
 -- Edits a model, or adds a disabled model if version is null. The change is { actor, model, version
--- (private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId,
+-- (private.model_version), displayName, ownedBy, studioDefault, contextWindow, outputLimit, defaultOutputLimit, voices, reason, requestId,
 -- ip }. A new model also has kind. An edit also has isDefault and defaultOfKind. defaultOfKind is the id of the default
 -- model that the admin saw, or null. Returns {} or { refused: forbidden | not_found | id_taken | invalid |
 -- default_changed | conflict (with last) }.
@@ -160,11 +161,13 @@ begin
 
   begin
     if model.id is null then
-      insert into ai.models (id, kind, display_name, owned_by, enabled, studio_default, context_window, output_limit, voices)
+      insert into ai.models (
+        id, kind, display_name, owned_by, enabled, studio_default, context_window, output_limit, default_output_limit, voices
+      )
       values (
         change ->> 'model', change ->> 'kind', change ->> 'displayName', change ->> 'ownedBy', false,
         (change ->> 'studioDefault')::boolean, (change ->> 'contextWindow')::integer, (change ->> 'outputLimit')::integer,
-        all_voices
+        (change ->> 'defaultOutputLimit')::integer, all_voices
       )
       on conflict (id) do nothing
       returning * into made;
@@ -186,6 +189,11 @@ begin
         studio_default = (change ->> 'studioDefault')::boolean,
         context_window = (change ->> 'contextWindow')::integer,
         output_limit = (change ->> 'outputLimit')::integer,
+        -- Until 0.3.0: servers of release 0.1.0 omit it.
+        default_output_limit = case
+          when change ? 'defaultOutputLimit' then (change ->> 'defaultOutputLimit')::integer
+          else m.default_output_limit
+        end,
         voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
       where m.id = model.id

@@ -36,15 +36,19 @@ as $$
   where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
 $$;
 
--- Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices }]. For
--- each service tier and input size, prices has the current price, or else the next price, or else the last price. Each
--- price has the fields of private.describe_price and a field latest, the result of private.latest_price.
+-- Returns the routes of all models with their prices: [{ model, displayName, limits, providerId, providerModel, prices
+-- }]. limits is null unless the model is for chats. For each service tier and input size, prices has the current price,
+-- or else the next price, or else the last price. Each price has the fields of private.describe_price and a field
+-- latest, the result of private.latest_price.
 create or replace function private.list_route_prices() returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'model', m.id,
     'displayName', m.display_name,
+    'limits', case m.kind when 'chat' then jsonb_build_object(
+      'contextWindow', m.context_window, 'outputLimit', m.output_limit, 'defaultOutputLimit', m.default_output_limit
+    ) end,
     'providerId', r.provider_id,
     'providerModel', r.provider_model,
     'prices', (

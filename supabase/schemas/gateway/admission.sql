@@ -196,7 +196,7 @@ begin
   );
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
-    return ai.limit_refusal(held.refused, caller);
+    return ai.reservation_refusal(held, caller);
   end if;
 
   run_id := case

@@ -83,6 +83,7 @@ begin
         'kind', u.kind,
         'context_window', u.context_window,
         'output_limit', u.output_limit,
+        'default_output_limit', u.default_output_limit,
         'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end
       )
       || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end

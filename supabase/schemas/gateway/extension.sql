@@ -99,7 +99,7 @@ begin
   held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
-    return ai.limit_refusal(held.refused, caller);
+    return ai.reservation_refusal(held, caller);
   end if;
 
   update ai.runs r

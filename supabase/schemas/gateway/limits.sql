@@ -234,6 +234,9 @@ begin
       where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
     end if;
   end if;
+  if held.refused in ('budget_exceeded', 'insufficient_credits') then
+    held.frees := ai.fits_when_settled(caller, label, amount_usd, account, credits);
+  end if;
   if held.refused is not null then
     perform ai.return_tokens('workspace', caller.workspace_id, held.workspace_window, tokens);
   end if;
@@ -248,6 +251,33 @@ begin
   end if;
   return held;
 end
+$$;
+
+-- Returns whether the budgets and the balance had room for a call if no other call reserved anything. If so, the call
+-- may be admitted as soon as running calls are settled. In the last minute of a month, budgets count as unspent.
+create or replace function ai.fits_when_settled(
+  caller ai.caller, label text, amount_usd numeric, account uuid, credits numeric
+) returns boolean
+  language sql stable security invoker
+as $$
+  select not exists (
+    select
+    from unnest((caller).budgets) as s (scope)
+    join ai.budgets b
+      on b.scope = s.scope
+      and b.workspace_id = (caller).workspace_id
+      and b.subject_id = ai.budget_subject(
+        s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, label
+      )
+    where (s.scope <> 'label' or (caller).entity_id is not null)
+      and (
+        b.limit_usd = 0
+        or amount_usd + case
+          when b.period_start < date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date then 0
+          else b.spent_usd
+        end > b.limit_usd
+      )
+  ) and coalesce((select a.balance >= credits from ai.credit_accounts a where a.id = account), coalesce(credits, 0) = 0)
 $$;
 
 -- Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and its limit is 0
@@ -312,6 +342,14 @@ as $$
   select null::boolean, w.window_start, w.requests::bigint, w.tokens
   from ai.rate_windows w
   where w.scope = current_window.scope and w.subject_id = subject
+$$;
+
+-- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. It has
+-- `frees` if the call may fit once running calls are settled.
+create or replace function ai.reservation_refusal(held ai.reservation, caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select ai.limit_refusal((held).refused, caller) || case when (held).frees then jsonb '{"frees": true}' else '{}' end
 $$;
 
 -- Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate

@@ -1,8 +1,8 @@
 -- Finds the models that a caller may use, their routes and prices, and the maximum cost of a call.
 
 -- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
--- stated no output limit, the limit is the lower of the model's limit (2,048 if unknown) and the room left in the
--- context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
+-- stated no output limit, the model's own default replaces the assumed limit. It is lowered to the model's limit (2,048
+-- if both are unknown) and to the room left in the context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
 create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
   language plpgsql stable security invoker
 as $$
@@ -33,10 +33,13 @@ begin
     return offer;
   end if;
   most := ai.maximum_use(request);
+  if request.output_limit_assumed then
+    request.output_limit := coalesce(model.default_output_limit, request.output_limit);
+  end if;
   request.output_limit := least(request.output_limit, model.output_limit);
   if request.output_limit_assumed then
     request.output_limit := least(
-      request.output_limit, coalesce(model.output_limit, 2048),
+      request.output_limit, coalesce(model.output_limit, model.default_output_limit, 2048),
       case when model.context_window is not null then
         greatest(2048, model.context_window - least(request.expected_tokens, most.text + most.image + most.audio))
       end

@@ -42,7 +42,8 @@ begin
           'spentUsd', case when visible then trim_scale(p.spent)::text end,
           'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,
           'remainingUsd', case
-            when visible then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
+            -- greatest(null, 0) is 0, so a missing limit needs its own case.
+            when visible and (p.budget).limit_usd is not null then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
           end,
           'spentPercent', case
             when visible and (p.budget).limit_usd > 0 then trunc(p.spent * 100 / (p.budget).limit_usd)::text

@@ -46,6 +46,7 @@ const plain: Behaviour = {
 
 /** Every model of the demo provider, with the behaviour that its name selects. */
 export const models: Record<string, Partial<Behaviour>> = {
+  "demo-agent": {},
   "demo-chat": {},
   "demo-long": { paceMs: 20, words: 300 },
   "demo-slow": { firstByteMs: 1_500, paceMs: 50 },

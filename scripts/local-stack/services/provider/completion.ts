@@ -40,10 +40,13 @@ export function complete(request: ChatRequest, behaviour: Behaviour): Completion
 /** Counts the output tokens of the choices written so far. */
 function outputTokens(choices: readonly Choice[]): number {
   return choices.reduce(
-    (sum, { text, toolCall }) =>
-      sum + countTokens(text) + (toolCall ? countTokens(JSON.stringify(calledBy(toolCall))) : 0),
+    (sum, { text, toolCall }) => sum + countTokens(text) + (toolCall ? callTokens(toolCall) : 0),
     0,
   );
+}
+
+function callTokens(toolCall: ToolCall): number {
+  return countTokens(JSON.stringify(calledBy(toolCall)));
 }
 
 /** Returns the name and the input of a tool call. */
@@ -59,11 +62,11 @@ function choose(request: ChatRequest, behaviour: Behaviour, index: number): Choi
 }
 
 function answer(request: ChatRequest, behaviour: Behaviour, index: number): Choice {
+  const limit = request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY;
   const toolCall = chooseTool(request, behaviour, index);
-  if (toolCall) return { text: "", toolCall, finish: "tool_calls" };
+  if (toolCall) return toolChoice(toolCall, limit);
   const whole = answerText(request, behaviour, index);
   const stopped = beforeStop(whole, request.stop);
-  const limit = request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY;
   if (countTokens(stopped) > limit) return { text: firstTokens(stopped, limit), finish: "length" };
   return { text: stopped, finish: behaviour.finish ?? "stop" };
 }
@@ -122,13 +125,30 @@ function beforeStop(text: string, stop: ChatRequest["stop"]): string {
   return ends.length > 0 ? text.slice(0, Math.min(...ends)) : text;
 }
 
-function firstTokens(text: string, tokens: number): string {
-  let kept = "";
-  for (const character of text) {
-    if (countTokens(kept + character) > tokens) break;
-    kept += character;
+/** Returns a tool call as far as the output limit allows. Like a real model, it may stop within the arguments. */
+function toolChoice(toolCall: ToolCall, limit: number): Choice {
+  if (callTokens(toolCall) <= limit) return { text: "", toolCall, finish: "tool_calls" };
+  const { arguments: args, input = "" } = calledBy(toolCall);
+  const written = args ?? input;
+  const cutAt = (length: number) => withInput(toolCall, written.slice(0, length));
+  let [fits, tooLong] = [-1, written.length];
+  while (tooLong - fits > 1) {
+    const length = Math.floor((fits + tooLong) / 2);
+    if (callTokens(cutAt(length)) <= limit) fits = length;
+    else tooLong = length;
   }
-  return kept;
+  return { text: "", ...(fits < 0 ? {} : { toolCall: cutAt(fits) }), finish: "length" };
+}
+
+function withInput(call: ToolCall, input: string): ToolCall {
+  return call.type === "function"
+    ? { ...call, function: { ...call.function, arguments: input } }
+    : { ...call, custom: { ...call.custom, input } };
+}
+
+function firstTokens(text: string, tokens: number): string {
+  // Streaming mode leaves out the bytes of a character that is cut.
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, tokens * 4), { stream: true });
 }
 
 function fingerprint(value: unknown): string {

@@ -79,7 +79,16 @@ function statedUsage({ thinking }: MessageAnswer, use: MessageUse, behaviour: Be
 
 function wholeBlock({ block, member, text }: AnswerBlock): Members {
   if (member === undefined) return block;
-  return { ...block, [member]: member === "input" ? JSON.parse(text) : text };
+  return { ...block, [member]: member === "input" ? parseInput(text) : text };
+}
+
+/** Parses a tool's input. An input that the output limit cut off is empty. */
+function parseInput(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
 }
 
 function emptyBlock({ block, member }: AnswerBlock): Members {

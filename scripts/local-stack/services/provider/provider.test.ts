@@ -131,6 +131,53 @@ describe("Chat", () => {
     expect(short.usage?.completion_tokens).toBe(fits - 1);
   });
 
+  test.for([
+    [1_000, "tool_calls"],
+    [20, "length"],
+    [2, "length"],
+  ] as const)(
+    "a tool call counts toward an output limit of %i tokens, which ends it with %s",
+    async ([limit, reason]) => {
+      const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "write", parameters: {} } }];
+      const content = `call write with {"text":"${"x".repeat(400)}"}`;
+      const request = { model: "demo-agent", messages: [{ role: "user" as const, content }], tools };
+      const whole = await client.chat.completions.create({ ...request, max_completion_tokens: limit });
+      const [choice] = whole.choices;
+      expect(choice?.finish_reason).toBe(reason);
+      expect(whole.usage?.completion_tokens).toBeLessThanOrEqual(limit);
+      const call = choice?.message.tool_calls?.[0];
+      const written = call?.type === "function" ? call.function.arguments : "";
+      expect(content).toContain(written);
+      const stream = client.chat.completions.stream({ ...request, max_completion_tokens: limit });
+      let streamed = "";
+      for await (const { choices } of stream) streamed += choices[0]?.delta.tool_calls?.[0]?.function?.arguments ?? "";
+      expect(streamed).toBe(written);
+      const response = await client.responses.create({
+        model: "demo-agent",
+        input: content,
+        tools: [{ type: "function", name: "write", parameters: {}, strict: false }],
+        max_output_tokens: limit,
+      });
+      expect(response.status).toBe(reason === "length" ? "incomplete" : "completed");
+      expect(response.usage?.output_tokens).toBe(whole.usage?.completion_tokens);
+      const message = await fetch(`${client.baseURL}/messages`, {
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          "anthropic-version": "2023-06-01",
+          "x-api-key": apiKey,
+        },
+        body: JSON.stringify({
+          model: "demo-agent",
+          max_tokens: limit,
+          messages: [{ role: "user", content }],
+          tools: [{ name: "write", input_schema: { type: "object" } }],
+        }),
+      });
+      expect((await message.json()).stop_reason).toBe(reason === "length" ? "max_tokens" : "tool_use");
+    },
+  );
+
   test("a chat calls tools if the prompt, the tool choice or the model requires it, but not after a tool result", async () => {
     const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
     const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "weather", parameters } }];

@@ -108,16 +108,17 @@ function itemEvents(completion: Completion, choice: Choice, before: Usage) {
   ];
 }
 
-function outputItem({ id }: Completion, { text, toolCall }: Choice): Item {
+function outputItem({ id }: Completion, { text, toolCall, finish }: Choice): Item {
+  const status = finish === "length" ? "incomplete" : "completed";
   if (toolCall) {
     const { id: call_id, namespace } = toolCall;
-    const call = { status: "completed", call_id, ...(namespace && { namespace }), ...calledBy(toolCall) };
+    const call = { status, call_id, ...(namespace && { namespace }), ...calledBy(toolCall) };
     return toolCall.type === "custom"
       ? { id: `ctc_${id}`, type: "custom_tool_call", ...call }
       : { id: `fc_${id}`, type: "function_call", ...call };
   }
   const content = [{ type: "output_text", text, annotations: [], logprobs: [] }];
-  return { id: `msg_${id}`, type: "message", status: "completed", role: "assistant", content };
+  return { id: `msg_${id}`, type: "message", status, role: "assistant", content };
 }
 
 function responseHead({ id, created, model }: Completion) {
@@ -131,6 +132,7 @@ function responseHead({ id, created, model }: Completion) {
     instructions: null,
     metadata: {},
     parallel_tool_calls: true,
+    store: false,
     temperature: 1,
     tool_choice: "auto",
     tools: [],

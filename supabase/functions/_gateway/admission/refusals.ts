@@ -16,6 +16,8 @@ const refusal = z.looseObject({
     .object({ scope: z.enum(["key", "workspace"]), limit: z.number(), input: z.number(), counted: z.number() })
     .optional(),
   model_output_limit: z.number().optional(),
+  /** Whether a budget or the balance has room once running calls are settled. */
+  frees: z.boolean().optional(),
 });
 
 /** Messages by error code and parameter. Each says how to fix the request, which the code's general message doesn't. */
@@ -58,7 +60,7 @@ export function isRefusal(value: unknown): boolean {
  * @param sizeFields the fields to change if a call is too large for a limit
  */
 export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {
-  const { refused: code, param, limits, at, token_limit, model_output_limit, ...details } = refusal.parse(value);
+  const { refused: code, param, limits, at, token_limit, model_output_limit, frees, ...details } = refusal.parse(value);
   if (token_limit) return new GatewayError("invalid_request", aboveTokenLimit(token_limit, sizeFields));
   if (model_output_limit !== undefined) {
     return new GatewayError("invalid_request", aboveOutputLimit(model_output_limit, sizeFields));
@@ -66,11 +68,10 @@ export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayEr
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
   const rate = limits && at !== undefined ? readRateLimits(limits, at) : {};
   const message = code === "rate_limit_exceeded" ? reachedLimit(rate, sizeFields) : advice.get(`${code} ${param}`);
-  return new GatewayError(code, { message, param, details, headers: refusalHeaders(code, rate) });
+  return new GatewayError(code, { message, param, details, isTransient: frees, headers: refusalHeaders(code, rate) });
 }
 
 function refusalHeaders(code: string, rate: RateLimits): Record<string, string> {
-  if (code === "idempotency_key_used") return { "x-should-retry": "false" };
   // Credits and budgets don't reset with the next window.
   const wait = code === "rate_limit_exceeded" ? rate.resetSeconds : undefined;
   return { ...rateLimitHeaders(rate), ...(wait ? { "retry-after": String(wait) } : {}) };

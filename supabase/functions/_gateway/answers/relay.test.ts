@@ -96,9 +96,9 @@ async function relay(
       requestId: "r",
       name: "m",
       clientLeft,
-      limits,
+      limits: { ...limits, ...changes },
       estimate: ({ position: route }) => ({ route, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" }),
-      deadline: performance.now() + limits.totalMs,
+      deadline: performance.now() + (changes.totalMs ?? limits.totalMs),
       now: () => performance.now(),
     },
     async (accepted) => accepted,
@@ -281,6 +281,24 @@ describe("Relayed streams", () => {
     expect(await text(stream)).toContain("response.completed");
     expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "final" } }]);
     expect(tried).toEqual(["model succeeded"]);
+  });
+
+  test("a stream that fails cancels the provider's call, which may have more to send", async () => {
+    const left = Promise.withResolvers<void>();
+    const { stream } = await relay(
+      (response) => {
+        const more = setInterval(() => response.write(": more\n\n"), 50);
+        response.once("close", () => {
+          clearInterval(more);
+          left.resolve();
+        });
+        response.write(content("a") + event({ error: { message: "secret" } }));
+      },
+      // Longer than the test, so that only the failure can end the call.
+      { totalMs: 60_000 },
+    );
+    expect(await text(stream)).toContain('"code":"provider_error"');
+    await left.promise;
   });
 
   test("a stream cut off in the middle of an event fails, and the usage stated before the cut is charged", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { anthropicErrors } from "./anthropic-errors.ts";
+import { anthropicErrors, usesAnthropicApi } from "./anthropic-errors.ts";
 import { type ErrorCode, errorCodes, GatewayError } from "./errors.ts";
 
 // https://platform.claude.com/docs/en/api/errors
@@ -34,6 +34,16 @@ test.each([
 ])("an error message names the invalid field %s only once", (param, message, shown) => {
   const error = new GatewayError("invalid_request", { param, message });
   expect(anthropicErrors.body(error, "req_1")).toMatchObject({ error: { message: shown } });
+});
+
+test.each([
+  [{ "anthropic-version": "2023-06-01" }, true],
+  [{ "anthropic-beta": "files-api-2025-04-14" }, true],
+  [{ "x-api-key": "k" }, false],
+])("a request with the headers %j calls Anthropic's API: %s", (headers, expected) => {
+  expect(usesAnthropicApi(new Request("http://f/files", { headers: headers as Record<string, string> }))).toBe(
+    expected,
+  );
 });
 
 test("every code has a type that Anthropic's clients know", () => {

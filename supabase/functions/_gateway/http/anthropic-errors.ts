@@ -25,6 +25,11 @@ export const anthropicErrors: ErrorShape = {
   idHeader: "request-id",
 };
 
+/** Returns whether a request has headers of Anthropic's API, whose clients send a version with every request. */
+export function usesAnthropicApi({ headers }: Request): boolean {
+  return headers.has("anthropic-version") || headers.has("anthropic-beta");
+}
+
 function body(error: GatewayError, requestId: string): object {
   const status = statusOf(error, anthropicErrors);
   return {

@@ -222,12 +222,16 @@ export function parseJson(
   const fault = jsonStructureFault(body, { maxDepth, maxValues, maxMembers, maxNumbers });
   if (fault !== null) throw invalid(fault);
   let value: unknown;
+  let hasEscapes: boolean;
   try {
-    value = parse(utf8.decode(body));
+    const text = utf8.decode(body);
+    hasEscapes = text.includes("\\u");
+    value = parse(text);
   } catch {
     throw new GatewayError("invalid_json");
   }
-  if (!isStorableJson(value)) throw invalid("A text holds a NUL character or half of a surrogate pair.");
+  // JSON in UTF-8 can hold these characters only as escapes.
+  if (hasEscapes && !isStorableJson(value)) throw invalid("A text holds a NUL character or half of a surrogate pair.");
   return value;
 }
 

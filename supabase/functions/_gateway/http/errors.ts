@@ -73,6 +73,24 @@ const catalogue = {
 
 export type ErrorCode = keyof typeof catalogue;
 
+/** The codes of errors after which the same request may succeed. A retry after any other error fails too. */
+const transientCodes: ReadonlySet<ErrorCode> = new Set([
+  "request_in_progress",
+  "rate_limit_exceeded",
+  "internal_error",
+  "provider_error",
+  "provider_overloaded",
+  "service_unavailable",
+  "AUTH_UNAVAILABLE",
+  "provider_timeout",
+]);
+
+/**
+ * Keeps standard clients from retrying. openai-node, openai-python and Anthropic's SDKs obey the header before they look
+ * at the status (`shouldRetry` in src/client.ts), and so does Claude Code, which otherwise retries a 401 for minutes.
+ */
+const noRetry = { "x-should-retry": "false" };
+
 type ErrorOptions = {
   /** Replaces the code's default message. Must not contain another system's text. */
   message?: string;
@@ -81,6 +99,8 @@ type ErrorOptions = {
   /** Replaces the code's default status with a more specific one. */
   status?: 405 | 408 | 415 | 426;
   headers?: Record<string, string>;
+  /** Whether a retry may succeed, if that differs from what the code says. */
+  isTransient?: boolean;
   /** Further members of the error object. */
   details?: Record<string, unknown>;
   /** For `context_length_exceeded`: the tokens that don't fit. */
@@ -104,7 +124,7 @@ export class GatewayError extends Error {
 
   /** Returns the same error, marked so that standard clients don't retry it. */
   unrepeatable(): GatewayError {
-    return this.withHeaders({ "x-should-retry": "false" });
+    return this.withHeaders(noRetry);
   }
 
   /** Returns the same error with additional headers. */
@@ -115,6 +135,12 @@ export class GatewayError extends Error {
 
   get status(): number {
     return this.options.status ?? catalogue[this.code][0];
+  }
+
+  /** The headers of the response, which says `x-should-retry: false` if a retry can't succeed. */
+  get headers(): Record<string, string> {
+    const isTransient = this.options.isTransient ?? (this.status === 408 || transientCodes.has(this.code));
+    return { ...(isTransient ? {} : noRetry), ...this.options.headers };
   }
 }
 

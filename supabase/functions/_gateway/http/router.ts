@@ -1,5 +1,6 @@
 import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import type { Gateway } from "../gateway.ts";
+import { anthropicErrors, usesAnthropicApi } from "./anthropic-errors.ts";
 import { type ErrorShape, GatewayError, openaiErrors, statusOf } from "./errors.ts";
 
 /** A call: the request, its id, the path of its URL, and the parameters captured from the path. */
@@ -15,18 +16,18 @@ const challenge = { "www-authenticate": "Bearer" };
  * OPTIONS gets 204 without CORS headers, and HEAD is served as GET without a body. Each response has `x-request-id` and
  * `no-store`.
  * @param gateway receives the telemetry of each call, and reports of defects, which the client sees as `internal_error`
- * @param errorsFor chooses the format of a request's errors, by default OpenAI's
+ * @param ownErrors the format of all errors, if it does not depend on the request's headers
  */
 export function createRouter(
   routes: readonly Route[],
   { report, now, telemetry }: Pick<Gateway, "report" | "now" | "telemetry">,
-  errorsFor: (request: Request) => ErrorShape = () => openaiErrors,
+  ownErrors?: ErrorShape,
 ): (request: Request) => Promise<Response> {
   return async (request) => {
     const startedAt = now();
     const given = request.headers.get("x-request-id");
     const requestId = given !== null && isLabel(given) ? given : newRequestId();
-    const errors = errorsFor(request);
+    const errors = ownErrors ?? (usesAnthropicApi(request) ? anthropicErrors : openaiErrors);
     let response: Response;
     let code: string | undefined;
     try {
@@ -68,7 +69,7 @@ type Answering = { errors: ErrorShape; requestId: string; report: Gateway["repor
 function answerError(error: unknown, { errors, requestId, report }: Answering): Response {
   const known = error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
   if (known.cause !== undefined) report(known.cause, requestId);
-  const headers = { ...(known.status === 401 ? challenge : {}), ...known.options.headers };
+  const headers = { ...(known.status === 401 ? challenge : {}), ...known.headers };
   return Response.json(errors.body(known, requestId), { status: statusOf(known, errors), headers });
 }
 

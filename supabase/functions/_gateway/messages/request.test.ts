@@ -134,9 +134,9 @@ describe("Body of a Messages API request", () => {
     ["messages", { messages: [] }],
     ["metadata.user_id", { metadata: { user_id: "u".repeat(513) } }],
     ["platform.max_steps", { platform: { max_steps: 2 } }],
-    ["tools.0.max_uses", { tools: [search({})] }],
     ["tools.0.max_uses", { tools: [search({ max_uses: 101 })] }],
-    ["tools.0.max_content_tokens", { tools: [fetching({ max_uses: 1 })] }],
+    ["tools.0.max_uses", { tools: [search({ max_uses: 0 })] }],
+    ["tools.0.max_content_tokens", { tools: [fetching({ max_content_tokens: 1_000_001 })] }],
     ["tools.0.input_schema", { tools: [{ name: "f" }] }],
     [
       "messages.0.content.0.source.url",
@@ -195,6 +195,34 @@ describe("Reservation for a Messages API request", () => {
   ])("reserves %s", ([, tools, tokens]) => {
     const { inputBytes, inputReads = 1 } = read({ ...hello, tools }, 80);
     expect(inputBytes).toBe(80 * inputReads + tokens * 3);
+  });
+
+  // The defaults of WebSearchTool and WebFetchTool of github.com/pydantic/pydantic-ai (models/anthropic.py), of
+  // webSearch_20250305 of github.com/vercel/ai (packages/anthropic), and of LangChain's examples
+  // (docs.langchain.com/oss/python/integrations/chat/anthropic).
+  test.for<[object, object, { feeRequests?: number; inputReads: number; tokens: number }]>([
+    [search({}), search({ max_uses: 5 }), { feeRequests: 5, inputReads: 6, tokens: 15 * 10_000 }],
+    [search({ max_uses: null }), search({ max_uses: 5 }), { feeRequests: 5, inputReads: 6, tokens: 15 * 10_000 }],
+    [
+      fetching({ citations: { enabled: true } }),
+      fetching({ citations: { enabled: true }, max_uses: 5, max_content_tokens: 25_000 }),
+      { inputReads: 6, tokens: 15 * 25_000 },
+    ],
+    [
+      fetching({ max_uses: 2, max_content_tokens: null }),
+      fetching({ max_uses: 2, max_content_tokens: 25_000 }),
+      { inputReads: 3, tokens: 3 * 25_000 },
+    ],
+    [
+      fetching({ max_content_tokens: 100 }),
+      fetching({ max_content_tokens: 100, max_uses: 5 }),
+      { inputReads: 6, tokens: 15 * 100 },
+    ],
+  ])("limits the tool %j to the default, as reserved", ([tool, limited, { tokens, ...reserved }]) => {
+    const call = read({ ...hello, tools: [tool] }, 80);
+    expect(call).toMatchObject({ ...reserved, inputBytes: 80 * reserved.inputReads + tokens * 3 });
+    expect(JSON.parse(messagesProviderRequest(call, { route }).body as string).tools).toEqual([limited]);
+    expect(() => readCountTokens({ model: "m", messages: hello.messages, tools: [tool] }, 80, none)).not.toThrow();
   });
 
   test("a request to count tokens reserves nothing", () => {

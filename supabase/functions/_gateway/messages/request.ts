@@ -16,7 +16,7 @@ import {
   messagesSchema,
   refusedMembers,
 } from "./schema.ts";
-import { refuseTools, serverToolUse } from "./tools.ts";
+import { limitServerTools, refuseTools, serverToolUse } from "./tools.ts";
 
 /** A parsed Messages API request, with the values that determine its maximum cost. */
 export type Messages = Asked & { request: MessagesRequest; headers: Record<string, string> };
@@ -34,7 +34,8 @@ const imagesEach = 4;
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readMessages(value: unknown, bodyBytes: number, headers: Headers): Messages {
-  const { request, others } = parseOpenBody(messagesSchema, value, refusedMembers);
+  const { request: parsed, others } = parseOpenBody(messagesSchema, value, refusedMembers);
+  const request = parsed.tools ? { ...parsed, tools: limitServerTools(parsed.tools) } : parsed;
   const input = measure(request, bodyBytes);
   return {
     request,

@@ -23,11 +23,14 @@ const fetchType = dated("web_fetch");
 
 const mostUses = 100;
 const mostFetchedTokens = 1_000_000;
-const uses = z
-  .number({ error: "State how often the tool may run: the reservation counts on it." })
-  .int()
-  .min(1)
-  .max(mostUses);
+const uses = z.number().int().min(1).max(mostUses).nullish();
+
+/**
+ * The limits of a search or fetch tool whose request states none. Pydantic AI, LangChain and the AI SDK state none by
+ * default, but each use costs money, so the reservation needs limits. Anthropic estimates 25,000 tokens for a large page
+ * of documentation (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-fetch-tool).
+ */
+const defaultLimits = { max_uses: 5, max_content_tokens: 25_000 } as const;
 
 const customTool = z.looseObject({
   type: z.literal("custom").nullish(),
@@ -35,16 +38,10 @@ const customTool = z.looseObject({
   input_schema: jsonObject,
 });
 const clientTool = z.looseObject({ type: z.string() });
-/** Each search has a fee, so the request must state the maximum number of searches. */
 const searchTool = z.looseObject({ max_uses: uses });
-/** Fetched content counts as input, so the request must state its maximum size. */
 const fetchTool = z.looseObject({
   max_uses: uses,
-  max_content_tokens: z
-    .number({ error: "State the most tokens of a page: the reservation counts on it." })
-    .int()
-    .min(1)
-    .max(mostFetchedTokens),
+  max_content_tokens: z.number().int().min(1).max(mostFetchedTokens).nullish(),
 });
 
 type Tool = { type?: string | null | undefined } & Record<string, unknown>;
@@ -71,6 +68,21 @@ const servedTypes = [/^custom$/, searchType, fetchType, ...clientTypes];
 export function refuseTools(tools: readonly Tool[]): void {
   const at = tools.findIndex(({ type }) => type != null && !servedTypes.some((pattern) => pattern.test(type)));
   if (at >= 0) throw unsupported(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
+}
+
+/**
+ * Returns the tools with a limit for each search and fetch tool. Each search has a fee, and fetched content counts as
+ * input.
+ */
+export function limitServerTools<Each extends Tool>(tools: readonly Each[]): Each[] {
+  return tools.map((each) => {
+    const isFetch = fetchType.test(each.type ?? "");
+    if (!isFetch && !searchType.test(each.type ?? "")) return each;
+    const max_uses = each.max_uses ?? defaultLimits.max_uses;
+    const max_content_tokens = each.max_content_tokens ?? defaultLimits.max_content_tokens;
+    const isLimited = each.max_uses === max_uses && (!isFetch || each.max_content_tokens === max_content_tokens);
+    return isLimited ? each : { ...each, max_uses, ...(isFetch ? { max_content_tokens } : {}) };
+  });
 }
 
 /** How often a request's server tools may run, and how many tokens of their results the model may read in all. */

@@ -27,6 +27,7 @@ export function failedEvent(error: GatewayError, requestId: string, { response, 
     usage: null,
     ...response,
     status: "failed",
+    store: false,
     error: { code, message },
   };
   const data = { type: "response.failed", sequence_number: events, response: failed, ...errorBody(error, requestId) };

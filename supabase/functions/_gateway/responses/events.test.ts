@@ -4,7 +4,7 @@ import { createResponsesReader } from "./events.ts";
 const encoder = new TextEncoder();
 const event = (type: string, rest: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
 const delta = (text: string) => event("response.output_text.delta", { delta: text });
-const created = event("response.created", { response: { id: "r", error: null, usage: null } });
+const created = event("response.created", { response: { id: "r", error: null, store: false, usage: null } });
 const usage = { input_tokens: 3, output_tokens: 2, output_tokens_details: { reasoning_tokens: 1 } };
 const completed = event("response.completed", { response: { id: "r", usage } });
 
@@ -32,6 +32,22 @@ describe("Response streams", () => {
     }
   });
 
+  test.for([{}, { store: true }, { store: null }])(
+    "states store: false in every response of a stream, although the provider states %j",
+    (stated) => {
+      const [begun, progress, end] = ["response.created", "response.in_progress", "response.completed"].map((type) =>
+        event(type, { sequence_number: 1, response: { id: "r", usage, ...stated } }),
+      );
+      const { text, reader, facts } = scan(begun ?? "", progress ?? "", delta("a"), end ?? "");
+      const all = `${text}${reader.completion({} as never)}`;
+      const responses = [...all.matchAll(/^data: (\{.*"response":.*)$/gm)].map(([, data = ""]) => JSON.parse(data));
+      expect(responses).toMatchObject(
+        [begun, progress, end].map(() => ({ sequence_number: 1, response: { id: "r", store: false } })),
+      );
+      expect(facts).toMatchObject({ done: true, failed: false });
+    },
+  );
+
   test("adds our metadata to the last event of a response stream, and sends [DONE] after that event", () => {
     const { reader } = scan(...body, completed);
     const platform = { run_id: "x", usage: {} };
@@ -39,7 +55,7 @@ describe("Response streams", () => {
     expect(last).toMatch(/^event: response\.completed\ndata: /);
     expect(JSON.parse(last?.split("data: ")[1] ?? "")).toEqual({
       type: "response.completed",
-      response: { id: "r", usage, platform },
+      response: { id: "r", usage, store: false, platform },
       platform,
     });
     expect([done, rest]).toEqual(["data: [DONE]", ""]);

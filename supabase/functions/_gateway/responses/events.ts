@@ -15,6 +15,21 @@ const eventShape = z.looseObject({
 export const endEvents = new Set(["response.completed", "response.incomplete"]);
 export const failureEvent = "response.failed";
 
+/** The member by which each response states that nothing is stored. It replaces what the provider states. */
+export const notStored = { store: false } as const;
+
+/** Returns whether a provider's response does not state that it is not stored. */
+export function statesStorage(response: Record<string, unknown>): boolean {
+  return response.store !== false;
+}
+
+/** Writes an event as the client's stream has it. */
+export function writeEvent(event: { type: string; [member: string]: unknown }): Uint8Array {
+  return encoder.encode(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+}
+
+const encoder = new TextEncoder();
+
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** Matches the output texts of an event. */
@@ -72,9 +87,11 @@ export function createResponsesReader({
     }
     if (beginEvents.has(event.type)) {
       if (progress.isOurs) return { fate: "drop" };
-      progress.response ??= event.response;
+      const response = event.response && { ...event.response, ...notStored };
+      progress.response ??= response;
       beginnings += 1;
-      return { fate: "pass" };
+      const isStated = !event.response || !statesStorage(event.response);
+      return { fate: isStated ? "pass" : writeEvent({ ...event, response }) };
     }
     if (!endEvents.has(event.type)) return { fate: "pass", content: true };
     completed = progress.isOurs ? { ...event, response: { ...event.response, ...identityOf(progress) } } : event;
@@ -110,7 +127,7 @@ export function createResponsesReader({
  */
 export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
   if (!event) return "data: [DONE]\n\n";
-  const data = { ...event, response: { ...event.response, platform }, platform };
+  const data = { ...event, response: { ...event.response, ...notStored, platform }, platform };
   return `event: ${event.type}\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`;
 }
 

@@ -43,6 +43,7 @@ export function progressEvents({ asked, model, requestId }: AdmittedCall<Respons
     instructions: null,
     metadata: {},
     parallel_tool_calls: true,
+    store: false,
     temperature: null,
     tool_choice: "auto",
     tools: [],

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { completion } from "./events.ts";
+import { completion, notStored } from "./events.ts";
 
 const part = z.looseObject({ type: z.string(), text: z.string().optional(), refusal: z.string().optional() });
 const item = z.looseObject({
@@ -21,7 +21,7 @@ type Event = { type: string } & Record<string, unknown>;
 export function replayResponse(answer: unknown): string {
   const { platform, ...response } = kept.parse(answer);
   const { usage, ...head } = response;
-  const begun = { ...head, status: "in_progress", output: [], incomplete_details: null };
+  const begun = { ...head, ...notStored, status: "in_progress", output: [], incomplete_details: null };
   const events: Event[] = [
     { type: "response.created", response: begun },
     { type: "response.in_progress", response: begun },

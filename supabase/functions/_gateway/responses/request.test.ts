@@ -363,8 +363,13 @@ describe("Requests that current clients send", () => {
     const result = { type: "function_call_output", call_id: "c", output: "o" };
     const input = [call, { type: "item_reference", id: "fc_1" }, { id: "fc_1" }, result];
     expect(sent({ input }).input).toEqual([call, result]);
-    expect(() => readResponses({ ...hello, input: input.slice(1) }, 100)).toThrow(/store: false/);
-    expect(() => readResponses({ ...hello, previous_response_id: "r" }, 100)).toThrow(/store: false/);
+    // Microsoft's Agent Framework sends previous_response_id in every tool loop
+    // (python/packages/openai/agent_framework_openai/_chat_client.py of github.com/microsoft/agent-framework).
+    for (const stored of [{ input: input.slice(1) }, { previous_response_id: "r" }, { conversation: "c" }]) {
+      expect(() => readResponses({ ...hello, ...stored }, 100)).toThrow(
+        /send store: false and the whole conversation in input \(docs\/clients\.md#stored-conversations\)/,
+      );
+    }
   });
 });
 

@@ -16,7 +16,7 @@ import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
 import { estimateInput, estimateMargin } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { createProgress, type ResponseProgress } from "./progress.ts";
-import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
+import { includable, type ResponsesRequest, refusedMembers, responsesSchema, storedStateCure } from "./schema.ts";
 
 /** A parsed request for a response, with the values that its maximum cost depends on. */
 export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools; progress: ResponseProgress };
@@ -125,8 +125,7 @@ function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest[
   const ids = new Set(input.flatMap((item) => (item.type === "item_reference" ? [] : item.id)));
   const unknown = input.findIndex((item) => item.type === "item_reference" && !ids.has(item.id));
   if (unknown >= 0) {
-    const cure = "Nothing is stored: send the item itself. Clients do with store: false.";
-    throw unsupported(`input.${unknown}.id`, cure);
+    throw unsupported(`input.${unknown}.id`, storedStateCure);
   }
   return input.filter(({ type }) => type !== "item_reference");
 }

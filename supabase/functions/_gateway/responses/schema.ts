@@ -231,14 +231,18 @@ export type ResponsesRequest = z.infer<typeof responsesSchema>;
 /** The supported values of `include`. Other values only concern hosted tools. */
 export const includable: ReadonlySet<string> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"]);
 
+/** What clients that rely on stored responses have to change. */
+export const storedStateCure =
+  "Nothing is stored: send store: false and the whole conversation in input (docs/clients.md#stored-conversations).";
+
 /** Members that the endpoint refuses, each with advice on what to do instead. */
 export const refusedMembers: Refused = {
   background: "Leave it out: an answer is streamed or whole.",
-  conversation: "Nothing is stored: send the conversation in input.",
+  conversation: storedStateCure,
   modalities: "Answers are text: leave it out.",
-  previous_response_id: "Nothing is stored: send store: false and the whole conversation in input.",
+  previous_response_id: storedStateCure,
   "reasoning.mode": "It makes several answers: raise effort instead.",
   service_tier: "Leave it out, or name one with a price.",
-  store: "Nothing is stored: send store: false and the whole conversation in input.",
+  store: storedStateCure,
   "tool_choice.type": toolChoiceCure,
 };

@@ -7,7 +7,7 @@ import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import { responsesErrors } from "./errors.ts";
-import { createResponsesReader, readResponseUsage, saidInResponse } from "./events.ts";
+import { createResponsesReader, notStored, readResponseUsage, saidInResponse, statesStorage } from "./events.ts";
 import { progressEvents } from "./progress.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
@@ -51,6 +51,8 @@ export const responsesFormat: AnswerFormat<Responses> = {
       return { usage: readResponseUsage(value, { ...limits, outputIsOptional: true }), unreadable: true };
     }
     const failed = data.status === "failed" || data.status === "cancelled";
+    const corrected = isObject(value) && statesStorage(value);
+    if (corrected) Object.assign(value, notStored);
     return {
       usage: readResponseUsage(data, { ...limits, outputIsOptional: failed }),
       servedTier: readTier(data),
@@ -58,6 +60,7 @@ export const responsesFormat: AnswerFormat<Responses> = {
       output: wholeTexts,
       said: () => saidInResponse(value),
       failed,
+      corrected,
     };
   },
   createReader: ({ usageLimits, asked }, { isRelayed } = { isRelayed: false }) =>

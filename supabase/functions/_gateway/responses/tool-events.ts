@@ -8,10 +8,12 @@ import {
   completion,
   endEvents,
   failureEvent,
+  notStored,
   outputTexts,
   readOther,
   readResponseUsage,
   saidInResponse,
+  writeEvent,
 } from "./events.ts";
 import { identityOf, type ResponseProgress } from "./progress.ts";
 
@@ -38,7 +40,6 @@ export function isHidden(type: string | undefined): boolean {
 }
 
 const nothing = /(?!)/;
-const encoder = new TextEncoder();
 
 /**
  * Creates a reader for one step of a response with server tools. The client sees all steps as one response with
@@ -66,8 +67,9 @@ export function createStepReader(
       return { fate: "done", usage, usageIsFinal: true, finished: true };
     }
     if (beginEvents.has(event.type)) {
-      progress.response ??= event.response;
-      return { fate: first && !progress.isOurs ? written(event) : "drop" };
+      const response = event.response && { ...event.response, ...notStored };
+      progress.response ??= response;
+      return { fate: first && !progress.isOurs ? written({ ...event, response }) : "drop" };
     }
     if (event.output_index === undefined) return { fate: written(event), content: true };
     const output_index = shownIndex(event.output_index, event.item);
@@ -84,7 +86,7 @@ export function createStepReader(
 
   function written(event: Event): Uint8Array {
     const counted = { ...event, sequence_number: conversation.nextSequence++ };
-    return encoder.encode(`event: ${event.type}\ndata: ${JSON.stringify(counted)}\n\n`);
+    return writeEvent(counted);
   }
 
   function wholeResponse(): Record<string, unknown> | undefined {

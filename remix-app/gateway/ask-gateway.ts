@@ -13,7 +13,7 @@ export interface GatewayCall {
 
 /** Gateway headers that are passed on to the client. */
 const passedBack =
-  /^(content-type|deprecation|retry-after|www-authenticate|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
+  /^(content-type|deprecation|retry-after|www-authenticate|x-accel-buffering|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
 
 /** Longer than any call that the gateway allows. Until then, it keeps the connection alive. */
 const answerTimeoutMs = (maxCallSeconds + 10) * 1_000;

@@ -12,7 +12,7 @@ import OpenAI from "openai";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
 import { freePort } from "../../local-stack/ports.ts";
-import { denoArguments, denoCommand } from "../../local-stack/services/functions/deno-arguments.ts";
+import { type DenoPackage, denoArguments, denoCommand } from "../../local-stack/services/functions/deno-arguments.ts";
 import { readStackFile } from "../../test/stack.ts";
 import { startStack } from "../../test/start-stack.ts";
 import { clients } from "../clients.ts";
@@ -48,7 +48,7 @@ const running: ChildProcess[] = [];
 /** Starts the functions with the silent provider. The stack's own functions have only the demo provider. */
 async function startFunctions(): Promise<string> {
   const port = await freePort();
-  const { command, args } = denoCommand(process.cwd());
+  const { command, args } = denoCommand(process.cwd(), process.env.LOCAL_DENO as DenoPackage | undefined);
   const child = spawn(command, [...args, ...denoArguments(process.cwd())], {
     stdio: ["ignore", "ignore", "inherit"],
     env: {

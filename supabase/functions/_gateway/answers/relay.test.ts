@@ -375,6 +375,27 @@ describe("Relayed streams", () => {
     expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "guess" } }]);
   });
 
+  test("a client that pauses after the finish reason gets the end of its stream and pays for its usage", async () => {
+    let goOn = () => {};
+    const { stream, ends } = await relay(
+      (response) => {
+        response.write(content("a") + finish);
+        goOn = () => response.end(`${usage}data: [DONE]\n\n`);
+      },
+      { endMs: 200 },
+    );
+    const reader = stream.getReader();
+    let seen = "";
+    while (!seen.includes("finish_reason")) seen += new TextDecoder().decode((await reader.read()).value);
+    goOn();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    for (let next = await reader.read(); next.value; next = await reader.read()) {
+      seen += new TextDecoder().decode(next.value);
+    }
+    expect(seen).toContain("[DONE]");
+    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "final" } }]);
+  });
+
   test("a stream ends immediately when its client disconnects, and its end is recorded only once", async () => {
     const { stream, ends, tried } = await relay((response) => response.write(content("a")));
     const reader = stream.getReader();

@@ -63,8 +63,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   /** The pull in progress, in which the client waits for bytes. */
   let pulling: Promise<void> | undefined;
   let silence: TimeLimit | undefined;
-  /** Limits the rest of a provider's stream after its last finish reason, when only usage and the end are missing. */
-  let ending: TimeLimit | undefined;
+  /** Limits how long the usage of a finished answer is awaited after the client has left. */
+  let usageLimit: TimeLimit | undefined;
 
   function end(
     how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">,
@@ -72,7 +72,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   ): Platform {
     over = true;
     silence?.end();
-    ending?.end();
+    usageLimit?.end();
     if (!between) {
       const status = stepStatus[how.status];
       const { startedAt, attempt } = step.answer;
@@ -101,10 +101,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
       open.progress.output_tokens = outputTokens(facts);
-      if (facts.finished && !ending) {
-        answer.outliveClient();
-        ending = startTimeLimit(limits.endMs, answer.cancel);
-      }
+      if (facts.finished) answer.expectEnd(limits.endMs);
       if (facts.done) state = "done";
       else if (facts.failed || ended) {
         facts.failed = true;
@@ -141,8 +138,6 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     between = false;
     if (!next) return false;
     options.waitUntil(finish(ended.answer));
-    ending?.end();
-    ending = undefined;
     step = next;
     watch(controller);
     return true;
@@ -205,11 +200,11 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     // If the client leaves between two provider calls, the next call detects this when it starts.
     if (between) return;
     const { answer, reader } = step;
-    if (!answer.drains && !reader.facts.finished) {
+    if (reader.facts.finished) usageLimit = startTimeLimit(limits.leftMs, answer.cancel);
+    else if (!answer.drains) {
       endUnheard();
       return;
     }
-    ending?.restart(limits.leftMs);
     options.waitUntil(reading && pulling ? pulling.catch(() => {}) : drain());
   }
 

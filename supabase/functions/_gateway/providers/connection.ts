@@ -64,7 +64,7 @@ export function openConnection(
     },
     /** Limits the next step to `limitMs`, or to the remaining time if that is shorter. */
     expectWithin(limitMs: number): void {
-      limit.restart(Math.min(deadline - now(), limitMs));
+      if (!closed) limit.restart(Math.min(deadline - now(), limitMs));
     },
     /** @throws Error if the connection is already closed */
     assertOpen(): void {

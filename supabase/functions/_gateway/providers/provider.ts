@@ -247,7 +247,6 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
         attempt: asking.attempt,
         ended: connection.ended,
         cancel: connection.close,
-        outliveClient: connection.outliveClient,
         ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),
       },
     };

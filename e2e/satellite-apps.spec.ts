@@ -7,6 +7,7 @@ import { freePort } from "../remix-app/testing/web-process.ts";
 import { satelliteApps } from "../scripts/satellite-apps/apps.ts";
 import { createApp } from "../scripts/test/apps.ts";
 import { createOpenidClient } from "../scripts/test/openid.ts";
+import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { expect, type Person, test } from "./test.ts";
 
@@ -23,17 +24,32 @@ async function signInFor(page: Page, { email, password }: Person): Promise<void>
 /** Registers a satellite. @returns the settings that it starts with */
 async function registerSatellite(name: string, origin: string): Promise<Record<string, string>> {
   const app = await createApp({ scopes: ["profile"], displayName: name, origins: [origin] });
-  return { BASE_URL: origin, APP_NAME: app.name, APP_SECRET: app.secret, CENTRAL_URL: readStack().base };
+  await query("update private.apps set backchannel_logout_uri = $2 where id = $1", [
+    app.id,
+    `${origin}/api/auth/backchannel-logout`,
+  ]);
+  return {
+    BASE_URL: origin,
+    APP_NAME: app.name,
+    APP_SECRET: app.secret,
+    CENTRAL_URL: readStack().base,
+  };
 }
 
-/** Registers an OpenID client for an app that uses Auth.js. @returns the app's settings */
-async function registerClient(origin: string): Promise<Record<string, string>> {
-  const { id, secret } = await createOpenidClient({ redirectUris: [`${origin}/auth/callback/gatehouse`] });
+/** Registers an OpenID client for an app that uses Auth.js or passport-openidconnect. @returns the app's settings */
+async function registerClient(name: string, origin: string): Promise<Record<string, string>> {
+  const isPassport = name === "passport";
+  const { id, secret } = await createOpenidClient({
+    redirectUris: [`${origin}${isPassport ? "/oauth2/redirect" : "/auth/callback/gatehouse"}`],
+    requiresPkce: !isPassport,
+    claimsInIdToken: true,
+  });
   return {
     ISSUER: readStack().base,
     CLIENT_ID: id,
     CLIENT_SECRET: secret ?? "",
     AUTH_SECRET: randomBytes(32).toString("base64url"),
+    SESSION_SECRET: randomBytes(32).toString("base64url"),
   };
 }
 
@@ -45,7 +61,7 @@ async function startApp({
 }: (typeof satelliteApps)[number]): Promise<{ origin: string; child: ChildProcess }> {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
-  const settings = await (isOpenidClient ? registerClient(origin) : registerSatellite(name, origin));
+  const settings = await (isOpenidClient ? registerClient(name, origin) : registerSatellite(name, origin));
   const { PATH = "" } = process.env;
   const child = spawn(process.execPath, [...start], {
     cwd: path.resolve(".local/satellite-apps", name),
@@ -100,6 +116,28 @@ for (const app of chosenApps.filter(({ isOpenidClient }) => !isOpenidClient)) {
       await once(child, "exit");
     }
   });
+
+  test(`a new ${app.name} app ends a session when the platform posts a logout token`, async ({ page, member }) => {
+    const { origin, child } = await startApp(app);
+    try {
+      await page.goto(`${origin}/private`);
+      await signInFor(page, member);
+      await expect(page).toHaveURL(`${origin}/private`);
+      await page.goto(origin);
+      await expect(page.getByText(`Hello ${member.email}!`)).toBeVisible();
+      await query("delete from auth.sessions where user_id = (select id from auth.users where email = $1)", [
+        member.email,
+      ]);
+      // Without a token, the app asks the platform only after 60 seconds.
+      await expect(async () => {
+        await page.goto(origin);
+        await expect(page.getByText(/Hello (World|Hono)!/)).toBeVisible({ timeout: 200 });
+      }).toPass({ timeout: 20_000, intervals: [200] });
+    } finally {
+      child.kill();
+      await once(child, "exit");
+    }
+  });
 }
 
 for (const app of chosenApps.filter(({ isOpenidClient }) => isOpenidClient)) {
@@ -109,12 +147,13 @@ for (const app of chosenApps.filter(({ isOpenidClient }) => isOpenidClient)) {
   }) => {
     const { origin, child } = await startApp(app);
     try {
-      await page.goto(`${origin}/auth/signin`);
-      await page.getByRole("button", { name: "Sign in with Gatehouse" }).click();
+      const isPassport = app.name === "passport";
+      await page.goto(`${origin}${isPassport ? "/login" : "/auth/signin"}`);
+      if (!isPassport) await page.getByRole("button", { name: "Sign in with Gatehouse" }).click();
       await signInFor(page, member);
       await expect(page.getByText(`Hello ${member.email}!`)).toBeVisible();
       await page.getByRole("link", { name: "Sign out" }).click();
-      await page.getByRole("button", { name: "Sign out" }).click();
+      if (!isPassport) await page.getByRole("button", { name: "Sign out" }).click();
       await expect(page.getByText("Hello World!")).toBeVisible();
     } finally {
       child.kill();

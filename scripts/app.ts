@@ -1,5 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
+import { defaultName } from "../remix-app/config/brand.ts";
 import { hashOf, newOpaqueToken } from "../remix-app/satellites/tokens.ts";
 import { type AppCommand, readAppCommand, usage } from "./apps/command.ts";
 import { helpWhereAsked } from "./operator/help.ts";
@@ -25,6 +26,9 @@ const client = z.object({
   postLogoutRedirectUris: z.array(z.string()),
   logoutUrl: z.string().nullable(),
   allowsDeviceGrant: z.boolean(),
+  requiresPkce: z.boolean(),
+  claimsInIdToken: z.boolean(),
+  groupsWorkspaceId: z.uuid().nullable(),
 });
 const answered = z.object({ refused: z.string().optional() });
 
@@ -38,7 +42,8 @@ const listed = z.object({
 });
 
 try {
-  await run(readAppCommand(process.argv.slice(2), { development }));
+  const platform = process.env.BRAND_NAME || defaultName;
+  await run(readAppCommand(process.argv.slice(2), { development, platform }));
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
@@ -142,6 +147,9 @@ async function show(name: string): Promise<void> {
       ...known.postLogoutRedirectUris.map((uri) => ["post-logout redirect URI", uri]),
       ["logout URL", known.logoutUrl ?? "none"],
       ["device grant", known.allowsDeviceGrant ? "allowed" : "not allowed"],
+      ["PKCE", known.requiresPkce ? "required" : "not required"],
+      ["ID token", known.claimsInIdToken ? "has name, email and groups" : "identifies the account only"],
+      ["groups", known.groupsWorkspaceId ? `role in workspace ${known.groupsWorkspaceId}` : "none"],
     ];
     console.log(
       [`${known.name} (${known.displayName})`, ...lines.map(([what, fact]) => `  ${what}: ${fact}`)].join("\n"),

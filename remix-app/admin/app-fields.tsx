@@ -33,14 +33,26 @@ export function AppFields({
 
 type ClientFields = Pick<
   RegisteredClient,
-  "displayName" | "redirectUris" | "postLogoutRedirectUris" | "logoutUrl" | "allowsDeviceGrant" | "scopes"
+  | "displayName"
+  | "redirectUris"
+  | "postLogoutRedirectUris"
+  | "logoutUrl"
+  | "allowsDeviceGrant"
+  | "requiresPkce"
+  | "claimsInIdToken"
+  | "groupsWorkspaceId"
+  | "scopes"
 >;
 
 /** The scopes that a client may be registered for: all except the gateway's. */
 const clientScopes = appScopes.filter(({ right }) => right !== null);
 
 /** Renders the fields that an OpenID client's registration and edit forms share. */
-export function OpenidClientFields({ client, failed }: Failed & { client: ClientFields }) {
+export function OpenidClientFields({
+  client,
+  isPublic = false,
+  failed,
+}: Failed & { client: ClientFields; isPublic?: boolean }) {
   return (
     <>
       <DisplayNameField displayName={client.displayName} failed={failed} />
@@ -63,6 +75,32 @@ export function OpenidClientFields({ client, failed }: Failed & { client: Client
         name="allowsDeviceGrant"
         label="Allow sign-in on devices without a browser"
         defaultChecked={failed ? "allowsDeviceGrant" in failed.typed : client.allowsDeviceGrant}
+      />
+      {isPublic ? null : (
+        <Select
+          name="requiresPkce"
+          label="PKCE"
+          hint="PKCE keeps a stolen code useless. Do without it only if the app’s OpenID Connect library has no PKCE, such as passport-openidconnect. Public clients always use it."
+          defaultValue={failed?.typed.requiresPkce ?? (client.requiresPkce ? "yes" : "no")}
+          error={failed?.fields.requiresPkce?.[0]}
+        >
+          <option value="yes">Required</option>
+          <option value="no">Not required: a confidential client without PKCE</option>
+        </Select>
+      )}
+      <CheckBox
+        name="claimsInIdToken"
+        label="Put name, email and groups into the ID token, for apps that don’t call userinfo, such as Auth.js"
+        defaultChecked={failed ? "claimsInIdToken" in failed.typed : client.claimsInIdToken}
+      />
+      <Field
+        name="groupsWorkspaceId"
+        label="Workspace for groups"
+        hint="Optional. The ID of a workspace: the person’s role there becomes the claim “groups”. Needs the scope “Read workspaces”."
+        autoComplete="off"
+        spellCheck={false}
+        defaultValue={failed?.typed.groupsWorkspaceId ?? client.groupsWorkspaceId ?? ""}
+        error={failed?.fields.groupsWorkspaceId?.[0]}
       />
       <ScopeBoxes offered={clientScopes} scopes={client.scopes} failed={failed} />
     </>

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
 
 let admin: ConsoleAdmin;
 let other: ConsoleAdmin;
@@ -179,6 +180,9 @@ describe("the registry of OpenID clients", () => {
     ["with neither a redirect URI nor the device grant", { redirectUris: "" }],
     ["that is confidential but has a private-use scheme", { redirectUris: "com.example.app:/" }],
     ["with an http logout URL", { logoutUrl: "http://charts.example/out" }],
+    ["named like the platform", { displayName: "Gаte house" }],
+    ["that is public and without PKCE", { type: "public", requiresPkce: "no" }],
+    ["with an unknown workspace for groups", { groupsWorkspaceId: crypto.randomUUID() }],
   ])("refuses to register an OpenID client %s", async (_, more) => {
     expect((await admin.browser.post("/admin/openid-clients/new", { ...filled, ...more })).status).toBe(400);
     expect(await query("select from private.apps where name = $1", [name])).toEqual([]);
@@ -195,7 +199,11 @@ describe("the registry of OpenID clients", () => {
     expect((await admin.browser.get(`/admin/apps?q=${name}`)).text).toContain(page);
     expect((await admin.browser.get(`/admin/apps/${name}`)).status).toBe(404);
 
-    const edited = { displayName: "Graphs", redirectUris: "https://graphs.example/", allowsDeviceGrant: "on" };
+    expect(shown.words).toContain("PKCE Required");
+    const edited = {
+      ...{ displayName: "Graphs", redirectUris: "https://graphs.example/", allowsDeviceGrant: "on" },
+      ...{ requiresPkce: "no", claimsInIdToken: "on", groupsWorkspaceId: readStack().workspaceId },
+    };
     expect((await change("edit", { ...edited, logoutUrl: "https://graphs.example/out" })).location).toBe(
       `${page}?done`,
     );
@@ -208,8 +216,11 @@ describe("the registry of OpenID clients", () => {
       ...["app.register", "app.edit", "app.rotate_secret", "app.disable", "app.enable"],
     ]);
     expect(log[1]).toMatchObject({
-      before: { displayName: "Charts", allowsDeviceGrant: false },
-      after: { displayName: "Graphs", allowsDeviceGrant: true, logoutUrl: "https://graphs.example/out", scopes: [] },
+      before: { displayName: "Charts", allowsDeviceGrant: false, requiresPkce: true, claimsInIdToken: false },
+      after: {
+        ...{ displayName: "Graphs", allowsDeviceGrant: true, logoutUrl: "https://graphs.example/out", scopes: [] },
+        ...{ requiresPkce: false, claimsInIdToken: true, groupsWorkspaceId: readStack().workspaceId },
+      },
     });
   });
 

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { clientNameFault } from "../openid/client-name.ts";
 import { maxUris, redirectUriFault } from "../openid/client-uris.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { confirmedChangeSchema } from "./console-change.ts";
@@ -28,6 +29,9 @@ const clientSchema = z.object({
   postLogoutRedirectUris: z.array(z.string()),
   logoutUrl: z.string().nullable(),
   allowsDeviceGrant: z.boolean(),
+  requiresPkce: z.boolean(),
+  claimsInIdToken: z.boolean(),
+  groupsWorkspaceId: z.uuid().nullable(),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
   /** Identifies the last change. A request to change the client must send this value. */
   version: z.uuid().nullish(),
@@ -54,21 +58,38 @@ export async function requireOpenidClient(
 /** Changes to a client. Each needs a reason and the client's id, typed again. */
 export type ClientStep = Exclude<RegistryStep, "add" | "link" | "unlink">;
 
-function editFields(client: { isPublic: boolean }) {
-  const faultOf = (uri: string) => redirectUriFault(uri, client);
+/** What the fields of a client depend on. `platform` is the platform's name. */
+type ClientFacts = { isPublic: boolean; platform: string };
+
+function editFields({ isPublic, platform }: ClientFacts) {
+  const faultOf = (uri: string) => redirectUriFault(uri, { isPublic });
+  const checkbox = z.literal("on").optional().transform(Boolean);
   return {
-    displayName,
+    displayName: displayName.superRefine((name, context) => {
+      const fault = clientNameFault(name, { platform });
+      if (fault) context.addIssue({ code: "custom", message: `${fault}. Choose another one` });
+    }),
     redirectUris: addressLines({ max: maxUris, what: "redirect URIs", faultOf }),
     postLogoutRedirectUris: addressLines({ max: maxUris, what: "post-logout redirect URIs", faultOf }),
     logoutUrl,
-    allowsDeviceGrant: z.literal("on").optional().transform(Boolean),
+    allowsDeviceGrant: checkbox,
+    // A public client proves itself by PKCE alone.
+    requiresPkce: z
+      .enum(isPublic ? ["yes"] : ["yes", "no"], "Only a confidential client can do without PKCE")
+      .default("yes")
+      .transform((choice) => choice === "yes"),
+    claimsInIdToken: checkbox,
+    groupsWorkspaceId: z
+      .uuid("Enter a workspace’s ID, or nothing")
+      .or(z.literal("").transform(() => null))
+      .default(null),
   };
 }
 
 /** The form that registers a client. */
-export function newClientSchema({ isPublic }: { isPublic: boolean }) {
+export function newClientSchema(facts: ClientFacts) {
   return confirmedChangeSchema
-    .extend({ name: appName, ...editFields({ isPublic }) })
+    .extend({ name: appName, ...editFields(facts) })
     .refine(({ redirectUris, allowsDeviceGrant }) => redirectUris.length > 0 || allowsDeviceGrant, {
       path: ["redirectUris"],
       error: "Enter a redirect URI, or allow sign-in on devices",
@@ -76,8 +97,8 @@ export function newClientSchema({ isPublic }: { isPublic: boolean }) {
 }
 
 /** Returns the schema of a step's form. */
-export function clientChangeSchema(step: ClientStep, { isPublic }: { isPublic: boolean }) {
-  if (step === "edit") return versionedChangeSchema.extend(editFields({ isPublic }));
+export function clientChangeSchema(step: ClientStep, facts: ClientFacts) {
+  if (step === "edit") return versionedChangeSchema.extend(editFields(facts));
   return step === "rotate" ? versionedChangeSchema.extend({ overlapSeconds }) : versionedChangeSchema;
 }
 
@@ -91,5 +112,5 @@ export function changeOpenidClient(context: AppLoadContext, change: RegistryChan
 const refusals = {
   not_found: { status: 404, message: "This OpenID client doesn’t exist." },
   taken: { status: 409, message: "An app with that name is already registered." },
-  invalid: { status: 400, message: "The registry refused this. Check the addresses and scopes." },
+  invalid: { status: 400, message: "The registry refused this. Check the addresses, the scopes and the workspace." },
 } as const;

@@ -122,7 +122,7 @@ describe("PKCE", () => {
       oauth.nopkce,
       { [oauth.allowInsecureRequests]: true },
     );
-    expect([response.status, await response.json()]).toMatchObject([400, { error: "invalid_request" }]);
+    expect([response.status, await response.json()]).toMatchObject([400, { error: "invalid_grant" }]);
   });
 });
 

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { noRequestedClaims, type RequestedClaims, readRequestedClaims } from "./requested-claims.ts";
+import { maxRequestLength } from "./stored-request.ts";
 
 /** An error that the client receives (RFC 6749 section 4.1.2.1, OpenID Connect Core 1.0 section 3.1.2.6). */
 export interface AuthorizationError {
@@ -13,6 +15,7 @@ export interface AuthorizationError {
     | "request_not_supported"
     | "request_uri_not_supported"
     | "temporarily_unavailable"
+    | "unmet_authentication_requirements"
     | "unsupported_response_type";
   description: string;
 }
@@ -24,11 +27,13 @@ export type Prompt = (typeof prompts)[number];
 export interface AuthorizationRequest {
   scopes: string[];
   nonce: string | null;
-  codeChallenge: string;
+  /** Null without PKCE, which only some clients with a secret may leave out. */
+  codeChallenge: string | null;
   prompt: ReadonlySet<Prompt>;
   /** The maximum age of the sign-in in seconds, or null if any age will do. */
   maxAge: number | null;
   idTokenHint: string | null;
+  claims: RequestedClaims;
 }
 
 /** Where an authorization request is answered. */
@@ -52,7 +57,9 @@ const parameters = [
   "max_age",
   "id_token_hint",
   "login_hint",
+  // An account with a second factor always proves it, so acr_values changes nothing.
   "acr_values",
+  "claims",
   "request",
   "request_uri",
   "registration",
@@ -61,10 +68,19 @@ const parameters = [
 /** Marks an authorization request to which a person returns from one of our own pages, such as the sign-in page. */
 const resumedParameter = "resumed";
 
-/** Returns the path of an authorization request, with only the parameters that we support. */
-export function authorizationPath(query: URLSearchParams, { resumed }: { resumed: boolean }): string {
-  const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
-  return `/oauth/authorize?${new URLSearchParams(resumed ? [...known, [resumedParameter, ""]] : known)}`;
+/** Returns a request's parameters, without those that we don't know. */
+export function knownParameters(query: URLSearchParams): URLSearchParams {
+  return new URLSearchParams(parameters.flatMap((name) => query.getAll(name).map((value) => [name, value])));
+}
+
+/** Returns the path of a stored request. */
+export function storedRequestPath(
+  { clientId, requestUri }: { clientId: string; requestUri: string },
+  { resumed }: { resumed: boolean },
+): string {
+  const query = new URLSearchParams({ client_id: clientId, request_uri: requestUri });
+  if (resumed) query.set(resumedParameter, "");
+  return `/oauth/authorize?${query}`;
 }
 
 /** Returns whether the person comes back from one of our pages, such as the sign-in page. */
@@ -96,6 +112,9 @@ const requestSchema = z.object({
 
 /** Reads all parameters except the client id and redirect URI. Errors in them are returned to the client. */
 export function readAuthorizationRequest(query: URLSearchParams): AuthorizationRequest | AuthorizationError {
+  if (`${query}`.length > maxRequestLength) {
+    return invalid(`The authorization request has more than ${maxRequestLength} characters`);
+  }
   const repeated = parameters.find((name) => query.getAll(name).length > 1);
   if (repeated) return invalid(`${repeated} must not be repeated`);
   for (const name of ["request", "request_uri", "registration"] as const) {
@@ -107,9 +126,11 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
     return { error: "unsupported_response_type", description: "response_type must be code" };
   }
   if ((one(query, "response_mode") ?? "query") !== "query") return invalid("response_mode must be query");
-  const codeChallenge = one(query, "code_challenge") ?? "";
-  if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("PKCE with a code_challenge is required");
-  if (one(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
+  const codeChallenge = one(query, "code_challenge");
+  if (codeChallenge !== null) {
+    if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("code_challenge must have 43 base64url characters");
+    if (one(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
+  }
   const scopes = [...new Set(words(query, "scope"))];
   if (scopes.length === 0 || scopes.length > maxScopes || !scopes.every((scope) => scopeToken.test(scope))) {
     return { error: "invalid_scope", description: "scope must name 1 to 20 scopes, such as openid" };
@@ -123,9 +144,20 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
     id_token_hint: one(query, "id_token_hint"),
   });
   if (!rest.success) return invalid(`${rest.error.issues[0]?.path.join(".")} is invalid`);
+  const claimsText = one(query, "claims");
+  const claims = claimsText === null ? noRequestedClaims : readRequestedClaims(claimsText);
+  if (!claims) return invalid("claims must be JSON as in OpenID Connect Core 1.0 section 5.5");
   const { nonce, max_age: maxAge, id_token_hint: idTokenHint } = rest.data;
-  return { scopes, nonce, codeChallenge, prompt: new Set(prompt), maxAge, idTokenHint };
+  return { scopes, nonce, codeChallenge, prompt: new Set(prompt), maxAge, idTokenHint, claims };
 }
+
+/** The error of a request without PKCE, for a client that needs it. Names the settings of common clients. */
+export const pkceRequired: AuthorizationError = invalid(
+  "PKCE is required: the request has no code_challenge. Switch it on in the client, such as " +
+    "code_challenge_method=S256 (oauth2-proxy, Authlib), OIDC_USE_PKCE=True (mozilla-django-oidc), " +
+    "OAUTH_PKCE_ENABLED=True (django-allauth), checks: [pkce] (Auth.js) or use_pkce=true (Grafana). " +
+    "A confidential client whose library has no PKCE, such as passport-openidconnect, can be registered without it",
+);
 
 function isPrompt(value: string): value is Prompt {
   return (prompts as readonly string[]).includes(value);

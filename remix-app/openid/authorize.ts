@@ -12,80 +12,121 @@ import {
   type AnswerTarget,
   type AuthorizationError,
   type AuthorizationRequest,
-  authorizationPath,
   codeAddress,
   errorAddress,
+  knownParameters,
+  pkceRequired,
   readAnswerTarget,
   readAuthorizationRequest,
+  storedRequestPath,
 } from "./authorization-request.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
+import {
+  endStoredRequest,
+  isStoredRequestUri,
+  readStoredRequest,
+  requestHashOf,
+  storeRequest,
+} from "./stored-request.ts";
 import { tokenPrefixes } from "./token-response.ts";
-
-/** Maximum length of a path that people can return to (redirectTarget). */
-const maxPathLength = 2_048;
 
 const openedAuthorization = z
   .object({
-    client: z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean() }),
+    client: z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean(), requiresPkce: z.boolean() }),
     redirectAllowed: z.boolean(),
     scopes: z.array(z.string()),
-    session: z.object({ authTime: z.number().int().nullable(), consented: z.boolean() }).nullable(),
+    consentScopes: z.array(z.string()),
+    session: z
+      .object({ authTime: z.number().int().nullable(), acr: z.string().nullable(), consented: z.boolean() })
+      .nullable(),
   })
   .nullable();
 
 /** A request whose client has registered its redirect URI. */
 export interface OpenAuthorization {
   target: AnswerTarget;
-  /** The path that leads back to this request. */
-  page: string;
+  parameters: URLSearchParams;
+  /** Where the server keeps the request; null if the request came with its parameters. */
+  requestUri: string | null;
   displayName: string;
   /** The requested scopes that the client is registered for. */
   scopes: string[];
-  /** Null if no code could be issued to the session. */
-  session: { authTime: number | null; consented: boolean } | null;
+  /** The scopes that the person has to consent to: also those of the requested claims. */
+  consentScopes: string[];
+  /** Null if no code could be issued to the session. Its `acr` is null if it is not one that the request accepts. */
+  session: { authTime: number | null; acr: string | null; consented: boolean } | null;
   asked: AuthorizationRequest | AuthorizationError;
 }
 
 /** The reasons to show an error page instead of redirecting to the client. */
-export type AuthorizationFault = "unreadable" | "unknown_client" | "client_disabled" | "redirect_uri";
+export type AuthorizationFault = "unreadable" | "ended" | "unknown_client" | "client_disabled" | "redirect_uri";
 
 /**
  * Reads an authorization request and looks up its client. Checks first that the client has registered the redirect URI,
  * so that nothing is sent to an unknown address.
+ * @param options.query the request's parameters, or its client id and the URI under which it is stored (RFC 9126)
  * @throws Response 403 FORBIDDEN for a caller with a bearer token; 503 AUTH_UNAVAILABLE
  */
 export async function openAuthorization(
   context: AppLoadContext,
-  request: Request,
+  { request, query }: { request: Request; query: URLSearchParams },
 ): Promise<OpenAuthorization | { fault: AuthorizationFault; displayName?: string }> {
   const { auth } = context.session;
   if (request.headers.has("authorization")) {
     throw problem("FORBIDDEN", { requestId: context.requestId, detail: "Open this page in a browser." });
   }
-  const { searchParams } = new URL(request.url);
-  const target = readAnswerTarget(searchParams);
+  const found = await findParameters(context, query);
+  if (!found) return { fault: "ended" };
+  const { parameters, requestUri } = found;
+  const target = readAnswerTarget(parameters);
   if (!target) return { fault: "unreadable" };
-  const page = authorizationPath(searchParams, { resumed: true });
-  const asked: AuthorizationRequest | AuthorizationError =
-    page.length > maxPathLength
-      ? { error: "invalid_request", description: "The authorization request is too long" }
-      : readAuthorizationRequest(searchParams);
+  const asked = readAuthorizationRequest(parameters);
+  const isReadable = !("error" in asked);
   const opened = await callAppFunction(context, {
     name: "open_openid_authorization",
     args: {
       client_id: target.clientId,
       redirect_uri: target.redirectUri,
-      scopes: "scopes" in asked ? asked.scopes : [],
+      scopes: isReadable ? asked.scopes : [],
       claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
+      requested_claims: isReadable ? [...asked.claims.idToken, ...asked.claims.userinfo] : [],
+      essential_acr: isReadable ? asked.claims.essentialAcr : null,
     },
     schema: openedAuthorization,
   });
   if (!opened) return { fault: "unknown_client" };
-  const { client, redirectAllowed, scopes, session } = opened;
+  const { client, redirectAllowed, ...rest } = opened;
   const { displayName } = client;
   if (!redirectAllowed) return { fault: "redirect_uri", displayName };
   if (!client.enabled) return { fault: "client_disabled", displayName };
-  return { target, page, displayName, scopes, session, asked };
+  const lacksPkce = isReadable && client.requiresPkce && asked.codeChallenge === null;
+  return { target, parameters, requestUri, displayName, ...rest, asked: lacksPkce ? pkceRequired : asked };
+}
+
+/** Returns a request's parameters, or null if the stored request that it names was answered or has expired. */
+export async function findParameters(
+  context: AppLoadContext,
+  query: URLSearchParams,
+): Promise<{ parameters: URLSearchParams; requestUri: string | null } | null> {
+  const requestUri = query.get("request_uri") ?? "";
+  if (!isStoredRequestUri(requestUri)) return { parameters: knownParameters(query), requestUri: null };
+  const stored = await readStoredRequest(context, requestUri);
+  // RFC 9126 section 4: a request URI belongs to the client that got it. The other parameters don't count.
+  return stored?.clientId === query.get("client_id") ? { parameters: stored.parameters, requestUri } : null;
+}
+
+/**
+ * Returns the path that leads back to a request, and stores the request first if its parameters came with the URL.
+ * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE
+ */
+export async function pathOf(
+  context: AppLoadContext,
+  { opened, resumed = true }: { opened: OpenAuthorization; resumed?: boolean },
+): Promise<string> {
+  const { target, parameters, requestUri } = opened;
+  const { clientId } = target;
+  const stored = requestUri ?? (await storeRequest(context, { clientId, parameters }));
+  return storedRequestPath({ clientId, requestUri: stored }, { resumed });
 }
 
 /** A request that is ready for its user's decision. */
@@ -94,8 +135,8 @@ export interface Decision {
   asked: AuthorizationRequest;
   /** A sign-in must be at or after this time, in seconds since 1970; null if any sign-in will do. */
   since: number | null;
-  /** Whether to ask the user for consent. */
-  asks: boolean;
+  /** The page on which the person decides; null if there is nothing to ask. */
+  page: string | null;
 }
 
 /**
@@ -108,10 +149,8 @@ export async function prepareDecision(
   context: AppLoadContext,
   { request, opened }: { request: Request; opened: OpenAuthorization },
 ): Promise<Decision | { location: string }> {
-  const { page, session, asked, scopes, target } = opened;
-  const answer = (error: AuthorizationError) => ({
-    location: errorAddress(target, { error, issuer: context.env.BASE_URL }),
-  });
+  const { session, asked, scopes } = opened;
+  const answer = async (error: AuthorizationError) => ({ location: await refuse(context, { opened, error }) });
   if ("error" in asked) return answer(asked);
   if (scopes.length === 0) {
     return answer({ error: "invalid_scope", description: "The client is not registered for any of these scopes" });
@@ -120,24 +159,31 @@ export async function prepareDecision(
   if (asked.idTokenHint !== null && !hinted) {
     return answer({ error: "invalid_request", description: "id_token_hint is not an ID token of this issuer" });
   }
+  const subjects = [hinted?.sub, asked.claims.subject].filter((subject) => typeof subject === "string");
   const current = await getUser(context);
-  const isOther = Boolean(current && hinted && hinted.sub !== current.id);
-  const demand = signInDemand(context, { asked, page, session });
+  const isOther = Boolean(current) && subjects.some((subject) => subject !== current?.id);
+  const demand = signInDemand(context, { asked, opened });
   if (asked.prompt.has("none")) {
     if (!current || isOther || demand.isOpen) return answer(loginRequired);
     if (!current.mfa.satisfied || current.mustReplacePassword || !session) return answer(interactionRequired);
+    if (session.acr === null) return answer(unmetRequirements);
     if (!session.consented) return answer(consentRequired);
   }
+  const mustAsk = asked.prompt.has("consent") || asked.prompt.has("select_account") || !session?.consented;
+  const isReady = current?.mfa.satisfied && !current.mustReplacePassword && !isOther && !demand.isOpen;
+  if (isReady && session?.acr === null) return answer(unmetRequirements);
+  if (isReady && !mustAsk) return { user: current, asked, since: demand.since, page: null };
+  const page = await pathOf(context, { opened });
   if (demand.isNew) demandSignIn(context, { page, since: demand.since });
   const here = new Request(new URL(page, context.origin), { headers: request.headers });
   const user = await requireUser(context, here);
   if (isOther) {
-    if (!context.session.accounts.some(({ id }) => id === hinted?.sub)) return answer(loginRequired);
+    const isHere = subjects.every((subject) => context.session.accounts.some(({ id }) => id === subject));
+    if (!isHere) return answer(loginRequired);
     throw redirect(detour("/accounts", page), 303);
   }
   if (demand.isOpen) throw redirect(detour("/step-up", page), 303);
-  const asks = asked.prompt.has("consent") || asked.prompt.has("select_account") || !session?.consented;
-  return { user, asked, since: demand.since, asks };
+  return { user, asked, since: demand.since, page };
 }
 
 type SignInDemand =
@@ -152,14 +198,19 @@ type SignInDemand =
  */
 function signInDemand(
   context: AppLoadContext,
-  { asked, page, session }: { asked: AuthorizationRequest } & Pick<OpenAuthorization, "page" | "session">,
+  { asked, opened }: { asked: AuthorizationRequest; opened: OpenAuthorization },
 ): SignInDemand {
+  const { session, target, requestUri } = opened;
   const now = Math.floor(Date.now() / 1_000);
   const authTime = session?.authTime ?? null;
   const earliest = asked.maxAge === null ? null : now - asked.maxAge;
   const isTooOld = earliest !== null && (authTime === null || authTime < earliest);
   if (!asked.prompt.has("login") && !isTooOld) return { since: earliest, isOpen: false, isNew: false };
-  const known = asked.prompt.has("none") ? null : demandedSince(context, page);
+  // A request that is not stored yet has been on no page, so nothing was required for it.
+  const known =
+    asked.prompt.has("none") || requestUri === null
+      ? null
+      : demandedSince(context, storedRequestPath({ clientId: target.clientId, requestUri }, { resumed: true }));
   const since = known ?? Math.max(now, (authTime ?? 0) + 1);
   return { since, isOpen: authTime === null || authTime < since, isNew: known === null };
 }
@@ -170,11 +221,25 @@ const interactionRequired: AuthorizationError = {
   description: "The person’s account demands another step",
 };
 const consentRequired: AuthorizationError = { error: "consent_required", description: "The person has to consent" };
+/** OpenID Connect Core Error Code unmet_authentication_requirements 1.0 section 3. */
+const unmetRequirements: AuthorizationError = {
+  error: "unmet_authentication_requirements",
+  description: "The person’s account can’t meet the essential acr",
+};
+
+/** Returns the URL that answers a request with an error. Ends the request if it is stored. */
+export async function refuse(
+  context: AppLoadContext,
+  { opened, error }: { opened: OpenAuthorization; error: AuthorizationError },
+): Promise<string> {
+  const { target, requestUri } = opened;
+  if (requestUri !== null) await endStoredRequest(context, requestUri);
+  return errorAddress(target, { error, issuer: context.env.BASE_URL });
+}
 
 /** Returns the URL that tells the client that the person cancelled. */
-export function denialAddress({ target }: OpenAuthorization, { env }: AppLoadContext): string {
-  const error = { error: "access_denied", description: "The person cancelled" } as const;
-  return errorAddress(target, { error, issuer: env.BASE_URL });
+export function deny(context: AppLoadContext, opened: OpenAuthorization): Promise<string> {
+  return refuse(context, { opened, error: { error: "access_denied", description: "The person cancelled" } });
 }
 
 /**
@@ -188,10 +253,10 @@ export async function issueCode(
   context: AppLoadContext,
   { opened, decision, consents }: { opened: OpenAuthorization; decision: Decision; consents: boolean },
 ): Promise<string> {
-  const { target, page, scopes } = opened;
+  const { target, scopes, requestUri } = opened;
   const { asked, since, user } = decision;
   const { auth } = context.session;
-  if (auth.status !== "authenticated") throw redirect(page, 303);
+  if (auth.status !== "authenticated") throw redirect(await pathOf(context, { opened }), 303);
   await requireAllowance(context, { action: "handoff", userId: user.id });
   const code = newOpaqueToken(tokenPrefixes.code);
   const answer = await callAppFunction(context, {
@@ -206,6 +271,10 @@ export async function issueCode(
       code_hash: hashOf(code),
       consents,
       authenticated_since: since,
+      essential_acr: asked.claims.essentialAcr,
+      id_token_claims: asked.claims.idToken,
+      userinfo_claims: asked.claims.userinfo,
+      request_hash: requestUri && requestHashOf(requestUri),
     },
     schema: z.union([
       refusalOf(
@@ -214,13 +283,19 @@ export async function issueCode(
         "mfa_required",
         "unavailable",
         "login_required",
+        "acr",
         "consent_required",
         "scope",
+        "request",
       ),
       z.object({ scopes: z.array(z.string()) }),
     ]),
   });
-  if ("refused" in answer) throw answer.refused === "unavailable" ? appsUnavailable(context) : redirect(page, 303);
-  if (demandedSince(context, page) !== null) forgetSignInDemand(context);
+  if ("refused" in answer) {
+    if (answer.refused === "unavailable") throw appsUnavailable(context);
+    if (answer.refused === "acr") return refuse(context, { opened, error: unmetRequirements });
+    throw redirect(await pathOf(context, { opened }), 303);
+  }
+  if (decision.page !== null && demandedSince(context, decision.page) !== null) forgetSignInDemand(context);
   return codeAddress(target, { code, issuer: context.env.BASE_URL });
 }

@@ -242,8 +242,9 @@ describe("the prompt parameter", () => {
       expectedNonce: asked.nonce,
     });
     expect(oauth.getValidatedIdTokenClaims(tokens)?.auth_time).toBeGreaterThan(claims?.auth_time ?? Number.NaN);
-    // The new sign-in counted only for the code that was issued, so opening the URL again requires another step-up.
-    expect((await browser.get(returnUrl)).location).toMatch(/^\/step-up\?/);
+    // The request is answered, and the new sign-in counted only for its code.
+    expect((await browser.get(returnUrl)).status).toBe(400);
+    expect((await browser.get(asked.path)).location).toMatch(/^\/step-up\?/);
   });
 
   test("OP-prompt-none-NotLoggedIn: answers login_required", async () => {
@@ -351,12 +352,17 @@ describe("claims at the userinfo endpoint", () => {
 
   test("OP-claims-sub, OP-scope-profile, OP-scope-email and OP-scope-All: returns the claims of the granted scopes (5.4)", async () => {
     const sub = person.id;
-    const profile = { name: "Ada", picture: "https://img.example/a.png" };
+    const profile = { name: "Ada", picture: "https://img.example/a.png", updated_at: expect.any(Number) };
     const email = { email: person.email, email_verified: true };
     expect(await claimsWith("openid")).toEqual({ sub });
     expect(await claimsWith("openid profile")).toEqual({ sub, ...profile });
     expect(await claimsWith("openid email")).toEqual({ sub, ...email });
-    expect(await claimsWith("openid profile email address phone")).toEqual({ sub, ...profile, ...email });
+    expect(await claimsWith("openid profile email address phone")).toEqual({
+      sub,
+      ...profile,
+      ...email,
+      preferred_username: person.email,
+    });
   });
 
   test("OP-UserInfo-Header, OP-UserInfo-Body and OP-UserInfo-Endpoint: the userinfo endpoint accepts a token by GET, POST and form (5.3.1)", async () => {

@@ -58,5 +58,9 @@ describe("a logout URL", () => {
     ["https://App.example.com/logout", "must begin with https://app.example.com"],
     ["https://app.example.com:443/logout", "must begin with https://app.example.com"],
     ["https://user:x@app.example.com/logout", "holds a username"],
+    ["https://10.0.0.1/logout", "has a private address"],
+    ["https://169.254.169.254/logout", "has a private address"],
+    ["https://app.internal/logout", "has a private address"],
+    ["http://router/logout", "has a private address"],
   ])("names the fault of the logout URL %s", (url, reason) => expect(logoutUrlFault(url)).toContain(reason));
 });

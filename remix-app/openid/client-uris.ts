@@ -1,4 +1,5 @@
 import { isLoopback } from "#shared/loopback.ts";
+import { isPrivateHost } from "#shared/private-addresses.ts";
 
 const maxUriLength = 2_000;
 /** The same limit as in `private.openid_clients`. */
@@ -51,7 +52,8 @@ export function logoutUrlFault(uri: string): string | null {
   // The database compares the text with a pattern of lower-case hosts.
   if (!`${uri}/`.startsWith(`${url.origin}/`))
     return `${uri} must begin with ${url.origin}, in lower case and without a default port`;
-  return url.protocol === "https:" || isLoopback(url.hostname)
-    ? null
-    : `${uri} must use https: only loopback addresses may use http`;
+  if (isLoopback(url.hostname)) return null;
+  // Refuses at once what requests refuse when they connect (http/public-request.ts).
+  if (isPrivateHost(url.hostname)) return `${uri} has a private address, which the platform doesn’t call`;
+  return url.protocol === "https:" ? null : `${uri} must use https: only loopback addresses may use http`;
 }

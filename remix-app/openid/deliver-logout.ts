@@ -1,4 +1,5 @@
 import type { Env } from "../config/env.server.ts";
+import { allowsLoopback, PrivateAddress, requestPublic } from "../http/public-request.ts";
 import { signJwt } from "./signing-keys.ts";
 
 /** Shorter than the five seconds after which another server may claim the notice. */
@@ -19,24 +20,31 @@ export interface LogoutNotice {
 export type Delivery = { outcome: "acknowledged" } | { outcome: "refused" | "failed"; reason: string };
 
 /**
- * Posts a logout token to an app once (OpenID Connect Back-Channel Logout 1.0 section 2.5). Follows no redirect and
- * reads no response body.
+ * Posts a logout token to an app once (OpenID Connect Back-Channel Logout 1.0 section 2.5). Calls no private address,
+ * follows no redirect and reads no response body.
  */
 export async function deliverLogout(
   env: Env,
   { notice, signal }: { notice: LogoutNotice; signal: AbortSignal },
 ): Promise<Delivery> {
   try {
-    const response = await fetch(notice.uri, {
+    const url = new URL(notice.uri);
+    const response = await requestPublic(url, {
       method: "POST",
-      body: new URLSearchParams({ logout_token: await signLogoutToken(env, notice) }),
-      redirect: "manual",
+      headers: {
+        "Content-Type": "application/x-www-form-urlencoded",
+        // SvelteKit and Astro refuse a form from any other origin than their own.
+        Origin: url.origin,
+      },
+      body: `${new URLSearchParams({ logout_token: await signLogoutToken(env, notice) })}`,
+      allowLoopback: allowsLoopback(env),
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     });
-    await response.body?.cancel();
+    response.destroy();
+    const { statusCode } = response;
     // Some frameworks answer 204 instead of 200 (Back-Channel Logout 1.0 section 2.8).
-    if (response.status === 200 || response.status === 204) return { outcome: "acknowledged" };
-    return { outcome: response.status === 400 ? "refused" : "failed", reason: `status ${response.status}` };
+    if (statusCode === 200 || statusCode === 204) return { outcome: "acknowledged" };
+    return { outcome: statusCode === 400 ? "refused" : "failed", reason: `status ${statusCode}` };
   } catch (error) {
     return { outcome: "failed", reason: reasonOf(error) };
   }
@@ -63,7 +71,7 @@ async function signLogoutToken(env: Env, { id, app, userId, sid }: LogoutNotice)
 
 function reasonOf(error: unknown): string {
   if (error instanceof Response) return `the token could not be signed: status ${error.status}`;
+  if (error instanceof PrivateAddress) return error.message;
   if (!(error instanceof Error)) return "unknown failure";
-  const { cause } = error;
-  return cause instanceof Error && "code" in cause ? String(cause.code) : error.name;
+  return "code" in error ? String(error.code) : error.name;
 }

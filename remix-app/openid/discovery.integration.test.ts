@@ -21,7 +21,9 @@ describe("OpenID provider metadata", () => {
         authorization_response_iss_parameter_supported: true,
         backchannel_logout_supported: true,
         request_parameter_supported: false,
-        claims_parameter_supported: false,
+        claims_parameter_supported: true,
+        // RFC 9126 section 5.
+        pushed_authorization_request_endpoint: `${base}/oauth/par`,
         request_uri_parameter_supported: false,
       });
     },

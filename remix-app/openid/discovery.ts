@@ -8,6 +8,7 @@ const scopes = [
 export function endpointsOf(issuer: string) {
   return {
     authorization_endpoint: `${issuer}/oauth/authorize`,
+    pushed_authorization_request_endpoint: `${issuer}/oauth/par`,
     token_endpoint: `${issuer}/oauth/token`,
     userinfo_endpoint: `${issuer}/oauth/userinfo`,
     introspection_endpoint: `${issuer}/oauth/introspect`,
@@ -34,7 +35,7 @@ export function providerMetadata(issuer: string) {
     scopes_supported: scopes,
     claims_supported: [
       ...["iss", "sub", "aud", "exp", "iat", "sid", "nonce", "at_hash", "auth_time", "acr", "amr"],
-      ...["name", "picture", "email", "email_verified"],
+      ...["name", "picture", "email", "email_verified", "preferred_username", "updated_at", "groups"],
     ],
     subject_types_supported: ["public"],
     id_token_signing_alg_values_supported: ["RS256"],
@@ -46,7 +47,7 @@ export function providerMetadata(issuer: string) {
     authorization_response_iss_parameter_supported: true,
     backchannel_logout_supported: true,
     backchannel_logout_session_supported: true,
-    claims_parameter_supported: false,
+    claims_parameter_supported: true,
     request_parameter_supported: false,
     request_uri_parameter_supported: false,
   };

@@ -1,20 +1,18 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AuthorizationError } from "./authorization-request.ts";
 
-/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5. */
+/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5, RFC 9126 section 2.3. */
 export type OAuthErrorCode =
-  | "invalid_request"
+  | AuthorizationError["error"]
   | "invalid_client"
   | "invalid_grant"
-  | "invalid_scope"
   | "invalid_token"
   | "insufficient_scope"
   | "unauthorized_client"
   | "unsupported_grant_type"
-  | "access_denied"
   | "authorization_pending"
   | "slow_down"
   | "expired_token"
-  | "temporarily_unavailable"
   | "server_error";
 
 /**

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { callAppFunction } from "../satellites/app-database.ts";
 import { readAnswerTarget } from "./authorization-request.ts";
+import { findParameters } from "./authorize.ts";
 
 const opened = z
   .object({ client: z.object({ displayName: z.string(), enabled: z.boolean() }), redirectAllowed: z.boolean() })
@@ -23,8 +24,9 @@ const maxHintLength = 254;
 export async function readOpenidSignIn(context: AppLoadContext, path: string): Promise<OpenidSignIn | null> {
   const { pathname, searchParams } = new URL(path || "/", context.origin);
   if (pathname !== "/oauth/authorize") return null;
-  const target = readAnswerTarget(searchParams);
-  const loginHint = searchParams.get("login_hint") ?? "";
+  const parameters = (await findParameters(context, searchParams))?.parameters ?? new URLSearchParams();
+  const target = readAnswerTarget(parameters);
+  const loginHint = parameters.get("login_hint") ?? "";
   const known = target
     ? await callAppFunction(context, {
         name: "open_openid_authorization",

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { type ScratchCluster, startScratchCluster } from "../../scripts/database/scratch-cluster.ts";
 import { createDataApi } from "../../scripts/local-stack/services/data-api/data-api.ts";
 import { parseEnv } from "../config/env.server.ts";
+import { deliverLogout } from "./deliver-logout.ts";
 import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";
 import { readStoredKeys, rotateStoredKeys } from "./stored-keys.ts";
 
@@ -179,4 +180,16 @@ describe("signing keys", () => {
     const refused = await publicKeys({ env: env as never }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ status: 503 });
   });
+});
+
+test.each([
+  ["https://10.0.0.1/logout", "10.0.0.1 is a private address"],
+  ["https://[fd00::1]/logout", "[fd00::1] is a private address"],
+  ["https://localhost/logout", "localhost is a private address"],
+  ["https://app.internal/logout", "app.internal is a private address"],
+])("posts no logout token to %s, because %s", async (uri, reason) => {
+  const { env } = server("a secret of at least thirty-two characters");
+  const notice = { id: crypto.randomUUID(), app: "charts", uri, userId: crypto.randomUUID(), sid: crypto.randomUUID() };
+  const delivery = await deliverLogout(env, { notice, signal: AbortSignal.timeout(5_000) });
+  expect(delivery).toEqual({ outcome: "failed", reason });
 });

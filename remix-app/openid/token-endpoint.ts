@@ -45,9 +45,10 @@ export async function answerTokenRequest(context: AppLoadContext, request: Reque
 
 async function redeemCode(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
   const [code, redirectUri] = [required(form, "code"), required(form, "redirect_uri")];
-  const verifier = required(form, "code_verifier");
+  // Whether the verifier may be missing is decided by the code, which may have been issued without a challenge.
+  const verifier = form.get("code_verifier") ?? null;
   // RFC 7636 section 4.1.
-  if (!/^[A-Za-z0-9._~-]{43,128}$/.test(verifier)) {
+  if (verifier !== null && !/^[A-Za-z0-9._~-]{43,128}$/.test(verifier)) {
     throw oauthError("invalid_request", { description: "code_verifier must have 43 to 128 unreserved characters" });
   }
   const pair = newTokenPair();
@@ -59,7 +60,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
       secret_hash: client.secretHash,
       code_hash: hashOf(code),
       redirect_uri: redirectUri,
-      code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+      code_challenge: verifier && createHash("sha256").update(verifier).digest("base64url"),
       ...hashesOf(pair),
     },
     schema: answered,

@@ -37,6 +37,8 @@ export const issuedTokens = z.object({
   authTime: second.nullable(),
   acr: z.string(),
   amr: z.array(z.string()),
+  /** Claims about the person that the ID token has (OpenID Connect Core 1.0 section 5.1). */
+  claims: z.record(z.string(), z.unknown()),
   issuedAt: second,
   expiresAt: second,
   refreshable: z.boolean(),
@@ -45,8 +47,8 @@ export type IssuedTokens = z.output<typeof issuedTokens>;
 
 /**
  * Creates the successful response of the token endpoint (RFC 6749 section 5.1), with an ID token if the scopes include
- * `openid`. The ID token identifies the person by `sub` only: name and email are at the userinfo endpoint (OpenID
- * Connect Core 1.0 section 5.4).
+ * `openid`. Name, email and other claims are at the userinfo endpoint (OpenID Connect Core 1.0 section 5.4), and in the
+ * ID token only if the client's registration or its request says so.
  */
 export async function tokenResponse(
   { env }: Pick<AppLoadContext, "env">,
@@ -67,8 +69,9 @@ export async function tokenResponse(
 }
 
 function idTokenClaims(iss: string, { issued, pair }: { issued: IssuedTokens; pair: TokenPair }) {
-  const { sub, sid, clientId, issuedAt, authTime, nonce, acr, amr } = issued;
+  const { sub, sid, clientId, issuedAt, authTime, nonce, acr, amr, claims } = issued;
   return {
+    ...claims,
     iss,
     sub,
     aud: clientId,

@@ -30,6 +30,7 @@ interface Received {
   method: string | undefined;
   contentType: string | undefined;
   cookie: string | undefined;
+  origin: string | undefined;
   body: URLSearchParams;
 }
 
@@ -41,7 +42,14 @@ const server = createServer(async (request, response) => {
   for await (const chunk of request) chunks.push(chunk);
   const { url = "", method, headers } = request;
   const body = new URLSearchParams(Buffer.concat(chunks).toString());
-  received.push({ path: url, method, contentType: headers["content-type"], cookie: headers.cookie, body });
+  received.push({
+    path: url,
+    method,
+    contentType: headers["content-type"],
+    cookie: headers.cookie,
+    origin: headers.origin,
+    body,
+  });
   const status = (statuses.length > 1 ? statuses.shift() : statuses[0]) ?? 200;
   response.writeHead(status, status === 302 ? { location: "/elsewhere" } : {}).end("ignored");
 });
@@ -196,13 +204,15 @@ describe("OpenID Connect Back-Channel Logout 1.0", () => {
     expect(new Set((await logoutsOf(person)).map(({ jti }) => jti)).size).toBe(2);
   });
 
-  test("the logout request posts a form with only logout_token, and sends no cookies (Back-Channel Logout 1.0, section 2.5)", async () => {
-    const { method, contentType, cookie, body } = await signedOut();
+  test("the logout request posts a form with only logout_token, and sends the app’s own origin and no cookies (Back-Channel Logout 1.0, section 2.5)", async () => {
+    const { method, contentType, cookie, origin, body } = await signedOut();
     expect([method, contentType, cookie]).toEqual([
       "POST",
       expect.stringMatching(/^application\/x-www-form-urlencoded/),
       undefined,
     ]);
+    // SvelteKit and Astro refuse forms from other origins.
+    expect(origin).toBe(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
     expect([...body.keys()]).toEqual(["logout_token"]);
   });
 

@@ -139,6 +139,9 @@ describe("npm run app", () => {
         "  redirect URI: https://charts.example/callback",
         "  logout URL: https://charts.example/out",
         "  device grant: allowed",
+        "  PKCE: required",
+        "  ID token: identifies the account only",
+        "  groups: none",
         "",
       ].join("\n"),
     );

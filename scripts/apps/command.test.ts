@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { readAppCommand } from "./command.ts";
 
-const read = (line: string, development = false) => readAppCommand(line.split(" "), { development });
+const platform = "Gatehouse";
+const read = (line: string, development = false) => readAppCommand(line.split(" "), { development, platform });
 const add = "add notes --display-name Notes --reason test";
 
 test("the app command reads the name, kind, origins and scopes of an app to add", () => {
@@ -64,7 +65,7 @@ test("the overlap of a secret rotation defaults to 0 and is limited to one day",
 });
 
 test("the app command prints only the usage if no command is given", () => {
-  expect(() => readAppCommand([], { development: false })).toThrow(/^npm run app -- list/);
+  expect(() => readAppCommand([], { development: false, platform })).toThrow(/^npm run app -- list/);
 });
 
 test("explains the format of a name when the app's name is missing", () => {
@@ -85,6 +86,9 @@ test("adds an OpenID client with its redirect URIs", () => {
     postLogoutRedirectUris: ["https://charts.example/"],
     logoutUrl: "https://charts.example/logout",
     allowsDeviceGrant: false,
+    requiresPkce: true,
+    claimsInIdToken: false,
+    groupsWorkspaceId: null,
     scopes: ["profile", "workspaces:read"],
     reason: "test",
   });
@@ -96,6 +100,11 @@ test("adds a public OpenID client with the device grant and no redirect URI", ()
 
 test.each([
   [addClient, "Name a --redirect-uri"],
+  [`${addClient} --public --device-grant --no-pkce`, "can't do without PKCE"],
+  [`${addClient} --device-grant --groups-workspace team`, "name a --groups-workspace by its id"],
+  [`${addClient} --device-grant --display-name Gаtehouse`, "mixes letters of scripts"],
+  ["change charts --display-name GATE-house --reason x", "could be mistaken for Gatehouse itself"],
+  [`${add} --origin https://notes.example.com --no-pkce`, "--pkce is for --kind openid"],
   [`${addClient} --redirect-uri http://charts.example/`, "must use https"],
   [`${addClient} --redirect-uri com.example.app:/`, "public clients only"],
   [`${addClient} --redirect-uri https://charts.example/ --origin https://charts.example`, "has no --origin"],
@@ -123,6 +132,9 @@ test("changes only the named settings of an app", () => {
   expect(read("change charts --no-device-grant --reason x")).toMatchObject({
     ...common,
     changes: { allowsDeviceGrant: false },
+  });
+  expect(read("change charts --no-pkce --claims-in-id-token --groups-workspace none --reason x")).toMatchObject({
+    changes: { requiresPkce: false, claimsInIdToken: true, groupsWorkspaceId: null },
   });
   expect(read("change charts --redirect-uri com.example.app:/ --reason x")).toMatchObject({ isPublicRequired: true });
 });

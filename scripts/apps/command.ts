@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
+import { clientNameFault } from "../../remix-app/openid/client-name.ts";
 import { logoutUrlFault, maxUris, redirectUriFault } from "../../remix-app/openid/client-uris.ts";
 
 /** Scopes that a registration may hold. The database has the same list. */
@@ -49,6 +50,9 @@ export type AppCommand =
       postLogoutRedirectUris: string[];
       logoutUrl: string | null;
       allowsDeviceGrant: boolean;
+      requiresPkce: boolean;
+      claimsInIdToken: boolean;
+      groupsWorkspaceId: string | null;
       scopes: string[];
       reason: string;
     }
@@ -65,39 +69,52 @@ export interface AppChanges {
   postLogoutRedirectUris?: string[];
   logoutUrl?: string | null;
   allowsDeviceGrant?: boolean;
+  requiresPkce?: boolean;
+  claimsInIdToken?: boolean;
+  groupsWorkspaceId?: string | null;
   scopes?: string[];
 }
 
 export const usage = `npm run app -- list
 npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] --reason <text>
-npm run app -- add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
+npm run app -- add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--no-pkce] [--claims-in-id-token] [--groups-workspace <id>] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
 npm run app -- show <name>
-npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--[no-]device-grant] [--scope …] --reason <text>
+npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--[no-]device-grant] [--[no-]pkce] [--[no-]claims-in-id-token] [--groups-workspace <id>|none] [--scope …] --reason <text>
 npm run app -- rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <text>
 npm run app -- enable|disable <name> --reason <text>
 npm run app -- link|unlink <name> --workspace <id> --reason <text>
 
 Scopes: ${scopes.join(", ")}.
 studio:keys is for OpenID clients, the last three are for external apps. Of an internal or
-external app, change sets --logout-url alone; a list that it names replaces the one before.`;
+external app, change sets --logout-url alone; a list that it names replaces the one before.
+--no-pkce is for a confidential client whose library has no PKCE, such as
+passport-openidconnect. --claims-in-id-token puts name, email and groups into the ID token;
+groups are the person's role in the --groups-workspace, for clients with workspaces:read.`;
 
 /**
  * Parses the command line.
  * @param options.development whether origins of this machine may be registered
+ * @param options.platform the platform's name, which no OpenID client may imitate
  * @throws Error with a one-sentence message for the operator
  */
-export function readAppCommand(argv: string[], { development }: { development: boolean }): AppCommand {
+export function readAppCommand(
+  argv: string[],
+  { development, platform }: { development: boolean; platform: string },
+): AppCommand {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
     allowNegative: true,
     options: {
+      "claims-in-id-token": { type: "boolean" },
       "device-grant": { type: "boolean" },
       "display-name": { type: "string" },
+      "groups-workspace": { type: "string" },
       kind: { type: "string" },
       "logout-url": { type: "string" },
       origin: { type: "string", multiple: true },
       overlap: { type: "string" },
+      pkce: { type: "boolean" },
       "post-logout-redirect-uri": { type: "string", multiple: true },
       public: { type: "boolean" },
       reason: { type: "string" },
@@ -114,13 +131,13 @@ export function readAppCommand(argv: string[], { development }: { development: b
   const common = { name: read(appName, name ?? ""), reason: read(reason, values.reason ?? "") };
   switch (verb) {
     case "add":
-      if (values.kind === "openid") return readClient(values, common);
-      for (const option of ["redirect-uri", "post-logout-redirect-uri", "public", "device-grant"] as const) {
+      if (values.kind === "openid") return readClient(values, { ...common, platform });
+      for (const option of clientOptions) {
         if (values[option] !== undefined) throw new Error(`--${option} is for --kind openid.`);
       }
       return readApp(values, { ...common, development });
     case "change":
-      return readChange(values, common);
+      return readChange(values, { ...common, platform });
     case "rotate-secret":
       return {
         verb,
@@ -138,13 +155,22 @@ export function readAppCommand(argv: string[], { development }: { development: b
   }
 }
 
+/** The options of `add` that only an OpenID client has. */
+const clientOptions = [
+  ...(["redirect-uri", "post-logout-redirect-uri", "public", "device-grant"] as const),
+  ...(["pkce", "claims-in-id-token", "groups-workspace"] as const),
+];
+
 type Values = Partial<{
+  "claims-in-id-token": boolean;
   "device-grant": boolean;
   "display-name": string;
+  "groups-workspace": string;
   kind: string;
   "logout-url": string;
   origin: string[];
   "post-logout-redirect-uri": string[];
+  pkce: boolean;
   public: boolean;
   "redirect-uri": string[];
   scope: string[];
@@ -169,7 +195,7 @@ function readApp(values: Values, { development, ...common }: Common & { developm
   };
 }
 
-function readClient(values: Values, common: Common): AppCommand {
+function readClient(values: Values, { platform, ...common }: Common & { platform: string }): AppCommand {
   const isPublic = values.public ?? false;
   const allowsDeviceGrant = values["device-grant"] ?? false;
   const redirectUris = urisOf(values["redirect-uri"] ?? [], { isPublic });
@@ -177,29 +203,51 @@ function readClient(values: Values, common: Common): AppCommand {
   if (redirectUris.length === 0 && !allowsDeviceGrant) {
     throw new Error(`Name a --redirect-uri, or allow the --device-grant.\n\n${usage}`);
   }
+  const requiresPkce = values.pkce ?? true;
+  if (isPublic && !requiresPkce) throw new Error("A --public client can't do without PKCE.");
   return {
     verb: "add-client",
     ...common,
-    displayName: read(displayName, values["display-name"] ?? ""),
+    displayName: clientNameOf(values["display-name"] ?? "", platform),
     isPublic,
     redirectUris,
     postLogoutRedirectUris: urisOf(values["post-logout-redirect-uri"] ?? [], { isPublic }),
     logoutUrl: logoutUrlOf(values) ?? null,
     allowsDeviceGrant,
+    requiresPkce,
+    claimsInIdToken: values["claims-in-id-token"] ?? false,
+    groupsWorkspaceId: groupsWorkspaceOf(values) ?? null,
     scopes: read(z.array(z.enum(clientScopes)), values.scope ?? ["profile"]),
   };
 }
 
-function readChange(values: Values, common: Common): AppCommand {
+function clientNameOf(text: string, platform: string): string {
+  const name = read(displayName, text);
+  const fault = clientNameFault(name, { platform });
+  if (fault) throw new Error(`${fault}. Choose another --display-name.`);
+  return name;
+}
+
+/** @returns null for `none`, undefined if the option is absent */
+function groupsWorkspaceOf({ "groups-workspace": id }: Values): string | null | undefined {
+  if (id === undefined || id === "none") return id === undefined ? undefined : null;
+  return read(z.uuid("name a --groups-workspace by its id"), id);
+}
+
+function readChange(values: Values, { platform, ...common }: Common & { platform: string }): AppCommand {
   const logoutUrl = logoutUrlOf(values);
+  const groupsWorkspaceId = groupsWorkspaceOf(values);
   const uris = { redirect: values["redirect-uri"], postLogout: values["post-logout-redirect-uri"] };
   const all = [...(uris.redirect ?? []), ...(uris.postLogout ?? [])];
   const changes: AppChanges = {
-    ...(values["display-name"] !== undefined && { displayName: read(displayName, values["display-name"]) }),
+    ...(values["display-name"] !== undefined && { displayName: clientNameOf(values["display-name"], platform) }),
     ...(uris.redirect && { redirectUris: urisOf(uris.redirect, { isPublic: true }) }),
     ...(uris.postLogout && { postLogoutRedirectUris: urisOf(uris.postLogout, { isPublic: true }) }),
     ...(logoutUrl !== undefined && { logoutUrl }),
     ...(values["device-grant"] !== undefined && { allowsDeviceGrant: values["device-grant"] }),
+    ...(values.pkce !== undefined && { requiresPkce: values.pkce }),
+    ...(values["claims-in-id-token"] !== undefined && { claimsInIdToken: values["claims-in-id-token"] }),
+    ...(groupsWorkspaceId !== undefined && { groupsWorkspaceId }),
     ...(values.scope && { scopes: read(z.array(z.enum(clientScopes)), values.scope) }),
   };
   if (Object.keys(changes).length === 0) throw new Error(`Say what to change.\n\n${usage}`);

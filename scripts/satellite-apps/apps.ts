@@ -29,5 +29,18 @@ export const satelliteApps: readonly SatelliteApp[] = [
     start: ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"],
     documented: ["app/satellite.server.ts", "app/routes/satellite.ts"],
   },
+  {
+    name: "sveltekit",
+    build: ["node_modules/vite/bin/vite.js", "build"],
+    start: ["node_modules/vite/bin/vite.js", "preview", "--bypass-lock"],
+    documented: ["src/hooks.server.js"],
+  },
+  {
+    name: "astro",
+    build: ["node_modules/astro/bin/astro.mjs", "build"],
+    start: ["dist/server/entry.mjs"],
+    documented: ["src/middleware.js"],
+  },
   { name: "authjs", isOpenidClient: true, start: ["app.js"], documented: ["app.js"] },
+  { name: "passport", isOpenidClient: true, start: ["app.js"], documented: [] },
 ];

@@ -20,6 +20,7 @@ export interface TestClient {
 export const server: oauth.AuthorizationServer = {
   issuer: base,
   authorization_endpoint: `${base}/oauth/authorize`,
+  pushed_authorization_request_endpoint: `${base}/oauth/par`,
   token_endpoint: `${base}/oauth/token`,
   userinfo_endpoint: `${base}/oauth/userinfo`,
   introspection_endpoint: `${base}/oauth/introspect`,
@@ -41,6 +42,8 @@ export async function createOpenidClient({
   isPublic = false,
   redirectUris = ["https://client.example/callback"],
   postLogoutRedirectUris = [] as string[],
+  requiresPkce = true,
+  claimsInIdToken = false,
 } = {}): Promise<TestClient> {
   const name = `client-${randomBytes(8).toString("hex")}`;
   const secret = isPublic ? null : randomBytes(32).toString("base64url");
@@ -48,11 +51,16 @@ export async function createOpenidClient({
     `with app as (
        insert into private.apps (name, display_name, kind, scopes) values ($1, $7, 'openid', $2) returning id
      ), client as (
-       insert into private.openid_clients (app_id, is_public, redirect_uris, post_logout_redirect_uris)
-       select id, $3, $4, $5 from app
+       insert into private.openid_clients (
+         app_id, is_public, redirect_uris, post_logout_redirect_uris, requires_pkce, claims_in_id_token
+       )
+       select id, $3, $4, $5, $8, $9 from app
      )
      insert into private.app_secrets (app_id, secret_hash) select id, $6::bytea from app where $6 is not null`,
-    [name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashOf(secret), displayName],
+    [
+      ...[name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashOf(secret), displayName],
+      ...[requiresPkce, claimsInIdToken],
+    ],
   );
   return {
     id: name,
@@ -128,7 +136,10 @@ export function answerAt(asked: Asked, address: URL): URLSearchParams {
   return oauth.validateAuthResponse(server, asked.client.client, address, asked.state);
 }
 
-export function redeem(asked: Asked, { address, verifier = asked.verifier }: { address: URL; verifier?: string }) {
+export function redeem(
+  asked: Asked,
+  { address, verifier = asked.verifier }: { address: URL; verifier?: string | typeof oauth.nopkce },
+) {
   const { client, auth, redirectUri } = asked.client;
   return oauth.authorizationCodeGrantRequest(
     server,

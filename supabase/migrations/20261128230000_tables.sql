@@ -105,13 +105,24 @@ create table private.openid_clients (
   redirect_uris text[] not null default '{}' check (cardinality(redirect_uris) <= 20),
   post_logout_redirect_uris text[] not null default '{}' check (cardinality(post_logout_redirect_uris) <= 20),
   allows_device_grant boolean not null default false,
-  created_at timestamptz not null default now()
+  requires_pkce boolean not null default true,
+  claims_in_id_token boolean not null default false,
+  groups_workspace_id uuid references public.workspaces (id) on delete set null,
+  created_at timestamptz not null default now(),
+  constraint public_clients_use_pkce check (requires_pkce or not is_public)
 );
+create index openid_clients_groups_workspace_id_idx on private.openid_clients (groups_workspace_id);
 comment on table private.openid_clients is 'Settings of apps that are OpenID Connect clients.';
 comment on column private.openid_clients.is_public is
   'A client without a secret, such as a single-page or command-line app. It proves itself by PKCE alone.';
 comment on column private.openid_clients.redirect_uris is
   'Compared as exact strings, except for the port of a public client''s loopback address (RFC 8252 section 7.3).';
+comment on column private.openid_clients.requires_pkce is
+  'Whether authorization requests need a code challenge (RFC 7636). Only a client with a secret may go without one.';
+comment on column private.openid_clients.claims_in_id_token is
+  'Whether the ID token has the claims that the scopes allow, as userinfo has. For clients that do not call userinfo.';
+comment on column private.openid_clients.groups_workspace_id is
+  'The workspace whose role is the person''s only group, in the claim groups. Null: the client gets no groups.';
 alter table private.openid_clients enable row level security;
 
 create table private.signing_keys (
@@ -150,6 +161,23 @@ create type private.openid_authentication as (
 comment on type private.openid_authentication is
   'How and when a person signed in: the claims auth_time, acr and amr (OpenID Connect Core 1.0 section 2).';
 
+create table private.authorization_requests (
+  id uuid primary key default gen_random_uuid(),
+  handle_hash bytea not null unique check (octet_length(handle_hash) = 32),
+  app_id uuid not null references private.apps (id) on delete cascade,
+  parameters text not null check (char_length(parameters) <= 8192),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  constraint lifetime check (expires_at > created_at and expires_at <= created_at + interval '10 minutes')
+);
+comment on table private.authorization_requests is
+  'Authorization requests of people who are signing in, and those that clients pushed (RFC 9126). Deleted when they are '
+  'answered. The handle is kept as its SHA-256.';
+comment on column private.authorization_requests.parameters is 'The parameters in form encoding, as the client sent them.';
+create index authorization_requests_app_id_idx on private.authorization_requests (app_id);
+create index authorization_requests_expires_at_idx on private.authorization_requests (expires_at);
+alter table private.authorization_requests enable row level security;
+
 create table private.authorization_codes (
   id uuid primary key default gen_random_uuid(),
   code_hash bytea not null unique check (octet_length(code_hash) = 32),
@@ -161,7 +189,9 @@ create table private.authorization_codes (
   redirect_uri text not null check (char_length(redirect_uri) <= 2000),
   scopes text[] not null,
   nonce text check (char_length(nonce) <= 512),
-  code_challenge text not null check (code_challenge ~ '^[A-Za-z0-9_-]{43}$'),
+  id_token_claims text[] not null default '{}',
+  userinfo_claims text[] not null default '{}',
+  code_challenge text check (code_challenge ~ '^[A-Za-z0-9_-]{43}$'),
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
   redeemed_at timestamptz,
@@ -172,6 +202,9 @@ create table private.authorization_codes (
 comment on table private.authorization_codes is
   'Authorization codes (RFC 6749 section 4.1) by their SHA-256, each bound to its client, redirect URI and S256 '
   'challenge.';
+comment on column private.authorization_codes.code_challenge is 'Null if the client does not use PKCE.';
+comment on column private.authorization_codes.id_token_claims is
+  'The claims that the request named for the ID token (OpenID Connect Core 1.0 section 5.5), like userinfo_claims.';
 comment on column private.authorization_codes.valid_until is 'When what a mobile approval lent ends; else null.';
 create index authorization_codes_user_id_idx on private.authorization_codes (user_id);
 create index authorization_codes_app_id_idx on private.authorization_codes (app_id);
@@ -224,6 +257,8 @@ create table private.openid_grants (
   authentication private.openid_authentication not null,
   scopes text[] not null,
   nonce text check (char_length(nonce) <= 512),
+  id_token_claims text[] not null default '{}',
+  userinfo_claims text[] not null default '{}',
   created_at timestamptz not null default now(),
   ends_at timestamptz not null,
   revoked_at timestamptz,
@@ -279,8 +314,9 @@ alter table private.logout_notices enable row level security;
 
 select private.protect_table(t.name)
 from unnest(array[
-  'private.openid_clients', 'private.signing_keys', 'private.openid_consents', 'private.authorization_codes',
-  'private.device_authorizations', 'private.openid_grants', 'private.openid_tokens', 'private.logout_notices'
+  'private.openid_clients', 'private.signing_keys', 'private.openid_consents', 'private.authorization_requests',
+  'private.authorization_codes', 'private.device_authorizations', 'private.openid_grants', 'private.openid_tokens',
+  'private.logout_notices'
 ]::regclass[]) as t (name);
 
 create table ai.failed_attempts (

@@ -401,6 +401,11 @@ as $$
     -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
+    -- Authorization requests that are kept for ten minutes: from browsers and public clients by address, enough for an
+    -- office whose people all sign in; pushed by a client with a secret by client, ten a second.
+    ('authorization_request', 'address', 300, interval '10 minutes', 'refuse'),
+    ('authorization_request', 'account', 6000, interval '10 minutes', 'refuse'),
+
     -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
     -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code does not use up an
@@ -2337,7 +2342,7 @@ begin
 end
 $$;
 
--- Deletes app credentials a day after they end, up to at_most of each kind. Returns how many it deleted; 0 while
+-- Deletes app credentials a day after they end, and expired authorization requests, up to at_most of each kind. Returns how many it deleted; 0 while
 -- another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
@@ -2354,6 +2359,7 @@ begin
   swept := swept + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
   -- A used refresh token is kept until it would have expired, so that its reuse is detected.
   swept := swept + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
+  swept := swept + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
   swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
   swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
@@ -7936,12 +7942,105 @@ as $$
   )
 $$;
 
--- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled},
--- redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null
--- without claims, or if private.session_proof refuses the session of the claims.
+-- Stores a request that a client pushed, which must authenticate. Returns the same result as
+-- private.store_authorization_request, or {refused: unauthenticated | redirect_uri (not registered) | pkce (required)}. Limits a client with a secret by client, because all
+-- of its people share the address of its server.
+-- Definer: calls private.authenticate_openid_client, which is not granted to any role.
+create or replace function private.push_authorization_request(
+  client_id text,
+  secret_hash bytea,
+  redirect_uri text,
+  uses_pkce boolean,
+  parameters text,
+  handle_hash bytea,
+  address inet
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  client record;
+  registration private.openid_clients;
+begin
+  select a.id, a.name, a.is_public into client
+  from private.authenticate_openid_client(push_authorization_request.client_id, push_authorization_request.secret_hash) a;
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select * into registration from private.openid_clients c where c.app_id = client.id;
+  if not private.is_openid_redirect_uri(registration, push_authorization_request.redirect_uri) then
+    return jsonb_build_object('refused', 'redirect_uri');
+  end if;
+  if registration.requires_pkce and not uses_pkce then
+    return jsonb_build_object('refused', 'pkce');
+  end if;
+  return private.add_authorization_request(
+    client.id,
+    push_authorization_request.parameters,
+    push_authorization_request.handle_hash,
+    case when not client.is_public then client.name end,
+    case when client.is_public then private.address_network(push_authorization_request.address) end
+  );
+end
+$$;
+
+-- Stores a request, and counts it for a client or for a network. See private.store_authorization_request.
+create or replace function private.add_authorization_request(
+  app_id uuid, parameters text, handle_hash bytea, client_name text, network cidr
+) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  bucket record;
+  wait interval;
+begin
+  if add_authorization_request.app_id is null then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select b.* into strict bucket from private.attempt_buckets('authorization_request', client_name, network) b;
+  wait := private.consume_attempt(bucket.subject, 'authorization_request', bucket.scope, bucket.step, bucket.per);
+  if wait is not null then
+    return jsonb_build_object('refused', 'limited', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer);
+  end if;
+  insert into private.authorization_requests (app_id, parameters, handle_hash, expires_at)
+  values (
+    add_authorization_request.app_id, add_authorization_request.parameters, add_authorization_request.handle_hash,
+    now() + interval '10 minutes'
+  );
+  return jsonb_build_object('expiresInSeconds', 600);
+end
+$$;
+
+-- Returns {clientId, parameters} of a kept request, or null if there is none, it has expired or it was answered.
+create or replace function private.read_authorization_request(handle_hash bytea) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object('clientId', a.name, 'parameters', r.parameters)
+  from private.authorization_requests r
+  join private.apps a on a.id = r.app_id
+  where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
+$$;
+
+-- Ends a kept request, because it is being answered. Returns whether it was still open: of concurrent callers, only one
+-- gets true.
+create or replace function private.end_authorization_request(handle_hash bytea) returns boolean
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  delete from private.authorization_requests r
+  where r.handle_hash = end_authorization_request.handle_hash and r.expires_at > now();
+  return found;
+end
+$$;
+
+-- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled,
+-- requiresPkce}, redirectAllowed, scopes, consentScopes, session: {authTime, acr, consented} | null}, or null for an
+-- unknown client. session is null without claims, or if private.session_proof refuses the session of the claims.
+-- requested_claims are the names in the request's parameter claims; consentScopes are the scopes and the scopes of these.
+-- session.acr is the acr that the login would state, null if the session can't meet essential_acr.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
-  client_id text, redirect_uri text, scopes text[], claims jsonb default null
+  client_id text, redirect_uri text, scopes text[], claims jsonb default null,
+  requested_claims text[] default '{}', essential_acr text[] default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
@@ -7949,7 +8048,9 @@ declare
   app private.apps;
   client private.openid_clients;
   proved record;
+  authentication private.openid_authentication;
   granted text[];
+  consent_scopes text[];
 begin
   select * into app from private.apps a where a.name = open_openid_authorization.client_id and a.kind = 'openid';
   if not found then
@@ -7957,18 +8058,24 @@ begin
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
+  consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
+  authentication := private.openid_authentication_of(
+    open_openid_authorization.claims, proved.proof, proved.valid_until is not null
+  );
   return jsonb_build_object(
-    'client', jsonb_build_object('name', app.name, 'displayName', app.display_name, 'enabled', app.enabled),
+    'client', jsonb_build_object(
+      'name', app.name, 'displayName', app.display_name, 'enabled', app.enabled, 'requiresPkce', client.requires_pkce
+    ),
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
+    'consentScopes', to_jsonb(consent_scopes),
     'session', case when proved.refused is null then jsonb_build_object(
-      'authTime', floor(extract(epoch from (
-        private.openid_authentication_of(open_openid_authorization.claims, proved.proof, proved.valid_until is not null)
-      ).auth_time))::bigint,
+      'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
+      'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, granted, open_openid_authorization.redirect_uri
+        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri
       )
     ) end
   );
@@ -7976,9 +8083,12 @@ end
 $$;
 
 -- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or
--- {refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If
--- consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an
--- authentication before that second is refused with login_required.
+-- {refused: client | unauthenticated | mfa_required | unavailable | login_required | acr | consent_required | scope |
+-- request}. If consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given,
+-- an authentication before that second is refused with login_required. If essential_acr is given, the login states one of
+-- these values or is refused with acr. request_hash is the handle of a kept request, which this call answers: it is
+-- refused with request if another call has answered it. id_token_claims and userinfo_claims are the names in the request's
+-- parameter claims.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
@@ -7989,7 +8099,11 @@ create or replace function private.issue_authorization_code(
   code_challenge text,
   code_hash bytea,
   consents boolean,
-  authenticated_since bigint default null
+  authenticated_since bigint default null,
+  essential_acr text[] default null,
+  id_token_claims text[] default '{}',
+  userinfo_claims text[] default '{}',
+  request_hash bytea default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -7999,6 +8113,7 @@ declare
   proved record;
   authentication private.openid_authentication;
   granted text[];
+  consent_scopes text[];
 begin
   -- Locks the app. A transaction that disables the app either commits first, or waits until the authorization code is
   -- stored and then revokes the code. Apps are locked before accounts.
@@ -8010,7 +8125,8 @@ begin
     return jsonb_build_object('refused', 'client');
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
-  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri) then
+  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri)
+    or (client.requires_pkce and issue_authorization_code.code_challenge is null) then
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
@@ -8029,28 +8145,42 @@ begin
     and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
     return jsonb_build_object('refused', 'login_required');
   end if;
+  authentication.acr := private.stated_acr(authentication.acr, essential_acr);
+  if authentication.acr is null then
+    return jsonb_build_object('refused', 'acr');
+  end if;
   granted := private.openid_scopes(app.id, issue_authorization_code.scopes);
   if cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
+  consent_scopes := private.openid_consent_scopes(
+    app.id, granted, issue_authorization_code.id_token_claims || issue_authorization_code.userinfo_claims
+  );
+  if not consents
+    and not private.has_openid_consent(
+      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri
+    ) then
+    return jsonb_build_object('refused', 'consent_required');
+  end if;
+  if request_hash is not null and not private.end_authorization_request(request_hash) then
+    return jsonb_build_object('refused', 'request');
+  end if;
   if consents then
     insert into private.openid_consents as c (user_id, app_id, scopes)
-    values ((proved.proof).user_id, app.id, granted)
+    values ((proved.proof).user_id, app.id, consent_scopes)
     on conflict (user_id, app_id) do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
-  elsif not private.has_openid_consent(
-    (proved.proof).user_id, client, granted, issue_authorization_code.redirect_uri
-  ) then
-    return jsonb_build_object('refused', 'consent_required');
   end if;
   insert into private.authorization_codes (
-    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce, code_challenge, expires_at
+    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
+    id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
     issue_authorization_code.code_hash, app.id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
+    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));
@@ -8091,6 +8221,17 @@ as $$
   )::private.openid_authentication
 $$;
 
+-- Returns the acr that a login states, or null if the session meets none of the essential values (OpenID Connect Core 1.0
+-- section 5.5.1.1). Without essential values it is the session's own. Two factors also meet one, if only that is accepted.
+create or replace function private.stated_acr(acr text, essential text[]) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case
+    when essential is null or acr = any (essential) then acr
+    when acr = 'aal2' and 'aal1' = any (essential) then 'aal1'
+  end
+$$;
+
 -- Returns the requested scopes that are registered for an OpenID client. Drops all others.
 create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
   language sql stable security invoker set search_path = ''
@@ -8124,6 +8265,74 @@ create or replace function private.is_loopback_redirect(uri text) returns boolea
   language sql immutable security invoker set search_path = ''
 as $$
   select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
+$$;
+
+-- Returns the claims and the scopes that allow each of them. A claim with two scopes needs both.
+create or replace function private.openid_claim_scopes() returns table (claim text, scopes text[])
+  language sql immutable security invoker set search_path = ''
+as $$
+  values
+    ('name', array['profile']),
+    ('picture', array['profile']),
+    ('updated_at', array['profile']),
+    -- The email, because accounts have no username.
+    ('preferred_username', array['profile', 'email']),
+    ('email', array['email']),
+    ('email_verified', array['email']),
+    ('groups', array['workspaces:read'])
+$$;
+
+-- Returns the scopes that a person has to consent to: the granted scopes, and the registered scopes of the claims that the
+-- request names.
+create or replace function private.openid_consent_scopes(app_id uuid, granted text[], requested_claims text[])
+  returns text[]
+  language sql stable security invoker set search_path = ''
+as $$
+  select array(
+    select unnest(openid_consent_scopes.granted)
+    union
+    select unnest(private.openid_scopes(openid_consent_scopes.app_id, s.scopes))
+    from private.openid_claim_scopes() s
+    where s.claim = any (openid_consent_scopes.requested_claims)
+    order by 1
+  )
+$$;
+
+-- Returns a person's claims that these scopes allow, and those that the request named if the client is registered for
+-- their scopes. Omits claims without a value. Reads auth.users, so only definers can call it.
+create or replace function private.openid_claims(subject_id uuid, app_id uuid, scopes text[], requested_claims text[])
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(c.key, c.value), '{}')
+  from auth.users u
+  left join public.profiles p on p.id = u.id
+  left join private.openid_clients o on o.app_id = openid_claims.app_id
+  cross join lateral jsonb_each(jsonb_strip_nulls(jsonb_build_object(
+    'name', p.display_name,
+    'picture', p.avatar_url,
+    'updated_at', floor(extract(epoch from p.updated_at))::bigint,
+    'preferred_username', u.email,
+    'email', u.email,
+    'email_verified', case when u.email is not null then u.email_confirmed_at is not null end,
+    -- Only the roles of one workspace, which the operator chose: anybody can found a workspace and name its roles.
+    'groups', case when o.groups_workspace_id is not null then to_jsonb(array(
+      select r.name
+      from public.workspace_members m
+      join public.workspace_roles r on r.id = m.role_id
+      join public.workspaces w on w.id = m.workspace_id and w.deleted_at is null
+      where m.workspace_id = o.groups_workspace_id and m.user_id = u.id
+    )) end
+  ))) as c (key, value)
+  join private.openid_claim_scopes() s on s.claim = c.key
+  where u.id = openid_claims.subject_id
+    and (
+      s.scopes <@ openid_claims.scopes
+      or (
+        s.claim = any (openid_claims.requested_claims)
+        and s.scopes <@ private.openid_scopes(openid_claims.app_id, s.scopes)
+      )
+    )
 $$;
 
 -- Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret.
@@ -8166,6 +8375,9 @@ as $$
     'postLogoutRedirectUris', c.post_logout_redirect_uris,
     'logoutUrl', a.backchannel_logout_uri,
     'allowsDeviceGrant', c.allows_device_grant,
+    'requiresPkce', c.requires_pkce,
+    'claimsInIdToken', c.claims_in_id_token,
+    'groupsWorkspaceId', c.groups_workspace_id,
     'secrets', coalesce((
       select jsonb_agg(
         jsonb_build_object('createdAt', s.created_at, 'expiresAt', s.expires_at) order by s.created_at desc, s.id
@@ -8200,7 +8412,8 @@ as $$
 $$;
 
 -- Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris,
--- logoutUrl, allowsDeviceGrant, secretHash, reason, requestId, ip }. secretHash is the text of a bytea, or null for a
+-- logoutUrl, allowsDeviceGrant, requiresPkce, claimsInIdToken, groupsWorkspaceId, secretHash, reason, requestId, ip }.
+-- secretHash is the text of a bytea, or null for a
 -- public client. Returns {} or { refused: forbidden | taken | invalid }.
 create or replace function private.add_openid_client(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
@@ -8223,17 +8436,21 @@ begin
     )
     returning * into app;
     insert into private.openid_clients (
-      app_id, is_public, redirect_uris, post_logout_redirect_uris, allows_device_grant
+      app_id, is_public, redirect_uris, post_logout_redirect_uris, allows_device_grant, requires_pkce,
+      claims_in_id_token, groups_workspace_id
     )
     values (
       app.id, is_public, array(select jsonb_array_elements_text(change -> 'redirectUris')),
       array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris')),
-      (change ->> 'allowsDeviceGrant')::boolean
+      (change ->> 'allowsDeviceGrant')::boolean,
+      coalesce((change ->> 'requiresPkce')::boolean, true),
+      coalesce((change ->> 'claimsInIdToken')::boolean, false),
+      (change ->> 'groupsWorkspaceId')::uuid
     );
   exception
     when unique_violation then
       return jsonb_build_object('refused', 'taken');
-    when check_violation then
+    when check_violation or foreign_key_violation then
       return jsonb_build_object('refused', 'invalid');
   end;
   if not is_public then
@@ -8247,8 +8464,8 @@ end
 $$;
 
 -- Changes the given fields of an OpenID client. Takes { actor, name, version, displayName, scopes, redirectUris,
--- postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip }. Returns {} or { refused: forbidden |
--- not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with
+-- postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, requiresPkce, claimsInIdToken, groupsWorkspaceId, reason,
+-- requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with
 -- conflict and returns the last change as last.
 create or replace function private.change_openid_client(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
@@ -8290,10 +8507,15 @@ begin
           then array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris'))
         else c.post_logout_redirect_uris
       end,
-      allows_device_grant = coalesce((change ->> 'allowsDeviceGrant')::boolean, c.allows_device_grant)
+      allows_device_grant = coalesce((change ->> 'allowsDeviceGrant')::boolean, c.allows_device_grant),
+      requires_pkce = coalesce((change ->> 'requiresPkce')::boolean, c.requires_pkce),
+      claims_in_id_token = coalesce((change ->> 'claimsInIdToken')::boolean, c.claims_in_id_token),
+      groups_workspace_id = case
+        when change ? 'groupsWorkspaceId' then (change ->> 'groupsWorkspaceId')::uuid else c.groups_workspace_id
+      end
     where c.app_id = app.id;
   exception
-    when check_violation then
+    when check_violation or foreign_key_violation then
       return jsonb_build_object('refused', 'invalid');
   end;
   perform private.record_admin_action(change, jsonb_build_object(
@@ -8912,9 +9134,12 @@ as $$
 declare
   opened private.openid_grants;
 begin
-  insert into private.openid_grants as g (source_id, app_id, user_id, proof, authentication, scopes, nonce, ends_at)
+  insert into private.openid_grants as g (
+    source_id, app_id, user_id, proof, authentication, scopes, nonce, id_token_claims, userinfo_claims, ends_at
+  )
   values (
     login.source_id, login.app_id, login.user_id, login.proof, login.authentication, login.scopes, login.nonce,
+    coalesce(login.id_token_claims, '{}'), coalesce(login.userinfo_claims, '{}'),
     least(now() + interval '30 days', login.ends_at)
   )
   returning g.* into opened;
@@ -8923,8 +9148,8 @@ begin
 end
 $$;
 
--- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt,
--- expiresAt, refreshable}. Times are in seconds since 1970.
+-- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, claims,
+-- issuedAt, expiresAt, refreshable}. claims are the ID token's claims about the person. Times are in seconds since 1970.
 create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
   returns jsonb
   language sql stable security invoker set search_path = ''
@@ -8937,17 +9162,24 @@ as $$
     'authTime', floor(extract(epoch from (login.authentication).auth_time))::bigint,
     'acr', (login.authentication).acr,
     'amr', to_jsonb((login.authentication).amr),
+    'claims', private.openid_claims(
+      login.user_id,
+      login.app_id,
+      case when c.claims_in_id_token then private.openid_scopes(login.app_id, token.scopes) else '{}' end,
+      login.id_token_claims
+    ),
     'issuedAt', floor(extract(epoch from token.created_at))::bigint,
     'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,
     'refreshable', token.refresh_hash is not null
   )
   from private.apps a
+  join private.openid_clients c on c.app_id = a.id
   where a.id = login.app_id
 $$;
 
 -- Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused:
--- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused and
--- revokes the login that the first use opened.
+-- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier, null without one. A
+-- second use is refused and revokes the login that the first use opened.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.redeem_authorization_code(
   client_id text,
@@ -8990,7 +9222,8 @@ begin
     or code.expires_at <= now()
     or code.valid_until <= now()
     or code.redirect_uri <> coalesce(redeem_authorization_code.redirect_uri, '')
-    or code.code_challenge <> coalesce(redeem_authorization_code.code_challenge, '') then
+    -- A verifier without a challenge is refused too: an attacker may have removed the challenge (RFC 9700 section 4.8.2).
+    or code.code_challenge is distinct from redeem_authorization_code.code_challenge then
     return jsonb_build_object('refused', 'token');
   end if;
   perform private.hold_proof(code.proof);
@@ -9006,6 +9239,8 @@ begin
   login.authentication := code.authentication;
   login.scopes := code.scopes;
   login.nonce := code.nonce;
+  login.id_token_claims := code.id_token_claims;
+  login.userinfo_claims := code.userinfo_claims;
   login.ends_at := code.valid_until;
   return private.issue_openid_tokens(login, redeem_authorization_code.access_hash, redeem_authorization_code.refresh_hash);
 end
@@ -9108,33 +9343,20 @@ declare
   held record;
   standing text;
 begin
-  select (l.login).user_id, (l.login).proof, l.scopes into held
+  select l.login, l.scopes into held
   from private.live_openid_token(read_openid_userinfo.access_hash) l;
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status(held.proof);
+  standing := private.proof_status((held.login).proof);
   if standing <> 'good' then
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   if not 'openid' = any (held.scopes) then
     return jsonb_build_object('refused', 'scope');
   end if;
-  return (
-    select jsonb_strip_nulls(
-      jsonb_build_object('sub', u.id)
-      || case when 'profile' = any (held.scopes)
-        then jsonb_build_object('name', p.display_name, 'picture', p.avatar_url)
-        else '{}'
-      end
-      || case when 'email' = any (held.scopes) and u.email is not null
-        then jsonb_build_object('email', u.email, 'email_verified', u.email_confirmed_at is not null)
-        else '{}'
-      end
-    )
-    from auth.users u
-    left join public.profiles p on p.id = u.id
-    where u.id = held.user_id
+  return jsonb_build_object('sub', (held.login).user_id) || private.openid_claims(
+    (held.login).user_id, (held.login).app_id, held.scopes, (held.login).userinfo_claims
   );
 end
 $$;
@@ -14796,6 +15018,23 @@ as $$
     and (s.not_after is null or s.not_after > now())
 $$;
 
+-- Stores an authorization request for ten minutes. parameters are in form encoding. The web server has checked them.
+-- Returns {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
+-- Definer: calls functions for limits, which are not granted to any role.
+create or replace function private.store_authorization_request(
+  client_id text, parameters text, handle_hash bytea, address inet
+) returns jsonb
+  language sql volatile security definer set search_path = ''
+as $$
+  select private.add_authorization_request(
+    (select a.id from private.apps a where a.name = store_authorization_request.client_id and a.kind = 'openid'),
+    store_authorization_request.parameters,
+    store_authorization_request.handle_hash,
+    null,
+    private.address_network(store_authorization_request.address)
+  )
+$$;
+
 -- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
 -- loopback address (RFC 8252 section 7.3).
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
@@ -15879,6 +16118,8 @@ grant execute on function private.disconnect_agent(bytea, uuid, uuid) to service
 
 grant execute on function private.email_of_link(text, text) to service_role;
 
+grant execute on function private.end_authorization_request(bytea) to service_role;
+
 grant execute on function private.end_openid_login(uuid, uuid) to service_role;
 
 grant execute on function private.end_other_sessions(uuid, uuid) to service_role;
@@ -15905,7 +16146,7 @@ grant execute on function private.is_recovery_open_to(private.recovery_credentia
 
 grant execute on function private.issue_agent_key(bytea, uuid, uuid, text, text) to service_role;
 
-grant execute on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint) to service_role;
+grant execute on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint, text[], text[], text[], bytea) to service_role;
 
 grant execute on function private.latest_price(text, text, integer) to service_role;
 
@@ -15957,15 +16198,19 @@ grant execute on function private.model_version(text) to service_role;
 
 grant execute on function private.move_workspace(jsonb) to service_role;
 
-grant execute on function private.open_openid_authorization(text, text, text[], jsonb) to service_role;
+grant execute on function private.open_openid_authorization(text, text, text[], jsonb, text[], text[]) to service_role;
 
 grant execute on function private.preview_costs_as_operator(uuid, uuid, jsonb) to service_role;
 
 grant execute on function private.preview_platform_costs(jsonb) to service_role;
 
+grant execute on function private.push_authorization_request(text, bytea, text, boolean, text, bytea, inet) to service_role;
+
 grant execute on function private.read_address_block(uuid) to service_role;
 
 grant execute on function private.read_app(text, text[], integer) to service_role;
+
+grant execute on function private.read_authorization_request(bytea) to service_role;
 
 grant execute on function private.read_console_workspace(uuid) to service_role;
 
@@ -16030,6 +16275,8 @@ grant execute on function private.sign_account_out(jsonb) to service_role;
 grant execute on function private.sign_out_everywhere(uuid, uuid) to service_role;
 
 grant execute on function private.signing_key_is_due() to service_role;
+
+grant execute on function private.store_authorization_request(text, text, bytea, inet) to service_role;
 
 grant execute on function private.store_review_draft(uuid, text, text) to service_role;
 

@@ -319,8 +319,14 @@ to service_role;
 
 -- Functions of openid/.
 grant execute on function
-  private.open_openid_authorization(text, text, text[], jsonb),
-  private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint),
+  private.open_openid_authorization(text, text, text[], jsonb, text[], text[]),
+  private.store_authorization_request(text, text, bytea, inet),
+  private.push_authorization_request(text, bytea, text, boolean, text, bytea, inet),
+  private.read_authorization_request(bytea),
+  private.end_authorization_request(bytea),
+  private.issue_authorization_code(
+    jsonb, text, text, text[], text, text, bytea, boolean, bigint, text[], text[], text[], bytea
+  ),
   private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea),
   private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea),
   private.read_openid_userinfo(bytea),

@@ -21,6 +21,8 @@ const exceptions: Record<string, readonly string[]> = {
     "private.account_vault_entries",
     // An app's own secret.
     "private.app_secrets",
+    // Gives nothing to the account that signs in with it.
+    "private.authorization_requests",
     // Works only in the session that began it.
     "private.oauth_attempts",
     // Codes that no longer work.

@@ -39,7 +39,7 @@ export async function action(args: ActionFunctionArgs) {
   const { admin, step, client } = await requireStep(args);
   const form = await readForm(args.request, args.context, uriFormLimits);
   const { name } = client;
-  const schema = clientChangeSchema(step, client);
+  const schema = clientChangeSchema(step, { ...client, platform: args.context.env.BRAND_NAME });
   const mismatch = "That isn’t the client ID. Nothing was changed.";
   const options = { form, admin, step, name, schema, mismatch, pages, change: changeOpenidClient };
   return answerRegistryForm(args.context, options);
@@ -64,7 +64,7 @@ export default function ConsoleOpenidClientChangePage() {
       cancelTo={`${pages}/${client.name}`}
       hidden={{ version: client.version ?? "" }}
     >
-      {step === "edit" ? <OpenidClientFields client={client} failed={failed} /> : null}
+      {step === "edit" ? <OpenidClientFields client={client} isPublic={client.isPublic} failed={failed} /> : null}
       {step === "rotate" ? <OverlapField /> : null}
     </RegistryFormPage>
   );

@@ -43,6 +43,21 @@ export default function ConsoleOpenidClientPage() {
           { label: "Post-logout redirect URIs", values: client.postLogoutRedirectUris, none: "None" },
           { label: "Logout URL", values: client.logoutUrl === null ? [] : [client.logoutUrl], none: "None" },
           { label: "Scopes", values: client.scopes, none: "None" },
+          {
+            label: "PKCE",
+            values: [],
+            none: client.requiresPkce ? "Required" : "Not required: accepts requests without a code challenge",
+          },
+          {
+            label: "ID token",
+            values: [],
+            none: client.claimsInIdToken ? "Has name, email and groups" : "Identifies the account only",
+          },
+          {
+            label: "Groups",
+            values: client.groupsWorkspaceId === null ? [] : [`Role in workspace ${client.groupsWorkspaceId}`],
+            none: "None",
+          },
           { label: "Device sign-in", values: [], none: client.allowsDeviceGrant ? "Allowed" : "Not allowed" },
         ]}
       />

@@ -24,7 +24,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const form = await readForm(request, context, uriFormLimits);
   const isPublic = form.get("type") === "public";
-  const schema = newClientSchema({ isPublic });
+  const schema = newClientSchema({ isPublic, platform: context.env.BRAND_NAME });
   const mismatch = "The client IDs don’t match. Nothing was registered.";
   const options = { form, admin, step: "add", isPublic, schema, mismatch, pages, change: changeOpenidClient } as const;
   return answerRegistryForm(context, options);
@@ -36,6 +36,9 @@ const empty = {
   postLogoutRedirectUris: [],
   logoutUrl: null,
   allowsDeviceGrant: false,
+  requiresPkce: true,
+  claimsInIdToken: false,
+  groupsWorkspaceId: null,
   scopes: ["profile"],
 };
 

@@ -1,9 +1,16 @@
-import { useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { authorizationPath, isResumed } from "../../openid/authorization-request.ts";
-import { type AuthorizationFault, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
+import { isResumed } from "../../openid/authorization-request.ts";
+import {
+  type AuthorizationFault,
+  issueCode,
+  openAuthorization,
+  pathOf,
+  prepareDecision,
+  refuse,
+} from "../../openid/authorize.ts";
 import { rightsOfScopes } from "../../openid/client-rights.ts";
 import { shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
@@ -18,22 +25,23 @@ export const meta = pageTitle("Sign in to an app");
 
 /** The authorization endpoint: answers the client immediately if no decision is needed, otherwise asks the person. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const opened = await openAuthorization(context, request);
+  const query = new URL(request.url).searchParams;
+  const opened = await openAuthorization(context, { request, query });
   if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
   const decision = await prepareDecision(context, { request, opened });
-  const { displayName, page, scopes, target } = opened;
-  if ("location" in decision || !decision.asks) {
+  const { displayName, consentScopes, target } = opened;
+  if ("location" in decision || decision.page === null) {
     const address =
       "location" in decision ? decision.location : await issueCode(context, { opened, decision, consents: false });
-    if (!isResumed(new URL(request.url).searchParams)) throw redirect(address, 303);
+    if (!isResumed(query)) throw redirect(address, 303);
     return data({ kind: "leave" as const, address, displayName });
   }
-  const { user } = decision;
+  const { user, page } = decision;
   return data({
     kind: "ask" as const,
     displayName,
     place: placeOf(target.redirectUri),
-    rights: rightsOfScopes(scopes, context.env.BRAND_NAME),
+    rights: rightsOfScopes(consentScopes, context.env.BRAND_NAME),
     account: { id: user.id, email: shownAs(user) },
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: page,
@@ -42,11 +50,19 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 /**
- * Redirects a cross-site POST to the same request as a GET, because browsers send the session cookie only with the GET.
+ * Stores a request that another site posts, and redirects to it as a GET, because browsers send the session cookie only
+ * with the GET.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
   const query = await readForeignForm(request, context);
-  throw redirect(new URL(authorizationPath(query, { resumed: false }), context.origin).href, 303);
+  const opened = await openAuthorization(context, { request, query });
+  if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
+  const { asked } = opened;
+  const address =
+    "error" in asked
+      ? await refuse(context, { opened, error: asked })
+      : await pathOf(context, { opened, resumed: false });
+  throw redirect(new URL(address, context.origin).href, 303);
 }
 
 /** Returns the display name of a redirect URI's target. */
@@ -59,6 +75,10 @@ const faults: Record<AuthorizationFault, { title: string; lead: (name: string) =
   unreadable: {
     title: "This sign-in link is incomplete",
     lead: () => "It doesn’t say which app it’s for, or where to send you next. Go back to the app and try again.",
+  },
+  ended: {
+    title: "This sign-in has ended",
+    lead: () => "You already answered it, or it was open for more than ten minutes. Go back to the app and try again.",
   },
   unknown_client: {
     title: "This app isn’t registered",
@@ -76,7 +96,8 @@ const faults: Record<AuthorizationFault, { title: string; lead: (name: string) =
 };
 
 export default function AuthorizePage() {
-  const shown = useLoaderData<typeof loader>();
+  const [loaded, posted] = [useLoaderData<typeof loader>(), useActionData<typeof action>()];
+  const shown = posted ?? loaded;
   if (shown.kind === "leave") return <LeavePage {...shown} />;
   if (shown.kind === "ask") return <AppConsent {...shown} tellsApp />;
   const { title, lead } = faults[shown.fault];

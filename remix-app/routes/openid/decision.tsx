@@ -2,22 +2,22 @@ import { useActionData } from "@remix-run/react";
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { denialAddress, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
+import { deny, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { type Departure, LeavePage } from "../../ui/leave-page.tsx";
 
 export const handle: RouteHandle = { methods: ["POST"] };
 export const meta = pageTitle("Sign in to an app");
 
-/** Records the decision made on the authorization page. The request has the same query as that page. */
+/** Records the decision made on the authorization page. The URL has the same query as that page. */
 export async function action({ request, context }: ActionFunctionArgs): Promise<Departure> {
-  const { search } = new URL(request.url);
+  const { search, searchParams: query } = new URL(request.url);
   const ask = () => redirect(`/oauth/authorize${search}`, 303);
-  const opened = await openAuthorization(context, request);
-  if ("fault" in opened) throw ask();
+  const opened = await openAuthorization(context, { request, query });
+  if ("fault" in opened || opened.requestUri === null) throw ask();
   const form = await readForm(request, context);
   const { displayName } = opened;
-  if (form.get("decision") === "cancel") return { address: denialAddress(opened, context), displayName };
+  if (form.get("decision") === "cancel") return { address: await deny(context, opened), displayName };
   const decision = await prepareDecision(context, { request, opened });
   if ("location" in decision) return { address: decision.location, displayName };
   // Another tab may have switched accounts since the page was rendered. A request with prompt=none never shows the

@@ -13,7 +13,6 @@ const config = {
       clientId: process.env.CLIENT_ID,
       clientSecret: process.env.CLIENT_SECRET,
       checks: ["pkce", "state", "nonce"],
-      idToken: false, // name and email are at the userinfo endpoint
     },
   ],
 };

@@ -82,6 +82,11 @@ as $$
     -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
+    -- Authorization requests that are kept for ten minutes: from browsers and public clients by address, enough for an
+    -- office whose people all sign in; pushed by a client with a secret by client, ten a second.
+    ('authorization_request', 'address', 300, interval '10 minutes', 'refuse'),
+    ('authorization_request', 'account', 6000, interval '10 minutes', 'refuse'),
+
     -- A device's requests for a user code (RFC 8628). Each adds a row that is kept for a day.
     ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
     -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A correct code does not use up an

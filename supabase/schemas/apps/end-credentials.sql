@@ -294,7 +294,7 @@ create or replace trigger revoke_app_credentials after update of enabled on priv
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
 
--- Deletes app credentials a day after they end, up to at_most of each kind. Returns how many it deleted; 0 while
+-- Deletes app credentials a day after they end, and expired authorization requests, up to at_most of each kind. Returns how many it deleted; 0 while
 -- another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
@@ -311,6 +311,7 @@ begin
   swept := swept + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
   -- A used refresh token is kept until it would have expired, so that its reuse is detected.
   swept := swept + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
+  swept := swept + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
   swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
   swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is

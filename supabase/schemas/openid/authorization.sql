@@ -1,12 +1,15 @@
 -- Functions for the OpenID authorization endpoint: they describe the client's request, look up earlier consent and
 -- issue the code.
 
--- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled},
--- redirectAllowed, scopes, session: {authTime, consented} | null}, or null for an unknown client. session is null
--- without claims, or if private.session_proof refuses the session of the claims.
+-- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled,
+-- requiresPkce}, redirectAllowed, scopes, consentScopes, session: {authTime, acr, consented} | null}, or null for an
+-- unknown client. session is null without claims, or if private.session_proof refuses the session of the claims.
+-- requested_claims are the names in the request's parameter claims; consentScopes are the scopes and the scopes of these.
+-- session.acr is the acr that the login would state, null if the session can't meet essential_acr.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
-  client_id text, redirect_uri text, scopes text[], claims jsonb default null
+  client_id text, redirect_uri text, scopes text[], claims jsonb default null,
+  requested_claims text[] default '{}', essential_acr text[] default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
@@ -14,7 +17,9 @@ declare
   app private.apps;
   client private.openid_clients;
   proved record;
+  authentication private.openid_authentication;
   granted text[];
+  consent_scopes text[];
 begin
   select * into app from private.apps a where a.name = open_openid_authorization.client_id and a.kind = 'openid';
   if not found then
@@ -22,18 +27,24 @@ begin
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
+  consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
+  authentication := private.openid_authentication_of(
+    open_openid_authorization.claims, proved.proof, proved.valid_until is not null
+  );
   return jsonb_build_object(
-    'client', jsonb_build_object('name', app.name, 'displayName', app.display_name, 'enabled', app.enabled),
+    'client', jsonb_build_object(
+      'name', app.name, 'displayName', app.display_name, 'enabled', app.enabled, 'requiresPkce', client.requires_pkce
+    ),
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
+    'consentScopes', to_jsonb(consent_scopes),
     'session', case when proved.refused is null then jsonb_build_object(
-      'authTime', floor(extract(epoch from (
-        private.openid_authentication_of(open_openid_authorization.claims, proved.proof, proved.valid_until is not null)
-      ).auth_time))::bigint,
+      'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
+      'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, granted, open_openid_authorization.redirect_uri
+        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri
       )
     ) end
   );
@@ -41,9 +52,12 @@ end
 $$;
 
 -- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or
--- {refused: client | unauthenticated | mfa_required | unavailable | login_required | consent_required | scope}. If
--- consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given, an
--- authentication before that second is refused with login_required.
+-- {refused: client | unauthenticated | mfa_required | unavailable | login_required | acr | consent_required | scope |
+-- request}. If consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given,
+-- an authentication before that second is refused with login_required. If essential_acr is given, the login states one of
+-- these values or is refused with acr. request_hash is the handle of a kept request, which this call answers: it is
+-- refused with request if another call has answered it. id_token_claims and userinfo_claims are the names in the request's
+-- parameter claims.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
@@ -54,7 +68,11 @@ create or replace function private.issue_authorization_code(
   code_challenge text,
   code_hash bytea,
   consents boolean,
-  authenticated_since bigint default null
+  authenticated_since bigint default null,
+  essential_acr text[] default null,
+  id_token_claims text[] default '{}',
+  userinfo_claims text[] default '{}',
+  request_hash bytea default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -64,6 +82,7 @@ declare
   proved record;
   authentication private.openid_authentication;
   granted text[];
+  consent_scopes text[];
 begin
   -- Locks the app. A transaction that disables the app either commits first, or waits until the authorization code is
   -- stored and then revokes the code. Apps are locked before accounts.
@@ -75,7 +94,8 @@ begin
     return jsonb_build_object('refused', 'client');
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
-  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri) then
+  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri)
+    or (client.requires_pkce and issue_authorization_code.code_challenge is null) then
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
@@ -94,28 +114,42 @@ begin
     and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
     return jsonb_build_object('refused', 'login_required');
   end if;
+  authentication.acr := private.stated_acr(authentication.acr, essential_acr);
+  if authentication.acr is null then
+    return jsonb_build_object('refused', 'acr');
+  end if;
   granted := private.openid_scopes(app.id, issue_authorization_code.scopes);
   if cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
+  consent_scopes := private.openid_consent_scopes(
+    app.id, granted, issue_authorization_code.id_token_claims || issue_authorization_code.userinfo_claims
+  );
+  if not consents
+    and not private.has_openid_consent(
+      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri
+    ) then
+    return jsonb_build_object('refused', 'consent_required');
+  end if;
+  if request_hash is not null and not private.end_authorization_request(request_hash) then
+    return jsonb_build_object('refused', 'request');
+  end if;
   if consents then
     insert into private.openid_consents as c (user_id, app_id, scopes)
-    values ((proved.proof).user_id, app.id, granted)
+    values ((proved.proof).user_id, app.id, consent_scopes)
     on conflict (user_id, app_id) do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
-  elsif not private.has_openid_consent(
-    (proved.proof).user_id, client, granted, issue_authorization_code.redirect_uri
-  ) then
-    return jsonb_build_object('refused', 'consent_required');
   end if;
   insert into private.authorization_codes (
-    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce, code_challenge, expires_at
+    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
+    id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
     issue_authorization_code.code_hash, app.id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
+    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));
@@ -154,6 +188,17 @@ as $$
       order by m.value
     )
   )::private.openid_authentication
+$$;
+
+-- Returns the acr that a login states, or null if the session meets none of the essential values (OpenID Connect Core 1.0
+-- section 5.5.1.1). Without essential values it is the session's own. Two factors also meet one, if only that is accepted.
+create or replace function private.stated_acr(acr text, essential text[]) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case
+    when essential is null or acr = any (essential) then acr
+    when acr = 'aal2' and 'aal1' = any (essential) then 'aal1'
+  end
 $$;
 
 -- Returns the requested scopes that are registered for an OpenID client. Drops all others.

@@ -16,6 +16,9 @@ as $$
     'postLogoutRedirectUris', c.post_logout_redirect_uris,
     'logoutUrl', a.backchannel_logout_uri,
     'allowsDeviceGrant', c.allows_device_grant,
+    'requiresPkce', c.requires_pkce,
+    'claimsInIdToken', c.claims_in_id_token,
+    'groupsWorkspaceId', c.groups_workspace_id,
     'secrets', coalesce((
       select jsonb_agg(
         jsonb_build_object('createdAt', s.created_at, 'expiresAt', s.expires_at) order by s.created_at desc, s.id
@@ -60,7 +63,8 @@ as $$
 $$;
 
 -- Registers an OpenID client. Takes { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris,
--- logoutUrl, allowsDeviceGrant, secretHash, reason, requestId, ip }. secretHash is the text of a bytea, or null for a
+-- logoutUrl, allowsDeviceGrant, requiresPkce, claimsInIdToken, groupsWorkspaceId, secretHash, reason, requestId, ip }.
+-- secretHash is the text of a bytea, or null for a
 -- public client. Returns {} or { refused: forbidden | taken | invalid }.
 create or replace function private.add_openid_client(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
@@ -83,17 +87,21 @@ begin
     )
     returning * into app;
     insert into private.openid_clients (
-      app_id, is_public, redirect_uris, post_logout_redirect_uris, allows_device_grant
+      app_id, is_public, redirect_uris, post_logout_redirect_uris, allows_device_grant, requires_pkce,
+      claims_in_id_token, groups_workspace_id
     )
     values (
       app.id, is_public, array(select jsonb_array_elements_text(change -> 'redirectUris')),
       array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris')),
-      (change ->> 'allowsDeviceGrant')::boolean
+      (change ->> 'allowsDeviceGrant')::boolean,
+      coalesce((change ->> 'requiresPkce')::boolean, true),
+      coalesce((change ->> 'claimsInIdToken')::boolean, false),
+      (change ->> 'groupsWorkspaceId')::uuid
     );
   exception
     when unique_violation then
       return jsonb_build_object('refused', 'taken');
-    when check_violation then
+    when check_violation or foreign_key_violation then
       return jsonb_build_object('refused', 'invalid');
   end;
   if not is_public then
@@ -107,8 +115,8 @@ end
 $$;
 
 -- Changes the given fields of an OpenID client. Takes { actor, name, version, displayName, scopes, redirectUris,
--- postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip }. Returns {} or { refused: forbidden |
--- not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with
+-- postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, requiresPkce, claimsInIdToken, groupsWorkspaceId, reason,
+-- requestId, ip }. Returns {} or { refused: forbidden | not_found | conflict | invalid }. If version is given and the client has changed since that version, refuses with
 -- conflict and returns the last change as last.
 create or replace function private.change_openid_client(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
@@ -150,10 +158,15 @@ begin
           then array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris'))
         else c.post_logout_redirect_uris
       end,
-      allows_device_grant = coalesce((change ->> 'allowsDeviceGrant')::boolean, c.allows_device_grant)
+      allows_device_grant = coalesce((change ->> 'allowsDeviceGrant')::boolean, c.allows_device_grant),
+      requires_pkce = coalesce((change ->> 'requiresPkce')::boolean, c.requires_pkce),
+      claims_in_id_token = coalesce((change ->> 'claimsInIdToken')::boolean, c.claims_in_id_token),
+      groups_workspace_id = case
+        when change ? 'groupsWorkspaceId' then (change ->> 'groupsWorkspaceId')::uuid else c.groups_workspace_id
+      end
     where c.app_id = app.id;
   exception
-    when check_violation then
+    when check_violation or foreign_key_violation then
       return jsonb_build_object('refused', 'invalid');
   end;
   perform private.record_admin_action(change, jsonb_build_object(

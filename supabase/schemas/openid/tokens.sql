@@ -11,9 +11,12 @@ as $$
 declare
   opened private.openid_grants;
 begin
-  insert into private.openid_grants as g (source_id, app_id, user_id, proof, authentication, scopes, nonce, ends_at)
+  insert into private.openid_grants as g (
+    source_id, app_id, user_id, proof, authentication, scopes, nonce, id_token_claims, userinfo_claims, ends_at
+  )
   values (
     login.source_id, login.app_id, login.user_id, login.proof, login.authentication, login.scopes, login.nonce,
+    coalesce(login.id_token_claims, '{}'), coalesce(login.userinfo_claims, '{}'),
     least(now() + interval '30 days', login.ends_at)
   )
   returning g.* into opened;
@@ -41,8 +44,8 @@ as $$
   returning private.describe_openid_tokens(login, t)
 $$;
 
--- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt,
--- expiresAt, refreshable}. Times are in seconds since 1970.
+-- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, claims,
+-- issuedAt, expiresAt, refreshable}. claims are the ID token's claims about the person. Times are in seconds since 1970.
 create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
   returns jsonb
   language sql stable security invoker set search_path = ''
@@ -55,17 +58,24 @@ as $$
     'authTime', floor(extract(epoch from (login.authentication).auth_time))::bigint,
     'acr', (login.authentication).acr,
     'amr', to_jsonb((login.authentication).amr),
+    'claims', private.openid_claims(
+      login.user_id,
+      login.app_id,
+      case when c.claims_in_id_token then private.openid_scopes(login.app_id, token.scopes) else '{}' end,
+      login.id_token_claims
+    ),
     'issuedAt', floor(extract(epoch from token.created_at))::bigint,
     'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,
     'refreshable', token.refresh_hash is not null
   )
   from private.apps a
+  join private.openid_clients c on c.app_id = a.id
   where a.id = login.app_id
 $$;
 
 -- Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused:
--- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier. A second use is refused and
--- revokes the login that the first use opened.
+-- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier, null without one. A
+-- second use is refused and revokes the login that the first use opened.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.redeem_authorization_code(
   client_id text,
@@ -108,7 +118,8 @@ begin
     or code.expires_at <= now()
     or code.valid_until <= now()
     or code.redirect_uri <> coalesce(redeem_authorization_code.redirect_uri, '')
-    or code.code_challenge <> coalesce(redeem_authorization_code.code_challenge, '') then
+    -- A verifier without a challenge is refused too: an attacker may have removed the challenge (RFC 9700 section 4.8.2).
+    or code.code_challenge is distinct from redeem_authorization_code.code_challenge then
     return jsonb_build_object('refused', 'token');
   end if;
   perform private.hold_proof(code.proof);
@@ -124,6 +135,8 @@ begin
   login.authentication := code.authentication;
   login.scopes := code.scopes;
   login.nonce := code.nonce;
+  login.id_token_claims := code.id_token_claims;
+  login.userinfo_claims := code.userinfo_claims;
   login.ends_at := code.valid_until;
   return private.issue_openid_tokens(login, redeem_authorization_code.access_hash, redeem_authorization_code.refresh_hash);
 end
@@ -226,33 +239,20 @@ declare
   held record;
   standing text;
 begin
-  select (l.login).user_id, (l.login).proof, l.scopes into held
+  select l.login, l.scopes into held
   from private.live_openid_token(read_openid_userinfo.access_hash) l;
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status(held.proof);
+  standing := private.proof_status((held.login).proof);
   if standing <> 'good' then
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   if not 'openid' = any (held.scopes) then
     return jsonb_build_object('refused', 'scope');
   end if;
-  return (
-    select jsonb_strip_nulls(
-      jsonb_build_object('sub', u.id)
-      || case when 'profile' = any (held.scopes)
-        then jsonb_build_object('name', p.display_name, 'picture', p.avatar_url)
-        else '{}'
-      end
-      || case when 'email' = any (held.scopes) and u.email is not null
-        then jsonb_build_object('email', u.email, 'email_verified', u.email_confirmed_at is not null)
-        else '{}'
-      end
-    )
-    from auth.users u
-    left join public.profiles p on p.id = u.id
-    where u.id = held.user_id
+  return jsonb_build_object('sub', (held.login).user_id) || private.openid_claims(
+    (held.login).user_id, (held.login).app_id, held.scopes, (held.login).userinfo_claims
   );
 end
 $$;

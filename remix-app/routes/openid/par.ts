@@ -1,0 +1,12 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { readClientRequest } from "../../openid/client-auth.ts";
+import { answerClient } from "../../openid/oauth-error.ts";
+import { answerPushedRequest } from "../../openid/pushed-request.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
+
+/** `POST /oauth/par` (RFC 9126 section 2). */
+export async function action({ request, context }: ActionFunctionArgs) {
+  return answerClient(context, async () => answerPushedRequest(context, await readClientRequest(request, context)));
+}

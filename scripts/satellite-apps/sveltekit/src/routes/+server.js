@@ -1,0 +1,3 @@
+export function GET({ locals }) {
+  return new Response(`Hello ${locals.user?.email ?? "World"}!`);
+}

@@ -24,7 +24,7 @@ async function start(limits: { requestMs: number; streamMs: number }, answer: (r
 
 const begin = (response: ServerResponse) => response.writeHead(200, { connection: "close" }).write("begun ");
 
-test("a stream that has begun goes on after the time for pending requests", async () => {
+test("a stream that has begun continues after the time for pending requests", async () => {
   const { drain, result, response } = await start({ requestMs: 10, streamMs: 60_000 }, begin);
   const stopped = drain();
   await new Promise((resolve) => setTimeout(resolve, 50));

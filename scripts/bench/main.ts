@@ -3,6 +3,8 @@ import { withDatabase } from "../local-stack/database.ts";
 import { readStackFile } from "../test/stack.ts";
 import { type StartedStack, startStack } from "../test/start-stack.ts";
 import { superuserUrl } from "../test/superuser.ts";
+import { bursts } from "./bodies/bursts.ts";
+import { measureBodies } from "./bodies/measure-bodies.ts";
 import { databasePreparation } from "./gateway/database-state.ts";
 import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows, targetTable } from "./gateway/gateway-rows.ts";
@@ -71,7 +73,7 @@ function allSteps(): number {
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
   const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
-  const alone = (parts.has("calls") ? 3 : 0) + (parts.has("plans") ? 1 : 0);
+  const alone = (parts.has("calls") ? 3 : 0) + (parts.has("plans") ? 1 : 0) + (parts.has("bodies") ? bursts.length : 0);
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 
@@ -79,6 +81,7 @@ function allSteps(): number {
 async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], stackFile: string): Promise<string[]> {
   const texts: string[] = [];
   if (options.parts.has("calls")) texts.push(await measureOneWorkspace(given));
+  if (options.parts.has("bodies")) texts.push(await measureBodies(given));
   if (options.parts.has("plans")) {
     progress.begin("plans");
     texts.push(await withDatabase(await superuserUrl(stackFile), explainFrequentStatements));

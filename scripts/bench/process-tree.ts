@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readStat } from "./cpu.ts";
 
 /** The CPU time and memory that a process and all its descendants have used. */
@@ -25,10 +25,22 @@ export function readTree(root: number): TreeUse | undefined {
   };
 }
 
-/** Reads VmRSS from proc_pid_status(5). Returns 0 for a process that has just ended. */
-function readRss(pid: number): number {
+/** Resets the peak that `readPeakRss` returns (clear_refs in proc_pid_clear_refs(5)). */
+export function resetPeakRss(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, "5");
+}
+
+/** Reads VmHWM, the most physical memory that a process has had, in bytes. */
+export const readPeakRss = (pid: number) => readStatus(pid, "VmHWM");
+
+/** Reads VmRSS, the physical memory that a process has, in bytes. */
+export const readRss = (pid: number) => readStatus(pid, "VmRSS");
+
+/** Reads a size from proc_pid_status(5). Returns 0 for a process that has just ended. */
+function readStatus(pid: number, name: "VmRSS" | "VmHWM"): number {
   try {
-    return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1] ?? 0) * 1024;
   } catch {
     return 0;
   }

@@ -34,6 +34,7 @@ const schema = z.object({
     .string()
     .refine((folder) => existsSync(folder), "names a folder that is not there: install Postgres, or remove the line")
     .optional(),
+  AI_MEMORY_LIMIT_MB: wholeNumber(256, 65_536).optional(),
   LOCAL_BOT_CHALLENGE: z.enum(["on", "off"], "must be on or off").optional(),
   LOCAL_DENO: z.enum(denoPackages, `must be ${denoPackages.join(" or ")}`).optional(),
   LOCAL_RESPONSE_LOOP: z.enum(["deno", "hosted"], "must be deno or hosted").optional(),
@@ -139,6 +140,7 @@ const isForTests = (name: string) =>
   inheritedNames.includes(name) ||
   name === "IDENTITY_BIN" ||
   name === "POSTGRES_BIN" ||
+  name === "AI_MEMORY_LIMIT_MB" ||
   name.startsWith("LOCAL_") ||
   name.startsWith("GOTRUE_");
 

@@ -205,7 +205,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       kind: "service",
       name: "functions",
       command: deno.command,
-      args: [...deno.args, ...denoArguments(root)],
+      args: [...deno.args, ...denoArguments(root, { memoryLimitMb: environment.settings.AI_MEMORY_LIMIT_MB })],
       cwd: root,
       env: {
         ...environment.all,

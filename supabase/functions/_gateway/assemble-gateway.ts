@@ -6,6 +6,7 @@ import { createDatabase } from "./database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
+import { bodyMemoryWithin } from "./http/body-memory.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
@@ -49,7 +50,7 @@ export function assembleGateway(
     providers,
     cooldowns: createCooldowns({ now: () => performance.now() }),
     limits,
-    readBody: createBodyReader(),
+    readBody: createBodyReader(bodyMemoryWithin(environment.memoryLimitBytes)),
     readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl, issuer: tokenIssuer }), {
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},
     }),

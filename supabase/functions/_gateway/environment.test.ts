@@ -31,6 +31,18 @@ describe("the gateway's environment", () => {
     for (const value of ["0", "14401", "soon"]) expect(() => totalOf(seconds(value))).toThrow("AI_TOTAL_LIMIT_SECONDS");
   });
 
+  test.for([
+    [undefined, 256_000_000],
+    ["256", 256_000_000],
+    ["65536", 65_536_000_000],
+  ] as const)("AI_MEMORY_LIMIT_MB=%s gives the process %i bytes of memory", ([AI_MEMORY_LIMIT_MB, bytes]) => {
+    expect(readEnvironment({ ...local, AI_MEMORY_LIMIT_MB }).memoryLimitBytes).toBe(bytes);
+  });
+
+  test.for(["255", "65537", "1.5", "much"])("refuses AI_MEMORY_LIMIT_MB=%s", (AI_MEMORY_LIMIT_MB) => {
+    expect(() => readEnvironment({ ...local, AI_MEMORY_LIMIT_MB })).toThrow("AI_MEMORY_LIMIT_MB");
+  });
+
   test("allows private provider addresses only for a local project", () => {
     const provider = { AI_PROVIDER_X_BASE_URL: "http://127.0.0.1:54328/v1" };
     expect(readEnvironment({ ...local, ...provider }).providers.size).toBe(1);

@@ -19,6 +19,8 @@ export type GatewayEnvironment = {
   secretKeys: string[];
   providers: Map<string, Provider>;
   limits: TimeLimits;
+  /** The memory that the process may use, in bytes. */
+  memoryLimitBytes: number;
   telemetry: TelemetrySettings;
 };
 
@@ -38,6 +40,9 @@ const keyDictionary = z
   .transform(({ default: first = "", ...others }) => [first, ...Object.values(others)])
   .default([]);
 
+/** Hosted Supabase ends an isolate that uses more (https://supabase.com/docs/guides/functions/limits). */
+const hostedMemoryMb = 256;
+
 const settings = z.object({
   GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   SUPABASE_URL: z.url(),
@@ -49,6 +54,7 @@ const settings = z.object({
   SUPABASE_SECRET_KEY: z.string().optional(),
   SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
+  AI_MEMORY_LIMIT_MB: z.coerce.number().int().min(256).max(65_536).default(hostedMemoryMb),
   AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(maxCallSeconds).optional(),
   // Only hosted Supabase sets it: https://supabase.com/docs/guides/functions/secrets
   SB_REGION: z.string().optional(),
@@ -74,6 +80,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
     limits: timeLimitsOf({ totalSeconds: AI_TOTAL_LIMIT_SECONDS, isHosted: data.SB_REGION !== undefined }),
+    memoryLimitBytes: data.AI_MEMORY_LIMIT_MB * 1_000_000,
     telemetry: readTelemetry(dropEmpty(env)),
   };
 }

@@ -6,11 +6,13 @@ import { strictModeRefusal } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
 import { beginInTime } from "./answers/begin-response.ts";
 import { replayAnswer } from "./answers/replay.ts";
-import type { AdmittedCall } from "./call.ts";
+import { type AdmittedCall, forgetInput } from "./call.ts";
 import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import { type Body, parseJson } from "./http/body.ts";
+import { runInTurn } from "./http/large-work.ts";
 import type { Call, Handler } from "./http/router.ts";
+import { maxKept } from "./runs/captured-content.ts";
 import { openRun } from "./runs/run.ts";
 import type { Asked, Surface } from "./surface.ts";
 
@@ -26,13 +28,12 @@ export function serveSurface<Request extends Asked>(gateway: Gateway, surface: S
     const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
     try {
       return await admit(gateway, surface, { ...call, caller, check, body, startedAt });
-    } finally {
+    } catch (error) {
       body.release();
+      throw error;
     }
   };
 }
-
-const largeBytes = 64 * 1024;
 
 type Arrived = Call & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
 
@@ -41,12 +42,18 @@ async function admit<Request extends Asked>(
   surface: Surface<Request>,
   { request, requestId, path, caller, check, body, startedAt }: Arrived,
 ): Promise<Response> {
-  const { asked, labels } = await readOrAuthenticate(check, async () => {
+  const { bytes } = body;
+  const size = bytes.byteLength;
+  const { asked, labels, fingerprint } = await readOrAuthenticate(check, async () => {
     const labels = readLabels(request);
-    const value = parseJson(request, body.bytes, { maxNumbers: surface.maxNumbers });
+    const fingerprint = labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, bytes);
+    const parse = () => parseJson(request, bytes, { maxNumbers: surface.maxNumbers });
+    const read = (value: unknown) => surface.read(value, size, request.headers);
+    if (!body.isLarge) return { labels, fingerprint, asked: read(parse()) };
     // Parsing and validating a large body take about the same time. Other calls run in between.
-    if (body.bytes.byteLength > largeBytes) await new Promise((resolve) => setTimeout(resolve));
-    return { labels, asked: surface.read(value, body.bytes.byteLength, request.headers) };
+    const value = await runInTurn(parse);
+    if (size > maxKept) body.discardBytes();
+    return { labels, fingerprint, asked: await runInTurn(() => read(value)) };
   });
   const begin = gateway.beginRun({
     ...caller,
@@ -55,7 +62,7 @@ async function admit<Request extends Asked>(
     entity_id: labels.entityId,
     session_label: labels.entityId === undefined ? sessionLabel(request.headers, surface.session?.(asked)) : undefined,
     idempotency_key: labels.idempotencyKey,
-    fingerprint: labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, body.bytes),
+    fingerprint,
     kind: surface.kind,
     streamed: asked.stream || undefined,
     model: asked.model,
@@ -78,13 +85,18 @@ async function admit<Request extends Asked>(
     choices: asked.choices === 1 ? undefined : asked.choices,
   });
   const begun = await begin.catch((error) => refuseEndpoint(error, gateway, { caller, surface, model: asked.model }));
-  if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
+  if ("kept" in begun) {
+    body.release();
+    return replayAnswer(surface, asked, begun.kept);
+  }
   const run = begun;
   // The model's output limit may be lower than our default.
   asked.outputLimit = run.output_limit ?? asked.outputLimit;
   const about = { requestId, path, feature: labels.operation ?? surface.feature };
-  const open = openRun(gateway, { run, startedAt, asked, about });
-  open.content.notePrompt(body.bytes);
+  const open = openRun(gateway, { run, startedAt, asked, about, onEnd: () => (largeBody ?? body).release() });
+  const stored = size > maxKept ? undefined : open.content.notePrompt(bytes);
+  body.discardBytes();
+  const largeBody = body.isLarge ? largeBodyOf(body, { asked, stored }) : undefined;
   const admitted: AdmittedCall<Request> = {
     surface,
     asked,
@@ -92,6 +104,7 @@ async function admit<Request extends Asked>(
     open,
     request,
     requestId,
+    body: largeBody,
     usageLimits: {
       contextWindow: run.context_window ? run.context_window * (asked.inputReads ?? 1) : undefined,
       outputLimit: asked.outputLimit,
@@ -107,6 +120,31 @@ async function admit<Request extends Asked>(
   // Keeps the isolate alive until the run has ended, even if the client disconnects.
   gateway.waitUntil(answering.catch(() => {}));
   return surface.beginsWithAnswer ? answering : beginInTime(gateway, admitted, answering);
+}
+
+/** Returns a large body that also drops the values of its request, and has its memory until the prompt is stored. */
+function largeBodyOf(body: Body, { asked, stored }: { asked: Asked; stored: Promise<void> | undefined }) {
+  let isStoring = stored !== undefined;
+  let afterwards = () => {};
+  stored?.finally(() => {
+    isStoring = false;
+    afterwards();
+  });
+  function onceStored(act: () => void): void {
+    if (isStoring) afterwards = act;
+    else act();
+  }
+  return {
+    resume(signal: AbortSignal) {
+      afterwards = () => {};
+      return body.resume(signal);
+    },
+    keepOnly(forms: { values: boolean; request: boolean }) {
+      if (!forms.values) forgetInput(asked);
+      onceStored(() => body.keepOnly(forms));
+    },
+    release: () => onceStored(body.release),
+  };
 }
 
 /** Returns the fingerprint of a request for its idempotency key: the SHA-256 of path and raw body. */

@@ -12,6 +12,8 @@ import type { CallCounts, StatedUsage, UsageLimits } from "./usage/usage.ts";
 
 /** What admission and metering need to know about any call. */
 export type Asked = {
+  /** The parsed body. Its input is dropped once it is not needed any more (`forgetInput`). */
+  request?: object;
   /** The model's name. Absent for the catalogue's default model. */
   model?: string;
   stream: boolean;

@@ -5,21 +5,27 @@ import path from "node:path";
 export const denoPackages = ["deno", "deno-hosted"] as const;
 export type DenoPackage = (typeof denoPackages)[number];
 
-/** Hosted Supabase ends an isolate at 256 MB. V8's old space gets most of it, and other memory the rest. */
-const oldSpaceMebibytes = 200;
+/** Hosted Supabase ends an isolate that uses more than this, in MB. */
+const hostedMemoryMb = 256;
+/** The part of the memory that V8's heap gets. Deno itself, buffers and connections get the rest. */
+const heapPart = 0.5;
 
 /**
  * Returns the arguments with which `deno` serves the functions of the checkout at `root`. The functions may use the
  * network, the environment and system information, and may read the checkout, but nothing else. Nothing is downloaded:
  * bare specifiers resolve in node_modules.
+ * @param options.memoryLimitMb the memory that the process may use (`AI_MEMORY_LIMIT_MB`)
  */
-export function denoArguments(root: string, folders: string[] = []): string[] {
+export function denoArguments(
+  root: string,
+  { folders = [], memoryLimitMb = hostedMemoryMb }: { folders?: string[]; memoryLimitMb?: number | undefined } = {},
+): string[] {
   return [
     "run",
     "--quiet",
     "--no-prompt",
     "--no-remote",
-    `--v8-flags=--max-old-space-size=${oldSpaceMebibytes}`,
+    `--v8-flags=--max-heap-size=${Math.floor(memoryLimitMb * heapPart)}`,
     "--allow-net",
     "--allow-env",
     "--allow-sys",

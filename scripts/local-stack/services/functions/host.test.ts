@@ -83,7 +83,7 @@ async function startHost(
 ): Promise<Host> {
   const port = await freePort();
   const { command, args } = denoCommand(root, deno);
-  const child = spawn(command, [...args, ...denoArguments(root, [folder])], {
+  const child = spawn(command, [...args, ...denoArguments(root, { folders: [folder] })], {
     cwd: root,
     env: {
       ...process.env,

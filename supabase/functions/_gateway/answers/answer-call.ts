@@ -1,5 +1,5 @@
 import { runLimitHeaders } from "../admission/rate-limits.ts";
-import type { AdmittedCall } from "../call.ts";
+import { type AdmittedCall, forgetInput } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError, openaiErrors, statusOf } from "../http/errors.ts";
 import { callProvider } from "../providers/provider.ts";
@@ -40,7 +40,7 @@ function askProvider<Request extends Asked, Accepted>(
   call: AdmittedCall<Request>,
   accept: (answer: ProviderAnswer) => Promise<Accepted>,
 ): Promise<Accepted> {
-  const { surface, asked, model, open, request } = call;
+  const { surface, asked, model, open, request, body, mayContinue = false } = call;
   return callProvider(
     {
       open,
@@ -70,6 +70,14 @@ function askProvider<Request extends Asked, Accepted>(
       },
       onUncharged: () => {
         open.dispatched = false;
+      },
+      body: body && {
+        resume: body.resume,
+        keepOnly(forms) {
+          const values = forms.values || mayContinue;
+          if (!values) forgetInput(asked);
+          body.keepOnly({ ...forms, values });
+        },
       },
     },
     accept,

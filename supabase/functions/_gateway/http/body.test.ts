@@ -1,5 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createBodyReader, parseJson } from "./body.ts";
+import { createBodyMemory } from "./body-memory.ts";
 import { GatewayError } from "./errors.ts";
 
 const post = (body: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }) =>
@@ -24,6 +25,7 @@ function trickle() {
     request: post(stream),
     send: (bytes: number) => controller?.enqueue(new Uint8Array(bytes)),
     close: () => controller?.close(),
+    fail: () => controller?.error(new Error("the connection was reset")),
     cancelled: () => cancelled,
   };
 }
@@ -42,7 +44,7 @@ function caller(workspace?: string) {
 }
 
 describe("Reading a body", () => {
-  const readBody = createBodyReader();
+  const readBody = createBodyReader(createBodyMemory(64 * 1024 * 1024));
   const upTo = (limitBytes: number) => ({ limitBytes, ...caller("w") });
   const ofWorkspace = (workspace: string) => ({ limitBytes: 100, ...caller(workspace) });
   const overload = { code: "service_unavailable", status: 503 };
@@ -72,7 +74,7 @@ describe("Reading a body", () => {
   });
 
   test("reads a small body without checking the caller, and stops reading a larger body if the check fails", async () => {
-    const read = createBodyReader(small);
+    const read = createBodyReader(createBodyMemory(6_000), small);
     const [within, beyond, stranger] = [caller("w"), caller("w"), caller()];
     await read(post("x".repeat(10)), { limitBytes: 100, ...within });
     await read(post("x".repeat(11)), { limitBytes: 100, ...beyond });
@@ -85,7 +87,7 @@ describe("Reading a body", () => {
   });
 
   test("bodies of callers with a valid credential are still read when unchecked callers have filled their share of memory", async () => {
-    const read = createBodyReader(small);
+    const read = createBodyReader(createBodyMemory(6_000), small);
     const strangers = [trickle(), trickle()];
     const readings = strangers.map((body) =>
       expect(read(body.request, { limitBytes: 100, ...caller() })).rejects.toMatchObject({ status: 408 }),
@@ -98,7 +100,7 @@ describe("Reading a body", () => {
   });
 
   test("reserves no room for bodies that are announced by Content-Length but don't arrive", async () => {
-    const read = createBodyReader(small);
+    const read = createBodyReader(createBodyMemory(6_000), small);
     const silent = Array.from({ length: 5 }, () =>
       post(new ReadableStream(), { "content-type": "application/json", "content-length": "10" }),
     );
@@ -112,18 +114,21 @@ describe("Reading a body", () => {
     await Promise.all(readings);
   });
 
-  test("limits the memory of bodies being read, per workspace and in total, and frees it on release", async () => {
-    const read = createBodyReader(small);
-    const first = await read(post("x".repeat(40)), ofWorkspace("one"));
-    await expect(read(post("x".repeat(11)), ofWorkspace("one"))).rejects.toMatchObject(overload);
-    const second = await read(post("x".repeat(20)), ofWorkspace("two"));
-    await expect(read(post("x".repeat(11)), ofWorkspace("three"))).rejects.toMatchObject(overload);
-    for (const body of [first, first, second]) body.release();
-    expect((await read(post("x".repeat(40)), ofWorkspace("one"))).bytes.byteLength).toBe(40);
+  test("limits the memory of small bodies, per workspace and in total, and frees it on release", async () => {
+    const read = createBodyReader(createBodyMemory(6_000), small);
+    const ten = () => post("x".repeat(10));
+    const ofStrangers = [await read(ten(), ofWorkspace("one")), await read(ten(), ofWorkspace("one"))];
+    const ofOne = await Promise.all(Array.from({ length: 4 }, () => read(ten(), ofWorkspace("one"))));
+    await expect(read(ten(), ofWorkspace("one"))).rejects.toMatchObject(overload);
+    const ofTwo = [await read(ten(), ofWorkspace("two")), await read(ten(), ofWorkspace("two"))];
+    await expect(read(ten(), ofWorkspace("three"))).rejects.toMatchObject(overload);
+    for (const body of [...ofOne, ...ofOne]) body.release();
+    expect((await read(ten(), ofWorkspace("one"))).isLarge).toBe(false);
+    for (const body of [...ofStrangers, ...ofTwo]) body.release();
   });
 
   test("times out if the next bytes or the whole body take too long", async () => {
-    const read = createBodyReader(small);
+    const read = createBodyReader(createBodyMemory(6_000), small);
     const silent = trickle();
     await expect(read(silent.request, ofWorkspace("w"))).rejects.toMatchObject({
       code: "invalid_request",
@@ -139,6 +144,135 @@ describe("Reading a body", () => {
     ready.send(5);
     setTimeout(ready.close, 100);
     expect((await reading).bytes.byteLength).toBe(5);
+  });
+});
+
+describe("Waiting for memory", () => {
+  const kibibyte = 1024;
+  /** The memory for one body of 100 KiB. */
+  const full = 6 * 100 * kibibyte;
+  const upTo = (limitBytes: number, workspace = "w") => ({ limitBytes, ...caller(workspace) });
+  const large = (headers: Record<string, string> = {}) => {
+    const body = trickle();
+    return { ...body, request: new Request(body.request, { headers }) };
+  };
+  const settle = () => vi.advanceTimersByTimeAsync(0);
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(async () => {
+    await vi.advanceTimersByTimeAsync(60_000);
+    vi.useRealTimers();
+  });
+
+  test("a small body never waits, and a large one of a caller without a valid credential is refused at once", async () => {
+    const memory = createBodyMemory(full);
+    const read = createBodyReader(memory);
+    await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+    expect((await read(post("x".repeat(64 * kibibyte)), upTo(100 * kibibyte))).bytes.byteLength).toBe(64 * kibibyte);
+    const stranger = { limitBytes: 100 * kibibyte, ...caller() };
+    for (const request of [large({ "content-length": "70000" }).request, post("x".repeat(70_000))]) {
+      await expect(read(request, stranger)).rejects.toMatchObject({ code: "invalid_api_key" });
+    }
+  });
+
+  test.for([
+    ["with Content-Length, reads nothing", { "content-length": String(70 * kibibyte) }, 0],
+    ["without Content-Length, reads at most 64 KiB and the chunk after it", {}, 65],
+  ] as const)("until its memory is granted, a body %s", async ([, headers, readAtMost]) => {
+    const memory = createBodyMemory(full);
+    const read = createBodyReader(memory);
+    const other = await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+    let sent = 0;
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          if (sent === 70) return controller.close();
+          sent += 1;
+          controller.enqueue(new Uint8Array(kibibyte));
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const reading = read(post(stream, headers), upTo(100 * kibibyte));
+    await settle();
+    expect(sent).toBeLessThanOrEqual(readAtMost);
+    other.release();
+    expect((await reading).bytes.byteLength).toBe(70 * kibibyte);
+  });
+
+  test("a body without Content-Length has memory for the path's limit, and for its own size once it has arrived", async () => {
+    const memory = createBodyMemory(full);
+    const read = createBodyReader(memory);
+    const first = large();
+    const reading = read(first.request, upTo(100 * kibibyte));
+    first.send(70 * kibibyte);
+    await settle();
+    let hasOther = false;
+    const other = memory.grant(6 * 30 * kibibyte, { workspace: "other", signal: new AbortController().signal });
+    void other.then(() => (hasOther = true));
+    await settle();
+    expect(hasOther).toBe(false);
+    first.close();
+    await reading;
+    await settle();
+    expect(hasOther).toBe(true);
+  });
+
+  test("the time limits of a body stand still while it waits, and apply after that", async () => {
+    const memory = createBodyMemory(full);
+    const read = createBodyReader(memory);
+    const other = await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+    const body = large();
+    const reading = read(body.request, upTo(100 * kibibyte));
+    reading.catch(() => {});
+    body.send(65 * kibibyte);
+    await vi.advanceTimersByTimeAsync(9_900);
+    other.release();
+    await vi.advanceTimersByTimeAsync(9_900);
+    body.send(kibibyte);
+    await vi.advanceTimersByTimeAsync(600);
+    body.send(kibibyte);
+    await vi.advanceTimersByTimeAsync(100);
+    await expect(reading).rejects.toMatchObject({ status: 408 });
+    await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+  });
+
+  test("a body that fails returns its memory: too large, cut, or left by its client while it waits", async () => {
+    const memory = createBodyMemory(full);
+    const read = createBodyReader(memory);
+    const tooLarge = large();
+    const refused = expect(read(tooLarge.request, upTo(100 * kibibyte))).rejects.toMatchObject({ status: 413 });
+    tooLarge.send(70 * kibibyte);
+    tooLarge.send(31 * kibibyte);
+    await refused;
+    const cut = large({ "content-length": String(100 * kibibyte) });
+    const failed = expect(read(cut.request, upTo(100 * kibibyte))).rejects.toMatchObject({ code: "invalid_request" });
+    cut.send(kibibyte);
+    await settle();
+    cut.fail();
+    await failed;
+    const other = await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+    const leaving = new AbortController();
+    const request = post("x".repeat(70 * kibibyte), { "content-length": String(70 * kibibyte) });
+    const left = read(new Request(request, { signal: leaving.signal }), upTo(100 * kibibyte));
+    const gone = expect(left).rejects.toMatchObject({ code: "invalid_request" });
+    await settle();
+    leaving.abort();
+    await gone;
+    other.release();
+    await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+  });
+
+  test("a body may be as large as the memory allows, even if the path allows more", async () => {
+    const read = createBodyReader(createBodyMemory(full));
+    const declared = (bytes: number) => post("x".repeat(bytes), { "content-length": String(bytes) });
+    expect((await read(declared(100 * kibibyte), upTo(200 * kibibyte))).bytes.byteLength).toBe(100 * kibibyte);
+    await expect(read(declared(100 * kibibyte + 1), upTo(200 * kibibyte))).rejects.toMatchObject({
+      code: "payload_too_large",
+      message: `The body may have ${100 * kibibyte} bytes at most.`,
+    });
   });
 });
 
@@ -206,6 +340,9 @@ describe("Parsing a body", () => {
     expect(() => parse(list(15_002))).toThrow(expect.objectContaining({ code: "invalid_request" }));
     const text = "x".repeat(3 * 1024 * 1024);
     expect(parse(list(45_001, text))).toHaveLength(45_000);
+    const image = "x".repeat(20 * 1024 * 1024);
+    expect(parse(list(120_001, image))).toHaveLength(120_000);
+    expect(() => parse(list(120_002, image))).toThrow(expect.objectContaining({ code: "invalid_request" }));
     expect(() => parse(list(49_500, text))).toThrow(expect.objectContaining({ code: "invalid_request" }));
   });
 

@@ -1,12 +1,15 @@
 import { isEncoded } from "../../_shared/content-coding.ts";
 import { isStorableJson, jsonStructureFault } from "../../_shared/json-limits.ts";
 import { startTimeLimit } from "../time-limit.ts";
+import type { BodyMemory, MemoryGrant } from "./body-memory.ts";
 import { GatewayError } from "./errors.ts";
 import { parseWithSource } from "./source-json.ts";
 
 /** Maximum size of a body, in bytes. */
 export const bodyLimits = {
   text: 8 * 1024 * 1024,
+  /** Anthropic's limit (https://docs.claude.com/en/api/overview#request-size-limits). */
+  messages: 32 * 1024 * 1024,
   embeddings: 1024 * 1024,
   speech: 64 * 1024,
   import: 8 * 1024,
@@ -21,30 +24,39 @@ const maxMembers = 5_000;
  * microsecond, during which an isolate serves no other call.
  */
 const valuesPerMebibyte = 30_000;
+/** A larger body consists of images or documents, and may have no more values than one of this size. */
+const maxMebibytesOfValues = 8;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 const mebibyte = 1024 * 1024;
 
+/** Bodies up to this size never wait for memory. */
+const smallBytes = mebibyte / 16;
+
 /**
- * The memory that bodies may use in an isolate. Each body is held as bytes, as text and as values, and Supabase ends an
- * isolate that exceeds 256 MB.
+ * The memory for each byte of a body: for all its forms (bytes, text, values, the text and bytes of a provider's
+ * request), for its values alone, and for the bytes of a request alone. A text with a character outside Latin-1 takes
+ * two bytes a character.
  */
-export type BodyBudget = {
-  /** Maximum bytes of bodies whose caller hasn't been checked, for each body and in total. */
+const memoryFactor = { whole: 6, values: 2, request: 1 } as const;
+
+/** The limits of time and memory within which bodies are read. */
+export type BodyLimits = {
+  /** Maximum bytes of small bodies whose caller hasn't been checked, for each body and in total. */
   uncheckedEach: number;
   uncheckedAll: number;
-  /** Maximum bytes of bodies whose caller has a valid credential, for each workspace and in total. */
+  /** Maximum bytes of small bodies whose caller has a valid credential, for each workspace and in total. */
   workspaceAll: number;
   checkedAll: number;
   /**
    * Maximum time without new bytes. The time limit for the whole body starts at this value and grows by `msPerMebibyte`
-   * for each MiB that has arrived.
+   * for each MiB that has arrived. The time in which a body waits for memory doesn't count.
    */
   idleMs: number;
   msPerMebibyte: number;
 };
-const defaultBudget: BodyBudget = {
-  uncheckedEach: mebibyte / 16,
+const defaultLimits: BodyLimits = {
+  uncheckedEach: smallBytes,
   uncheckedAll: 8 * mebibyte,
   workspaceAll: 16 * mebibyte,
   checkedAll: 24 * mebibyte,
@@ -52,9 +64,18 @@ const defaultBudget: BodyBudget = {
   msPerMebibyte: 8_000,
 };
 
+/** A body that has arrived. Its memory stays counted until `release`. */
 export type Body = {
   bytes: Uint8Array<ArrayBuffer>;
-  /** Releases the memory counted for the body. */
+  /** Whether the body had to be granted memory. */
+  isLarge: boolean;
+  /** Frees the bytes, once only the body's values are needed. */
+  discardBytes: () => void;
+  /** Returns the memory of the other forms: the values for another provider request, the bytes of one being sent. */
+  keepOnly: (forms: { values: boolean; request: boolean }) => void;
+  /** Waits for the memory of another provider request. Returns whether it was granted. */
+  resume: (signal: AbortSignal) => Promise<boolean>;
+  /** Returns all memory, once nothing needs the body. Later calls do nothing. */
   release: () => void;
 };
 export type BodyReader = (
@@ -70,18 +91,20 @@ export type BodyReader = (
 ) => Promise<Body>;
 
 /**
- * Creates a function that reads bodies within limits of size and time. It counts the bytes that have actually arrived,
- * independently of `Content-Length`, for each body and in total. Bodies of unchecked callers get a small part of the
- * memory, and no workspace gets all of it.
- * @throws GatewayError 408, `payload_too_large`, `service_unavailable` before memory runs out, or what `check` throws
+ * Creates a function that reads bodies within limits of size and time. Small bodies are counted as they arrive, and
+ * those of unchecked callers get a part of the memory. A larger body waits until its caller is checked and its memory
+ * is granted: for its `Content-Length`, or else for the largest body of the path until its end is known.
+ * @throws GatewayError 408, `payload_too_large`, `service_unavailable` if there is no memory in time, or what `check`
+ * throws
  */
-export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader {
+export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaultLimits): BodyReader {
+  const largestBytes = Math.floor(memory.totalBytes / memoryFactor.whole);
   let unchecked = 0;
   let checked = 0;
   const byWorkspace = new Map<string, number>();
   let announced = 0;
 
-  /** Tracks the memory that one body uses. */
+  /** Tracks the memory of one small body, or of the beginning of a large one. */
   function hold(check: () => Promise<string>) {
     let size = 0;
     let workspace: string | undefined;
@@ -96,49 +119,110 @@ export function createBodyReader(budget: BodyBudget = defaultBudget): BodyReader
       }
     };
     const release = () => count(-size);
+    async function owner(): Promise<string> {
+      if (workspace !== undefined) return workspace;
+      const name = await check();
+      const all = size;
+      release();
+      workspace = name;
+      count(all);
+      return name;
+    }
     return {
       release,
+      owner,
       async add(bytes: number) {
         count(bytes);
-        if (workspace === undefined && (size > budget.uncheckedEach || unchecked > budget.uncheckedAll)) {
-          const owner = await check();
-          const all = size;
-          release();
-          workspace = owner;
-          count(all);
-        }
-        if (checked > budget.checkedAll || (byWorkspace.get(workspace ?? "") ?? 0) > budget.workspaceAll) {
+        if (workspace === undefined && unchecked > limits.uncheckedAll) await owner();
+        if (checked > limits.checkedAll || (byWorkspace.get(workspace ?? "") ?? 0) > limits.workspaceAll) {
           throw new GatewayError("service_unavailable", { headers: { "retry-after": "1" } });
         }
       },
     };
   }
 
-  return async (request, { limitBytes, check }) => {
+  return async (request, options) => {
+    const limitBytes = Math.min(options.limitBytes, largestBytes);
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
-    const held = hold(check);
+    const held = hold(options.check);
+    let grant: MemoryGrant | undefined;
+    async function waitForMemory(bytes: number): Promise<void> {
+      const workspace = await held.owner();
+      grant = await memory.grant(bytes * memoryFactor.whole, { workspace, signal: request.signal });
+      held.release();
+    }
     // Reads a small body in one piece while the declared lengths of all bodies read this way stay within a limit.
     // Counts the bytes of other bodies as they arrive.
-    const small = declared <= budget.uncheckedEach && announced + declared <= budget.uncheckedAll;
-    if (small) announced += declared;
+    const isSmall = declared <= limits.uncheckedEach && announced + declared <= limits.uncheckedAll;
+    if (isSmall) announced += declared;
     try {
-      const bytes = small
-        ? await readAtOnce(request, { held, limitMs: budget.idleMs })
-        : await readInPieces(request, { limitBytes, held, budget });
+      let bytes: Uint8Array<ArrayBuffer>;
+      if (isSmall) bytes = await readAtOnce(request, { held, limitMs: limits.idleMs });
+      else {
+        if (declared > limits.uncheckedEach) await waitForMemory(declared);
+        bytes = await readInPieces(request, {
+          limitBytes,
+          length: grant && declared,
+          limits,
+          async add(count, size) {
+            if (grant) return;
+            if (size > limits.uncheckedEach) await waitForMemory(limitBytes);
+            else await held.add(count);
+          },
+        });
+      }
       if (bytes.byteLength > limitBytes) throw tooLarge(limitBytes);
-      return { bytes, release: held.release };
+      grant?.shrink(bytes.byteLength * memoryFactor.whole);
+      return grant ? largeBody(bytes, grant) : smallBody(bytes, held.release);
     } catch (error) {
       held.release();
+      grant?.release();
       if (error instanceof GatewayError) throw error;
       throw invalid("The body did not arrive whole.");
     } finally {
-      if (small) announced -= declared;
+      if (isSmall) announced -= declared;
     }
   };
 }
 
-type Held = { add: (bytes: number) => Promise<void>; release: () => void };
+function smallBody(bytes: Uint8Array<ArrayBuffer>, release: () => void): Body {
+  let isReleased = false;
+  return {
+    bytes,
+    isLarge: false,
+    discardBytes() {},
+    keepOnly() {},
+    resume: async () => true,
+    release() {
+      if (!isReleased) release();
+      isReleased = true;
+    },
+  };
+}
+
+function largeBody(bytes: Uint8Array<ArrayBuffer>, grant: MemoryGrant): Body {
+  const size = bytes.byteLength;
+  return {
+    bytes,
+    isLarge: true,
+    discardBytes: () => free(bytes),
+    keepOnly({ values, request }) {
+      grant.shrink(size * ((values ? memoryFactor.values : 0) + (request ? memoryFactor.request : 0)));
+    },
+    resume: (signal) =>
+      grant.grow(size * memoryFactor.whole, signal).then(
+        () => true,
+        () => false,
+      ),
+    release() {
+      free(bytes);
+      grant.release();
+    },
+  };
+}
+
+type Held = { add: (bytes: number) => Promise<void> };
 
 /** Reads a body with a small Content-Length in one piece, which costs less than streaming. HTTP enforces the length. */
 async function readAtOnce(
@@ -150,28 +234,56 @@ async function readAtOnce(
   return bytes;
 }
 
+/**
+ * @param options.length the number of bytes, if they have memory already
+ * @param options.add counts the next bytes and the size so far, and waits until they have memory
+ */
 async function readInPieces(
   request: Request,
-  { limitBytes, held, budget }: { limitBytes: number; held: Held; budget: BodyBudget },
+  {
+    limitBytes,
+    length,
+    limits,
+    add,
+  }: {
+    limitBytes: number;
+    length: number | undefined;
+    limits: BodyLimits;
+    add: (count: number, size: number) => Promise<void>;
+  },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const reader = request.body?.getReader();
+  const whole = length === undefined ? undefined : new Uint8Array(length);
   const chunks: Uint8Array[] = [];
   let size = 0;
-  const startedAt = performance.now();
+  let startedAt = performance.now();
   try {
     for (;;) {
-      const remainingMs = startedAt + budget.idleMs + (size / mebibyte) * budget.msPerMebibyte - performance.now();
-      const next = reader && (await within(Math.min(budget.idleMs, remainingMs), reader.read()));
-      if (!next || next.done) return concat(chunks, size);
+      const remainingMs = startedAt + limits.idleMs + (size / mebibyte) * limits.msPerMebibyte - performance.now();
+      const next = reader && (await within(Math.min(limits.idleMs, remainingMs), reader.read()));
+      if (!next || next.done) return whole ? whole.subarray(0, size) : concat(chunks, size);
+      const from = size;
       size += next.value.byteLength;
-      if (size > limitBytes) throw tooLarge(limitBytes);
-      await held.add(next.value.byteLength);
-      chunks.push(next.value);
+      if (size > (length ?? limitBytes)) throw tooLarge(length ?? limitBytes);
+      if (whole) {
+        whole.set(next.value, from);
+        free(next.value);
+      } else {
+        const arrivedAt = performance.now();
+        await add(next.value.byteLength, size);
+        startedAt += performance.now() - arrivedAt;
+        chunks.push(next.value);
+      }
     }
   } catch (error) {
     reader?.cancel().catch(() => {});
     throw error;
   }
+}
+
+/** Detaches a buffer, which frees it now instead of at a later garbage collection. Leaves out parts of larger buffers. */
+function free({ buffer, byteLength }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && byteLength > 0 && byteLength === buffer.byteLength) buffer.transfer(0);
 }
 
 function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
@@ -218,7 +330,8 @@ export function parseJson(
     // States the accepted content coding (RFC 9110, 12.5.3).
     throw new GatewayError("invalid_request", { status: 415, message, headers: { "accept-encoding": "identity" } });
   }
-  const maxValues = Math.floor(valuesPerMebibyte * Math.max(1, body.byteLength / mebibyte));
+  const mebibytes = Math.min(maxMebibytesOfValues, Math.max(1, body.byteLength / mebibyte));
+  const maxValues = Math.floor(valuesPerMebibyte * mebibytes);
   const fault = jsonStructureFault(body, { maxDepth, maxValues, maxMembers, maxNumbers });
   if (fault !== null) throw invalid(fault);
   let value: unknown;

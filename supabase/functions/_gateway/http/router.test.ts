@@ -11,6 +11,7 @@ import { timeLimitsOf } from "../providers/limits.ts";
 import { createOpenRuns } from "../runs/open-runs.ts";
 import { createSettlements } from "../runs/settlements.ts";
 import { createBodyReader } from "./body.ts";
+import { createBodyMemory } from "./body-memory.ts";
 
 /** Creates a gateway without a database. Calls that need the database get 503, and all others are answered. */
 function gateway(): Gateway {
@@ -24,7 +25,7 @@ function gateway(): Gateway {
     providers: new Map(),
     cooldowns: createCooldowns({ now: () => 0 }),
     limits: timeLimitsOf({ totalSeconds: 1, isHosted: false }),
-    readBody: createBodyReader(),
+    readBody: createBodyReader(createBodyMemory(64 * 1024 * 1024)),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),

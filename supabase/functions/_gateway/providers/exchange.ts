@@ -41,8 +41,14 @@ export type Answer = BodyReader & {
 /** A request in flight, with its future answer and a function that abandons it. */
 export type Exchange = { answer: Promise<Answer>; abandon: () => void };
 
+/** What to do once the whole body has been handed to the network. */
+export type PostOptions = { onSent?: (() => void) | undefined };
+
 /** Posts a body. Follows no redirect, and never sends a request twice. */
-type Post = (url: string, headers: Record<string, string>, body: string) => Exchange;
+type Post = (url: string, headers: Record<string, string>, body: string, options?: PostOptions) => Exchange;
+
+/** A body above this size is sent as bytes, so that its text isn't kept until the provider has read it. */
+const largeBytes = 64 * 1024;
 
 /**
  * Returns the best HTTP client for a runtime. Current runtimes use Node's client, because `fetch` takes twice as long
@@ -60,10 +66,15 @@ export function postOf(userAgent: string): Post {
 /** The best HTTP client for this runtime. */
 export const post: Post = postOf(navigator.userAgent);
 
-function postByNode(url: string, headers: Record<string, string>, body: string): Exchange {
+function postByNode(
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+  { onSent }: PostOptions = {},
+): Exchange {
   const { protocol, hostname, host, port, path } = partsOf(url);
   const { request, agent } = schemes[protocol === "http:" ? "http:" : "https:"];
-  const length = String(Buffer.byteLength(body));
+  const bytes = Buffer.byteLength(body);
   const sent = request({
     agent,
     method: "POST",
@@ -71,7 +82,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     port,
     path,
     // Passes a list, because Node sends a list unchanged. From an object, Node checks, stores and rereads each header.
-    headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": length }),
+    headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": String(bytes) }),
   });
   let connected = false;
   let begun = false;
@@ -80,7 +91,11 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
     connected = true;
   };
   // These events occur only once, so `once` is not needed. It would wrap each listener.
-  sent.on("finish", noteConnected).on("socket", (socket) => {
+  const noteSent = () => {
+    noteConnected();
+    onSent?.();
+  };
+  sent.on("finish", noteSent).on("socket", (socket) => {
     // A reused connection is already open.
     if (!socket.connecting) noteConnected();
     else socket.once(protocol === "http:" ? "connect" : "secureConnect", noteConnected);
@@ -103,7 +118,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
       if (!begun) fail(new Error("the provider closed the connection"));
     });
   });
-  sent.end(body);
+  sent.end(bytes > largeBytes ? Buffer.from(body) : body);
   return {
     answer,
     abandon() {

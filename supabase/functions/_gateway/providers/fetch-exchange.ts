@@ -1,6 +1,6 @@
 import type { Take } from "./body-reader.ts";
 import { decoded } from "./content-encoding.ts";
-import type { Answer, Exchange } from "./exchange.ts";
+import type { Answer, Exchange, PostOptions } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
 /**
@@ -12,7 +12,12 @@ const pieceBytes = 8 * 1024;
 const abandoned = new Error("the request was abandoned");
 
 /** Posts a body with the runtime's own `fetch`. Follows no redirect, and never sends a request twice. */
-export function postByFetch(url: string, headers: Record<string, string>, body: string): Exchange {
+export function postByFetch(
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+  { onSent }: PostOptions = {},
+): Exchange {
   const ending = new AbortController();
   let cancel = () => {};
   // Sends a Blob, because Deno would resend a string if a reused connection is reset, and the provider may charge for
@@ -20,6 +25,8 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
   const sent = { method: "POST", headers, body: new Blob([body]), redirect: "manual", signal: ending.signal } as const;
   const answer = fetch(url, sent).then((response): Answer => {
     const { status, body: bytes } = response;
+    // Fetch doesn't tell when it has sent the body.
+    onSent?.();
     const reader = bytes?.getReader({ mode: "byob" });
     cancel = () => void reader?.cancel().catch(() => undefined);
     async function read(): Promise<Uint8Array | undefined> {

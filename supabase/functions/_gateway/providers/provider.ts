@@ -1,11 +1,12 @@
 import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
+import type { Body } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { type Connection, openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
-import { type Answer, post } from "./exchange.ts";
+import { type Answer, type Exchange, post } from "./exchange.ts";
 import type { Endpoint } from "./kinds/kind.ts";
 import { limitsFor, type TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
@@ -42,6 +43,8 @@ export type ProviderCall = {
   onDispatch?: (route: RunRoute) => void;
   /** Called before the next route is tried, unless a provider may already have charged. */
   onUncharged?: () => void;
+  /** The memory of the client's body, if it is large. */
+  body?: Pick<Body, "keepOnly" | "resume"> | undefined;
 };
 
 /**
@@ -59,14 +62,18 @@ export async function callProvider<Accepted>(
   const skipped: Attempt[] = [];
   const routes = routesToAsk(call, skipped);
   let reported: ProviderFailure | undefined;
+  let attempts = 0;
   for (let turn = routes.next(); !turn.done; ) {
+    if (call.body && !(await call.body.resume(call.clientLeft))) break;
+    attempts += 1;
     call.open.attempts.push(...skipped.splice(0));
     const asking = startAttempt(call, turn.value);
     const { startedAt, undecided } = asking;
     let asked: Asked | undefined;
     try {
-      asked = await ask(call, asking);
+      asked = await ask(call, asking, { keepOnly: keeperOf(call, { attempt: attempts, latest: () => attempts }) });
       const accepted = await accept(asked.answer);
+      call.body?.keepOnly({ values: false, request: false });
       cooldowns.noteAnswer(keyOf(call, asking.route));
       return accepted;
     } catch (error) {
@@ -94,6 +101,17 @@ export async function callProvider<Accepted>(
   }
   call.open.attempts.push(...skipped);
   throw reported ?? new GatewayError("service_unavailable");
+}
+
+/** Returns the memory of the forms of the body that an attempt no longer needs, unless a later attempt has begun. */
+type Keeper = (forms: { request: boolean }) => void;
+
+function keeperOf(
+  { body, routes }: ProviderCall,
+  { attempt, latest }: { attempt: number; latest: () => number },
+): Keeper | undefined {
+  const values = attempt < routes.length;
+  return body && (({ request }) => (latest() === attempt ? body.keepOnly({ values, request }) : undefined));
 }
 
 /**
@@ -199,14 +217,29 @@ function upstreamRequestId(header: Answer["header"], ownId: string): string | un
 
 type Asked = { answer: ProviderAnswer; connection: Connection };
 
-async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
+/** Sends a request. A separate function, because an async one would keep the request's text while it awaits. */
+function send(
+  call: ProviderCall,
+  { route, provider, keepOnly }: Pick<Asking, "route" | "provider"> & { keepOnly: Keeper | undefined },
+): Exchange {
+  const { endpoint, body, headers: own } = call.requestFor(route, provider);
+  const { url, headers } = addressOf(provider, { endpoint, model: route.model });
+  const all = {
+    ...headers,
+    ...own,
+    "content-type": "application/json",
+    "accept-encoding": "identity",
+    "x-request-id": call.requestId,
+  };
+  return post(url, all, body, { onSent: keepOnly && (() => keepOnly({ request: false })) });
+}
+
+async function ask(call: ProviderCall, asking: Asking, { keepOnly }: { keepOnly: Keeper | undefined }): Promise<Asked> {
   const { route, provider, startedAt, limits, deadline } = asking;
   const { now } = call;
   const connection = openConnection(call.clientLeft, { now, deadline, estimate: () => call.estimate(route) });
   let dispatched = false;
   try {
-    const { endpoint, body, headers: own } = call.requestFor(route, provider);
-    const { url, headers } = addressOf(provider, { endpoint, model: route.model });
     if (!wasJustReached(provider.baseUrl, now)) {
       await ensureReachable(provider, { limitMs: limits.connectMs, signal: connection.ended(), now });
     }
@@ -215,17 +248,8 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
     if (provider.drains) connection.outliveClient();
     connection.expectWithin(limits.firstByteMs);
     connection.assertOpen();
-    const exchange = post(
-      url,
-      {
-        ...headers,
-        ...own,
-        "content-type": "application/json",
-        "accept-encoding": "identity",
-        "x-request-id": call.requestId,
-      },
-      body,
-    );
+    const exchange = send(call, { route, provider, keepOnly });
+    keepOnly?.({ request: true });
     connection.onClose(exchange.abandon);
     const answer = await exchange.answer;
     asking.noteHead(answer);

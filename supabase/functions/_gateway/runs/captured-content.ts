@@ -6,8 +6,11 @@ export type ToolUse = { name: string; arguments: string; result: string };
 
 /** Collects the content of a run, if its workspace captures content. */
 export type CapturedContent = {
-  /** Stores the raw request body as the prompt. */
-  notePrompt: (body: Uint8Array) => void;
+  /**
+   * Stores the raw request body, of at most `maxKept` bytes, as the prompt.
+   * @returns a promise that resolves when it is stored, or undefined if content isn't captured
+   */
+  notePrompt: (body: Uint8Array) => Promise<void> | undefined;
   noteTool: (use: ToolUse) => void;
   /** Stores the content and then calls `then`. Calls `then` immediately if nothing is captured. */
   keepAnswer: (answer: () => string | undefined, then: () => void) => void;
@@ -26,14 +29,16 @@ export function captureContent(
 ): CapturedContent {
   const { capture, created_at, run_id: id } = run;
   const tools: ToolUse[] = [];
-  if (!capture) return { notePrompt() {}, noteTool() {}, keepAnswer: (_, then) => then() };
+  if (!capture) return { notePrompt: () => undefined, noteTool() {}, keepAnswer: (_, then) => then() };
 
   const keep = (content: { prompt?: string; tools?: string; answer?: string }) =>
     database.storeRunContent({ created_at, id, ...content }).catch((error) => report(error));
 
   return {
     notePrompt(body) {
-      if (body.byteLength <= maxKept) waitUntil(keep({ prompt: new TextDecoder().decode(body) }));
+      const kept = keep({ prompt: new TextDecoder().decode(body) });
+      waitUntil(kept);
+      return kept;
     },
     noteTool(use) {
       tools.push(use);

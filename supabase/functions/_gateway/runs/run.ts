@@ -72,7 +72,13 @@ type RunAbout = Pick<EndedRun, "requestId" | "path" | "feature">;
 /** Creates the state of a run that the database has begun. */
 export function openRun(
   gateway: Gateway,
-  { run, startedAt, asked, about }: { run: Run; startedAt: number; asked: Asked; about: RunAbout },
+  {
+    run,
+    startedAt,
+    asked,
+    about,
+    onEnd,
+  }: { run: Run; startedAt: number; asked: Asked; about: RunAbout; onEnd?: () => void },
 ): OpenRun {
   const { openRuns, settlements, now } = gateway;
   const content = captureContent(gateway, run);
@@ -122,6 +128,7 @@ export function openRun(
     end(end) {
       if (platform) return platform;
       release();
+      onEnd?.();
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
       if (end.use) noteCharge(charges, end.use, attempts);

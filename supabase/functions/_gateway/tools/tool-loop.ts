@@ -101,7 +101,12 @@ function createLoop<Request extends Asked>(
     };
     const { inputEstimate } = asked;
     const input_tokens = inputEstimate.input_tokens + estimateTokens(addedBytes);
-    return { ...call, asked: stepAsked, inputEstimate: { ...inputEstimate, input_tokens } };
+    return {
+      ...call,
+      asked: stepAsked,
+      inputEstimate: { ...inputEstimate, input_tokens },
+      mayContinue: !isLast(),
+    };
   }
 
   /**

@@ -26,6 +26,7 @@ export default [
 
   route("oauth/authorize", "routes/openid/authorize.tsx"),
   route("oauth/authorize/decision", "routes/openid/decision.tsx"),
+  route("oauth/register", "routes/openid/register.ts"),
   route("oauth/par", "routes/openid/par.ts"),
   route("oauth/token", "routes/openid/token.ts"),
   route("oauth/userinfo", "routes/openid/userinfo.ts"),

@@ -73,8 +73,10 @@ async function run(command: AppCommand): Promise<void> {
         secret_hash: hashOf(secret),
         reason: command.reason,
       });
-      if (command.logoutUrl !== null) await setLogoutUrl({ ...command, logoutUrl: command.logoutUrl });
-      console.log(`${command.name} is registered. Its secret, shown this once:\n\n  APP_SECRET=${secret}\n`);
+      const { name, reason, logoutUrl, resourceUrl } = command;
+      console.log(`${name} is registered. Its secret, shown this once:\n\n  APP_SECRET=${secret}\n`);
+      if (logoutUrl !== null) await setUrl({ name, reason, logoutUrl });
+      if (resourceUrl !== null) await setUrl({ name, reason, resourceUrl });
       return;
     }
     case "add-client": {
@@ -94,14 +96,16 @@ async function run(command: AppCommand): Promise<void> {
       const { name, reason, changes, isPublicRequired } = command;
       const known = await readClient(name);
       if (known) {
+        if (changes.resourceUrl !== undefined) throw new Error("--resource-url is for internal apps.");
         if (isPublicRequired && !known.isPublic) throw new Error("Private-use schemes are for public clients only.");
         await changeClients("change_openid_client", { name, reason, ...changes });
       } else {
-        const { logoutUrl, ...others } = changes;
-        if (logoutUrl === undefined || Object.keys(others).length > 0) {
-          throw new Error(`${name} is not an OpenID client: change sets its --logout-url alone.`);
+        const { logoutUrl, resourceUrl, ...others } = changes;
+        if (Object.keys(others).length > 0) {
+          throw new Error(`${name} is not an OpenID client: change sets its --logout-url and --resource-url alone.`);
         }
-        await setLogoutUrl({ name, logoutUrl, reason });
+        if (logoutUrl !== undefined) await setUrl({ name, reason, logoutUrl });
+        if (resourceUrl !== undefined) await setUrl({ name, reason, resourceUrl });
       }
       console.log(`${name} is changed.`);
       return;
@@ -157,7 +161,7 @@ async function show(name: string): Promise<void> {
     return;
   }
   const app = listed
-    .extend({ logoutUrl: z.string().nullable() })
+    .extend({ logoutUrl: z.string().nullable(), resourceUrl: z.string().nullable() })
     .nullable()
     .parse(await call("read_app", { app_name: name }));
   if (!app) throw unknown(name);
@@ -167,12 +171,20 @@ async function show(name: string): Promise<void> {
     ["scopes", app.scopes.join(" ")],
     ...app.origins.map((origin) => ["origin", origin]),
     ["logout URL", app.logoutUrl ?? "none"],
+    ...(app.resourceUrl === null ? [] : [["resource URL", app.resourceUrl]]),
   ];
   console.log([`${app.name} (${app.displayName})`, ...lines.map(([what, fact]) => `  ${what}: ${fact}`)].join("\n"));
 }
 
-async function setLogoutUrl({ name, logoutUrl, reason }: { name: string; logoutUrl: string | null; reason: string }) {
-  if (!(await call("set_app_logout_url", { app_name: name, logout_url: logoutUrl, reason }))) throw unknown(name);
+type ChangedUrl = { logoutUrl: string | null } | { resourceUrl: string | null };
+
+async function setUrl({ name, reason, ...changed }: { name: string; reason: string } & ChangedUrl): Promise<void> {
+  const isSet =
+    "logoutUrl" in changed
+      ? await call("set_app_logout_url", { app_name: name, logout_url: changed.logoutUrl, reason })
+      : await call("set_app_resource_url", { app_name: name, resource_url: changed.resourceUrl, reason });
+  if (!isSet && "resourceUrl" in changed) throw new Error(`There is no internal app called ${name}.`);
+  if (!isSet) throw unknown(name);
 }
 
 async function changeClients(name: string, change: Record<string, unknown>): Promise<void> {
@@ -190,7 +202,8 @@ function unknown(name: string): Error {
 async function call(name: string, args: Record<string, unknown>): Promise<unknown> {
   const { data, error } = await database.rpc(name, args);
   if (!error) return data;
-  if (error.code === "23505") throw new Error("An app of that name, or with that origin, is registered already.");
+  if (error.code === "23505")
+    throw new Error("An app of that name, or with that origin or resource URL, is registered already.");
   if (error.code === "23514")
     throw new Error(
       name === "rotate_app_secret"

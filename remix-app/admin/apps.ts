@@ -27,6 +27,7 @@ const appSchema = z.object({
   scopes: z.array(z.string()),
   origins: z.array(z.string()),
   logoutUrl: z.string().nullable(),
+  resourceUrl: z.string().nullable(),
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
   createdAt: z.string(),
@@ -34,7 +35,9 @@ const appSchema = z.object({
   version: z.uuid().nullable(),
 });
 export type RegisteredApp = z.infer<typeof appSchema>;
-const listedSchema = appSchema.omit({ secrets: true, version: true, logoutUrl: true }).extend({ secrets: z.number() });
+const listedSchema = appSchema
+  .omit({ secrets: true, version: true, logoutUrl: true, resourceUrl: true })
+  .extend({ secrets: z.number() });
 
 /** A change to an existing app. The last segment of the page's URL names the change. */
 export type AppStep = Exclude<RegistryStep, "add">;

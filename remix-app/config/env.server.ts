@@ -60,6 +60,10 @@ const schema = z
       .enum(["on", "off"])
       .default("off")
       .transform((value) => value === "on"),
+    OAUTH_CLIENT_REGISTRATION: z
+      .enum(["on", "off"])
+      .default("off")
+      .transform((value) => value === "on"),
     OAUTH_PROVIDERS: list
       .pipe(z.array(z.enum(oauthProviderNames, `may name ${oauthProviderNames.join(", ")}`)))
       .transform((names) => [...new Set(names)])

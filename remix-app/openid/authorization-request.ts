@@ -10,6 +10,7 @@ export interface AuthorizationError {
     | "interaction_required"
     | "invalid_request"
     | "invalid_scope"
+    | "invalid_target"
     | "login_required"
     | "registration_not_supported"
     | "request_not_supported"
@@ -33,6 +34,8 @@ export interface AuthorizationRequest {
   /** The maximum age of the sign-in in seconds, or null if any age will do. */
   maxAge: number | null;
   idTokenHint: string | null;
+  /** The canonical URL of the app that the tokens are for (RFC 8707); null if they are for the platform. */
+  resource: string | null;
   claims: RequestedClaims;
 }
 
@@ -59,6 +62,7 @@ const parameters = [
   "login_hint",
   // An account with a second factor always proves it, so acr_values changes nothing.
   "acr_values",
+  "resource",
   "claims",
   "request",
   "request_uri",
@@ -131,7 +135,13 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
     if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("code_challenge must have 43 base64url characters");
     if (one(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
   }
-  const scopes = [...new Set(words(query, "scope"))];
+  const named = one(query, "resource");
+  const resource = named === null ? null : canonicalResource(named);
+  if (named !== null && resource === null) {
+    return { error: "invalid_target", description: "resource must be the URL of an app, without a fragment" };
+  }
+  // MCP clients may leave out the scope (RFC 6749 section 3.3).
+  const scopes = resource !== null && !query.has("scope") ? ["openid"] : [...new Set(words(query, "scope"))];
   if (scopes.length === 0 || scopes.length > maxScopes || !scopes.every((scope) => scopeToken.test(scope))) {
     return { error: "invalid_scope", description: "scope must name 1 to 20 scopes, such as openid" };
   }
@@ -148,7 +158,17 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
   const claims = claimsText === null ? noRequestedClaims : readRequestedClaims(claimsText);
   if (!claims) return invalid("claims must be JSON as in OpenID Connect Core 1.0 section 5.5");
   const { nonce, max_age: maxAge, id_token_hint: idTokenHint } = rest.data;
-  return { scopes, nonce, codeChallenge, prompt: new Set(prompt), maxAge, idTokenHint, claims };
+  return { scopes, nonce, codeChallenge, prompt: new Set(prompt), maxAge, idTokenHint, resource, claims };
+}
+
+/**
+ * Returns a resource's URL as it is registered: with a lower-case scheme and host, and without a root path or default
+ * port. Null for a text that is not such a URL (RFC 8707 section 2).
+ */
+export function canonicalResource(text: string): string | null {
+  const url = plainText.test(text) ? URL.parse(text) : null;
+  if (!url || !/^https?:$/.test(url.protocol) || text.includes("#") || url.username || url.password) return null;
+  return url.pathname === "/" && !url.search ? url.origin : url.href;
 }
 
 /** The error of a request without PKCE, for a client that needs it. Names the settings of common clients. */

@@ -20,6 +20,7 @@ import {
   readAuthorizationRequest,
   storedRequestPath,
 } from "./authorization-request.ts";
+import { type DocumentFault, isDocumentUrl, saveClientDocument } from "./client-document.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
 import {
   endStoredRequest,
@@ -32,7 +33,15 @@ import { tokenPrefixes } from "./token-response.ts";
 
 const openedAuthorization = z
   .object({
-    client: z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean(), requiresPkce: z.boolean() }),
+    client: z.object({
+      name: z.string(),
+      displayName: z.string(),
+      enabled: z.boolean(),
+      requiresPkce: z.boolean(),
+      registration: z.enum(["operator", "document", "dynamic"]),
+      isStale: z.boolean(),
+    }),
+    resource: z.object({ displayName: z.string(), url: z.string() }).nullable(),
     redirectAllowed: z.boolean(),
     scopes: z.array(z.string()),
     consentScopes: z.array(z.string()),
@@ -49,6 +58,10 @@ export interface OpenAuthorization {
   /** Where the server keeps the request; null if the request came with its parameters. */
   requestUri: string | null;
   displayName: string;
+  /** How the client was registered. Only an operator's clients are known to be what their name says. */
+  registration: "operator" | "document" | "dynamic";
+  /** The app that the tokens are for; null if they are for the platform. */
+  resource: { displayName: string; url: string } | null;
   /** The requested scopes that the client is registered for. */
   scopes: string[];
   /** The scopes that the person has to consent to: also those of the requested claims. */
@@ -59,7 +72,13 @@ export interface OpenAuthorization {
 }
 
 /** The reasons to show an error page instead of redirecting to the client. */
-export type AuthorizationFault = "unreadable" | "ended" | "unknown_client" | "client_disabled" | "redirect_uri";
+export type AuthorizationFault =
+  | "unreadable"
+  | "ended"
+  | "unknown_client"
+  | "client_disabled"
+  | "redirect_uri"
+  | DocumentFault;
 
 /**
  * Reads an authorization request and looks up its client. Checks first that the client has registered the redirect URI,
@@ -82,25 +101,60 @@ export async function openAuthorization(
   if (!target) return { fault: "unreadable" };
   const asked = readAuthorizationRequest(parameters);
   const isReadable = !("error" in asked);
-  const opened = await callAppFunction(context, {
-    name: "open_openid_authorization",
-    args: {
-      client_id: target.clientId,
-      redirect_uri: target.redirectUri,
-      scopes: isReadable ? asked.scopes : [],
-      claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
-      requested_claims: isReadable ? [...asked.claims.idToken, ...asked.claims.userinfo] : [],
-      essential_acr: isReadable ? asked.claims.essentialAcr : null,
-    },
-    schema: openedAuthorization,
-  });
+  const open = () =>
+    callAppFunction(context, {
+      name: "open_openid_authorization",
+      args: {
+        client_id: target.clientId,
+        redirect_uri: target.redirectUri,
+        scopes: isReadable ? asked.scopes : [],
+        claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
+        requested_claims: isReadable ? [...asked.claims.idToken, ...asked.claims.userinfo] : [],
+        essential_acr: isReadable ? asked.claims.essentialAcr : null,
+        resource: isReadable ? asked.resource : null,
+      },
+      schema: openedAuthorization,
+    });
+  let opened = await open();
+  const mayFetch = isReadable && asked.resource !== null && isDocumentUrl(target.clientId, context);
+  if (mayFetch && (!opened || opened.client.isStale)) {
+    // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
+    const user = (await getUser(context)) ?? (await signInFirst(context, { target, parameters, requestUri, request }));
+    const fault = await saveClientDocument(context, { url: target.clientId, user });
+    if (fault) return { fault };
+    opened = await open();
+  }
   if (!opened) return { fault: "unknown_client" };
   const { client, redirectAllowed, ...rest } = opened;
-  const { displayName } = client;
+  const { displayName, registration } = client;
   if (!redirectAllowed) return { fault: "redirect_uri", displayName };
   if (!client.enabled) return { fault: "client_disabled", displayName };
-  const lacksPkce = isReadable && client.requiresPkce && asked.codeChallenge === null;
-  return { target, parameters, requestUri, displayName, ...rest, asked: lacksPkce ? pkceRequired : asked };
+  const fault = isReadable ? faultOf(asked, opened) : null;
+  return { target, parameters, requestUri, displayName, registration, ...rest, asked: fault ?? asked };
+}
+
+/** Sends the person to the sign-in page, which leads back to the request. @throws Response the redirect */
+async function signInFirst(
+  context: AppLoadContext,
+  { request, ...opened }: Pick<OpenAuthorization, "target" | "parameters" | "requestUri"> & { request: Request },
+): Promise<User> {
+  const here = new URL(await pathOf(context, { opened }), context.origin);
+  return requireUser(context, new Request(here, { headers: request.headers }));
+}
+
+/** Returns the error of a request that this client may not make, or null. */
+function faultOf(
+  asked: AuthorizationRequest,
+  { client, resource }: NonNullable<z.output<typeof openedAuthorization>>,
+): AuthorizationError | null {
+  if (client.requiresPkce && asked.codeChallenge === null) return pkceRequired;
+  if (resource !== null) return null;
+  if (asked.resource !== null) {
+    return { error: "invalid_target", description: "No app is registered with this resource URL" };
+  }
+  return client.registration === "operator"
+    ? null
+    : { error: "invalid_target", description: "resource is required: name the URL of the app to call" };
 }
 
 /** Returns a request's parameters, or null if the stored request that it names was answered or has expired. */
@@ -121,7 +175,10 @@ export async function findParameters(
  */
 export async function pathOf(
   context: AppLoadContext,
-  { opened, resumed = true }: { opened: OpenAuthorization; resumed?: boolean },
+  {
+    opened,
+    resumed = true,
+  }: { opened: Pick<OpenAuthorization, "target" | "parameters" | "requestUri">; resumed?: boolean },
 ): Promise<string> {
   const { target, parameters, requestUri } = opened;
   const { clientId } = target;
@@ -275,6 +332,7 @@ export async function issueCode(
       id_token_claims: asked.claims.idToken,
       userinfo_claims: asked.claims.userinfo,
       request_hash: requestUri && requestHashOf(requestUri),
+      resource: asked.resource,
     },
     schema: z.union([
       refusalOf(

@@ -2,11 +2,17 @@ import { appScopes } from "../satellites/app-rights.ts";
 
 const profileRight = appScopes.find(({ scope }) => scope === "profile")?.right;
 
+/** What a client was granted: scopes and, unless the tokens are for the platform, the names of the apps they are for. */
+export interface GrantedAccess {
+  scopes: readonly string[];
+  resources?: readonly string[];
+}
+
 /**
- * Describes what an OpenID client may see and do with these scopes, for the person who is asked for consent.
+ * Describes what an OpenID client may see and do, for the person who is asked for consent.
  * @param product the name of this product, which the descriptions mention
  */
-export function rightsOfScopes(scopes: readonly string[], product: string): string[] {
+export function rightsOfScopes({ scopes, resources = [] }: GrantedAccess, product: string): string[] {
   const [profile, email] = [scopes.includes("profile"), scopes.includes("email")];
   const person = profile
     ? email && profileRight
@@ -18,8 +24,10 @@ export function rightsOfScopes(scopes: readonly string[], product: string): stri
   const others = appScopes.flatMap(({ scope, right }) =>
     right && scope !== "profile" && scopes.includes(scope) ? [right] : [],
   );
-  const renewal = scopes.includes("offline_access")
-    ? [`Stay connected for up to 30 days, unless you sign out of ${product} or disconnect the app first`]
-    : [];
-  return [person, ...others, ...renewal];
+  // Access to an app is always renewable.
+  const renewal =
+    scopes.includes("offline_access") || resources.length > 0
+      ? [`Stay connected for up to 30 days, unless you sign out of ${product} or disconnect the app first`]
+      : [];
+  return [...resources.map((name) => `Use ${name} on your behalf`), person, ...others, ...renewal];
 }

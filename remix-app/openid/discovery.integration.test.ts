@@ -24,6 +24,8 @@ describe("OpenID provider metadata", () => {
         claims_parameter_supported: true,
         // RFC 9126 section 5.
         pushed_authorization_request_endpoint: `${base}/oauth/par`,
+        client_id_metadata_document_supported: true,
+        registration_endpoint: `${base}/oauth/register`,
         request_uri_parameter_supported: false,
       });
     },

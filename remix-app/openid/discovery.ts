@@ -23,11 +23,12 @@ export function endpointsOf(issuer: string) {
  * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), which lists only
  * supported features.
  */
-export function providerMetadata(issuer: string) {
+export function providerMetadata(issuer: string, { allowsRegistration }: { allowsRegistration: boolean }) {
   const methods = ["client_secret_basic", "client_secret_post"];
   return {
     issuer,
     ...endpointsOf(issuer),
+    ...(allowsRegistration && { registration_endpoint: `${issuer}/oauth/register` }),
     response_types_supported: ["code"],
     response_modes_supported: ["query"],
     grant_types_supported: ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
@@ -45,6 +46,7 @@ export function providerMetadata(issuer: string) {
     revocation_endpoint_auth_methods_supported: [...methods, "none"],
     introspection_endpoint_auth_methods_supported: methods,
     authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
     backchannel_logout_supported: true,
     backchannel_logout_session_supported: true,
     claims_parameter_supported: true,

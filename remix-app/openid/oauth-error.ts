@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { AuthorizationError } from "./authorization-request.ts";
 
-/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5, RFC 9126 section 2.3. */
+/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 7591 section 3.2.2, RFC 8628 section 3.5, RFC 9126 section 2.3. */
 export type OAuthErrorCode =
   | AuthorizationError["error"]
   | "invalid_client"
@@ -13,6 +13,8 @@ export type OAuthErrorCode =
   | "authorization_pending"
   | "slow_down"
   | "expired_token"
+  | "invalid_client_metadata"
+  | "invalid_redirect_uri"
   | "server_error";
 
 /**

@@ -9,7 +9,7 @@ const algorithm = "RS256";
  * The type of a token that our OpenID provider signs. The signature covers the type, so that a token of one type is
  * never accepted as the other.
  */
-export type OwnJwtType = "JWT" | "logout+jwt";
+export type OwnJwtType = "JWT" | "logout+jwt" | "at+jwt";
 
 /** A key as `/.well-known/jwks.json` publishes it (RFC 7517). */
 export interface PublicKey {
@@ -30,7 +30,7 @@ interface SigningKeys {
 const cacheMs = 10_000;
 const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
 
-/** Signs claims with the current key: an ID token (typ `JWT`) or a logout token (typ `logout+jwt`). */
+/** Signs claims with the current key: an ID token (typ `JWT`), a logout token or an access token for a resource. */
 export type Signer = (token: { typ: OwnJwtType; claims: JWTPayload }) => Promise<string>;
 
 /**

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { requireAppKeys } from "../satellites/app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
 import { hashOf, refreshByAnyKey, successorBytes } from "../satellites/tokens.ts";
+import { canonicalResource } from "./authorization-request.ts";
 import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
 import { redeemDeviceCode } from "./device/redeem-device-code.ts";
 import { oauthError } from "./oauth-error.ts";
@@ -18,7 +19,7 @@ import {
   tokenResponse,
 } from "./token-response.ts";
 
-const answered = z.union([refusalOf("unauthenticated", "token", "scope", "unavailable"), issuedTokens]);
+const answered = z.union([refusalOf("unauthenticated", "token", "target", "scope", "unavailable"), issuedTokens]);
 type Answered = z.output<typeof answered>;
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
@@ -51,6 +52,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
   if (verifier !== null && !/^[A-Za-z0-9._~-]{43,128}$/.test(verifier)) {
     throw oauthError("invalid_request", { description: "code_verifier must have 43 to 128 unreserved characters" });
   }
+  const resource = resourceIn(form);
   const pair = newTokenPair();
   const sign = await openSigner(context);
   const answer = await callAppFunction(context, {
@@ -62,6 +64,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
       redirect_uri: redirectUri,
       code_challenge: verifier && createHash("sha256").update(verifier).digest("base64url"),
       ...hashesOf(pair),
+      resource,
     },
     schema: answered,
   });
@@ -70,7 +73,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
 
 async function refresh(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
   const refreshToken = required(form, "refresh_token");
-  const scopes = scopesIn(form);
+  const [scopes, resource] = [scopesIn(form), resourceIn(form)];
   const { successor } = await requireAppKeys(context);
   const sign = await openSigner(context);
   const { answer, pair } = await refreshByAnyKey(successor, async (key) => {
@@ -89,6 +92,7 @@ async function refresh(context: AppLoadContext, { client, form }: ClientRequest)
         scopes,
         access_hash,
         successor_hash,
+        resource,
       },
       schema: answered,
     });
@@ -109,6 +113,8 @@ async function issued(
       throw appsUnavailable(context);
     case "scope":
       throw oauthError("invalid_scope", { description: "The login does not have these scopes" });
+    case "target":
+      throw invalidTarget();
     case "token":
       throw oauthError("invalid_grant", { description: "The code or token is invalid, used, expired or revoked" });
   }
@@ -121,6 +127,19 @@ function scopesIn(form: ReadonlyMap<string, string>): string[] | null {
   const scopes = [...new Set(scope.split(" ").filter(Boolean))];
   if (scopes.length > 0) return scopes;
   throw oauthError("invalid_scope", { description: "scope must name at least one scope" });
+}
+
+/** Returns the resource that the tokens are requested for, in its canonical form; null if none is named. */
+function resourceIn(form: ReadonlyMap<string, string>): string | null {
+  const named = form.get("resource");
+  if (named === undefined) return null;
+  const resource = canonicalResource(named);
+  if (resource === null) throw invalidTarget();
+  return resource;
+}
+
+function invalidTarget(): Response {
+  return oauthError("invalid_target", { description: "The login is not for this resource" });
 }
 
 function required(form: ReadonlyMap<string, string>, name: string): string {

@@ -4,6 +4,8 @@ import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-d
 import { hashOf } from "../satellites/tokens.ts";
 import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
 import { oauthError } from "./oauth-error.ts";
+import { verifyOwnJwt } from "./signing-keys.ts";
+import { tokenPrefixes } from "./token-response.ts";
 
 const second = z.number().int();
 const introspected = z.union([
@@ -14,6 +16,10 @@ const introspected = z.union([
     isAccess: z.boolean(),
     sub: z.uuid(),
     sid: z.uuid(),
+    clientId: z.string(),
+    resource: z.string().nullable(),
+    name: z.string().nullish(),
+    email: z.string().nullish(),
     scopes: z.array(z.string()),
     issuedAt: second,
     expiresAt: second,
@@ -23,31 +29,35 @@ const introspected = z.union([
 const noStore = { "Cache-Control": "no-store" };
 
 /**
- * Answers `POST /oauth/introspect` (RFC 7662): tells a confidential client whether its own token is valid now.
+ * Answers `POST /oauth/introspect` (RFC 7662): tells a confidential client whether its own token is valid now, and an
+ * app with a resource URL whether an access token for it is.
  * @throws Response an OAuth error; 503 if the policy or the database does not answer
  */
 export async function answerIntrospection(context: AppLoadContext, request: Request): Promise<Response> {
   const { client, form } = await readClientRequest(request, context);
   const answer = await callAppFunction(context, {
     name: "introspect_openid_token",
-    args: { client_id: client.id, secret_hash: client.secretHash, token_hash: hashOf(tokenIn(form)) },
+    args: { client_id: client.id, secret_hash: client.secretHash, token_hash: await tokenHashIn(form, context) },
     schema: introspected,
   });
   if ("refused" in answer) {
     throw answer.refused === "unavailable" ? appsUnavailable(context) : await refuseClient(context, client);
   }
   if (!answer.active) return Response.json({ active: false }, { headers: noStore });
-  const { isAccess, sub, sid, scopes, issuedAt, expiresAt } = answer;
+  const { isAccess, sub, sid, clientId, resource, scopes, issuedAt, expiresAt, name, email } = answer;
   const body = {
     active: true,
     iss: context.env.BASE_URL,
-    client_id: client.id,
+    client_id: clientId,
+    ...(resource !== null && { aud: resource }),
     sub,
     sid,
     scope: scopes.join(" "),
     iat: issuedAt,
     exp: expiresAt,
     ...(isAccess && { token_type: "Bearer" }),
+    ...(name && { name }),
+    ...(email && { email }),
   };
   return Response.json(body, { headers: noStore });
 }
@@ -61,15 +71,21 @@ export async function answerRevocation(context: AppLoadContext, request: Request
   const { client, form } = await readClientRequest(request, context);
   const isAuthenticated = await callAppFunction(context, {
     name: "revoke_openid_token",
-    args: { client_id: client.id, secret_hash: client.secretHash, token_hash: hashOf(tokenIn(form)) },
+    args: { client_id: client.id, secret_hash: client.secretHash, token_hash: await tokenHashIn(form, context) },
     schema: z.boolean(),
   });
   if (!isAuthenticated) throw await refuseClient(context, client);
   return new Response(null, { status: 200, headers: noStore });
 }
 
-function tokenIn(form: ClientRequest["form"]): string {
+/**
+ * Returns the hash under which the database knows the token. A JWT counts only if this provider signed it as an access
+ * token. Its `jti` is the opaque token that the database knows.
+ */
+async function tokenHashIn(form: ClientRequest["form"], context: AppLoadContext): Promise<string> {
   const token = form.get("token");
-  if (token) return token;
-  throw oauthError("invalid_request", { description: "token is required" });
+  if (!token) throw oauthError("invalid_request", { description: "token is required" });
+  if (!token.includes(".")) return hashOf(token);
+  const claims = await verifyOwnJwt(context, token, { typ: "at+jwt" });
+  return hashOf(claims ? `${tokenPrefixes.access}${claims.jti}` : token);
 }

@@ -4,7 +4,10 @@ import { z } from "zod";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import type { Signer } from "./signing-keys.ts";
 
-/** Prefixes of the tokens and codes that clients hold. The database stores only their SHA-256 hashes. */
+/**
+ * Prefixes of the tokens and codes that clients hold. The database stores only their SHA-256 hashes. The access token for
+ * a resource is a JWT, whose `jti` is the opaque token without its prefix.
+ */
 export const tokenPrefixes = { access: "gho_", refresh: "ghr_", code: "ghc_" } as const;
 
 const idTokenSeconds = 3_600;
@@ -32,6 +35,8 @@ export const issuedTokens = z.object({
   sid: z.uuid(),
   sub: z.uuid(),
   clientId: z.string(),
+  /** The audience of the access token; null if it is for the platform. */
+  resource: z.string().nullable(),
   scopes: z.array(z.string()),
   nonce: z.string().nullish(),
   authTime: second.nullable(),
@@ -54,21 +59,47 @@ export async function tokenResponse(
   { env }: Pick<AppLoadContext, "env">,
   { issued, pair, sign }: { issued: IssuedTokens; pair: TokenPair; sign: Signer },
 ): Promise<Response> {
-  const { scopes, issuedAt, expiresAt, refreshable } = issued;
+  const { resource, scopes, issuedAt, expiresAt, refreshable } = issued;
+  const accessToken =
+    resource === null
+      ? pair.accessToken
+      : await sign({ typ: "at+jwt", claims: accessTokenClaims(env.BASE_URL, { issued, resource, pair }) });
   const body = {
-    access_token: pair.accessToken,
+    access_token: accessToken,
     token_type: "Bearer",
     expires_in: expiresAt - issuedAt,
     scope: scopes.join(" "),
     ...(refreshable && { refresh_token: pair.refreshToken }),
     ...(scopes.includes("openid") && {
-      id_token: await sign({ typ: "JWT", claims: idTokenClaims(env.BASE_URL, { issued, pair }) }),
+      id_token: await sign({ typ: "JWT", claims: idTokenClaims(env.BASE_URL, { issued, accessToken }) }),
     }),
   };
   return Response.json(body, { headers: { "Cache-Control": "no-store", Pragma: "no-cache" } });
 }
 
-function idTokenClaims(iss: string, { issued, pair }: { issued: IssuedTokens; pair: TokenPair }) {
+/** RFC 9068 section 2.2. */
+function accessTokenClaims(
+  iss: string,
+  { issued, resource, pair }: { issued: IssuedTokens; resource: string; pair: TokenPair },
+) {
+  const { sub, sid, clientId, scopes, issuedAt, expiresAt, authTime, acr, amr } = issued;
+  return {
+    iss,
+    sub,
+    aud: resource,
+    client_id: clientId,
+    exp: expiresAt,
+    iat: issuedAt,
+    jti: pair.accessToken.slice(tokenPrefixes.access.length),
+    scope: scopes.join(" "),
+    sid,
+    acr,
+    ...(authTime !== null && { auth_time: authTime }),
+    ...(amr.length > 0 && { amr }),
+  };
+}
+
+function idTokenClaims(iss: string, { issued, accessToken }: { issued: IssuedTokens; accessToken: string }) {
   const { sub, sid, clientId, issuedAt, authTime, nonce, acr, amr, claims } = issued;
   return {
     ...claims,
@@ -79,7 +110,7 @@ function idTokenClaims(iss: string, { issued, pair }: { issued: IssuedTokens; pa
     iat: issuedAt,
     sid,
     acr,
-    at_hash: halfHashOf(pair.accessToken),
+    at_hash: halfHashOf(accessToken),
     ...(authTime !== null && { auth_time: authTime }),
     ...(amr.length > 0 && { amr }),
     ...(nonce && { nonce }),

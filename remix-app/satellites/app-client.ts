@@ -69,7 +69,10 @@ export async function refuseApp(context: AppLoadContext): Promise<Response> {
   return unknownApp(context);
 }
 
-type CountedAttempt = { action: "app_secret" | "handoff"; userId?: string };
+type CountedAttempt = {
+  action: "app_secret" | "handoff" | "client_registration" | "client_document";
+  userId?: string;
+};
 
 /**
  * Counts an attempt at a rate-limited action (supabase/schemas/abuse/limits.sql).

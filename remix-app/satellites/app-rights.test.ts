@@ -54,7 +54,7 @@ test.each([
   [["profile"], false],
   [["profile", "studio:keys"], true],
 ])("for an app with the login scopes %j, the disconnect notice mentions coding agents: %j", (scopes, stops) => {
-  const login = { ...held, scopes };
+  const login = { ...held, scopes, resources: [] };
   const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };
   expect(effectOfDisconnecting(app).includes("Coding agents that it connected stop working.")).toBe(stops);
 });

@@ -16,6 +16,9 @@ const held = z.object({
   endsAt: time,
 });
 
+/** The names of the apps that an OpenID client may call. */
+const resources = z.array(z.string());
+
 const connectedApp = z.object({
   name: z.string(),
   displayName: z.string(),
@@ -23,9 +26,9 @@ const connectedApp = z.object({
   /** The app's sessions combined, or null if it has none. */
   session: held.nullable(),
   /** The app's OpenID Connect logins, combined into one entry, or null if the app has none. */
-  login: held.nullable(),
+  login: held.extend({ resources }).nullable(),
   /** The scopes that the app gets through OpenID Connect without asking the person again, or null if it has to ask. */
-  consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
+  consent: z.object({ scopes: z.array(z.string()), resources, grantedAt: time }).nullable(),
   /**
    * The app's gateway tokens, combined per workspace. `workspace` is null if the app or the person lost access to it.
    */

@@ -43,12 +43,12 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
     >
       <ul className="divide-y divide-line">
         {session ? <SignedInLine held={session} rights={rightsOfSession(session)} /> : null}
-        {login ? <SignedInLine held={login} rights={rightsOfScopes(login.scopes, product)} /> : null}
+        {login ? <SignedInLine held={login} rights={rightsOfScopes(login, product)} /> : null}
         {consent && !login ? (
           <li className="py-3 first:pt-0 last:pb-0">
             <Rights
               title="You’re signed out. When you sign in again, this app can do this without asking you:"
-              rights={rightsOfScopes(consent.scopes, product)}
+              rights={rightsOfScopes(consent, product)}
             />
             <p className="mt-1.5 text-muted">
               Allowed <RelativeTime at={consent.grantedAt} />

@@ -10,6 +10,10 @@ export interface AppConsentProps {
   displayName: string;
   /** Where the person will be signed in, such as the app's host. */
   place: string;
+  /** The app that it will be able to call; absent if the person signs in to the app itself. */
+  resource?: string | undefined;
+  /** What the person should know about an app that no operator has registered. */
+  warning?: string | undefined;
   /** What the app will be able to see and do. */
   rights: readonly string[];
   account: { id: string; email: string };
@@ -28,11 +32,15 @@ export interface AppConsentProps {
  * Asks for consent before an app learns who a person is. Shows the app's name, host and permissions, and the account.
  */
 export function AppConsent(props: AppConsentProps) {
-  const { displayName, place, rights, account, others, here, action, tellsApp = false, message } = props;
+  const { displayName, place, resource, warning, rights, account, others, here, action, tellsApp = false } = props;
   const target = action === undefined ? {} : { action };
   return (
-    <EntryPage title={`Sign in to ${displayName}`} lead={`You’ll be signed in at ${place}.`}>
-      <ErrorSummary id="continue-error" form={message} />
+    <EntryPage
+      title={resource ? `Connect ${displayName} to ${resource}` : `Sign in to ${displayName}`}
+      lead={resource ? `You’ll return to ${place}.` : `You’ll be signed in at ${place}.`}
+    >
+      <ErrorSummary id="continue-error" form={props.message} />
+      {warning ? <p className="wrap-anywhere font-medium">{warning}</p> : null}
       <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
         <h2 id="rights" className="font-medium">
           {displayName} will be able to:

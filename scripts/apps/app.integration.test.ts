@@ -72,6 +72,19 @@ describe("npm run app", () => {
     expect(await proves(name, secret)).toBe(true);
   });
 
+  test("sets the resource URL of an internal app, and refuses it for another", async () => {
+    const [name, other] = [newName(), newName()];
+    const url = `https://${name}.example/mcp`;
+    const added = await app(addition(name, ["--resource-url", url]));
+    expect((await app(["show", name])).stdout).toContain(`resource URL: ${url}\n`);
+    expect(secretIn(added)).not.toBe("");
+    const taken = await app(addition(other, ["--resource-url", url]));
+    expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining("registered already") });
+    expect(secretIn(taken)).not.toBe("");
+    await app(["change", name, "--resource-url", "none", "--reason", "test"]);
+    expect((await app(["show", name])).stdout).not.toContain("resource URL");
+  });
+
   test("links an external app to a workspace and refuses an unknown workspace", async () => {
     const name = newName();
     await app(addition(name, ["--kind", "external", "--scope", "ai:use"]));

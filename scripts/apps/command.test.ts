@@ -14,6 +14,7 @@ test("the app command reads the name, kind, origins and scopes of an app to add"
     origins: ["https://notes.example.com"],
     scopes: ["ai:use"],
     logoutUrl: null,
+    resourceUrl: null,
     reason: "test",
   });
 });
@@ -137,4 +138,30 @@ test("changes only the named settings of an app", () => {
     changes: { requiresPkce: false, claimsInIdToken: true, groupsWorkspaceId: null },
   });
   expect(read("change charts --redirect-uri com.example.app:/ --reason x")).toMatchObject({ isPublicRequired: true });
+});
+
+test.each([
+  ["https://tools.example/mcp", "https://tools.example/mcp"],
+  ["https://TOOLS.example:443/", "https://tools.example"],
+  ["http://127.0.0.1:4000/mcp", "http://127.0.0.1:4000/mcp"],
+  ["none", null],
+  ["http://tools.example/mcp", Error],
+  ["https://tools.example/mcp?a=b", Error],
+  ["https://tools.example/mcp#a", Error],
+  ["tools.example", Error],
+])("change reads the resource URL %s as %s", (url, expected) => {
+  const change = () => read(`change tools --resource-url ${url} --reason x`);
+  if (expected === Error) expect(change).toThrow(/resource-url|isn’t the URL/);
+  else expect(change()).toMatchObject({ verb: "change", changes: { resourceUrl: expected } });
+});
+
+test("only an internal app has a resource URL", () => {
+  const options = "--display-name T --origin https://t.example --resource-url https://t.example/mcp --reason x";
+  expect(read(`add tools ${options}`)).toMatchObject({ resourceUrl: "https://t.example/mcp" });
+  expect(() => read(`add tools --kind external ${options}`)).toThrow("--resource-url is for internal apps");
+  expect(() =>
+    read(
+      `add tools --kind openid --display-name T --redirect-uri https://t.example --resource-url https://t.example --reason x`,
+    ),
+  ).toThrow("--resource-url is for internal apps");
 });

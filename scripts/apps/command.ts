@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
+import { canonicalResource } from "../../remix-app/openid/authorization-request.ts";
 import { clientNameFault } from "../../remix-app/openid/client-name.ts";
 import { logoutUrlFault, maxUris, redirectUriFault } from "../../remix-app/openid/client-uris.ts";
 
@@ -39,6 +40,7 @@ export type AppCommand =
       origins: string[];
       scopes: string[];
       logoutUrl: string | null;
+      resourceUrl: string | null;
       reason: string;
     }
   | {
@@ -68,6 +70,7 @@ export interface AppChanges {
   redirectUris?: string[];
   postLogoutRedirectUris?: string[];
   logoutUrl?: string | null;
+  resourceUrl?: string | null;
   allowsDeviceGrant?: boolean;
   requiresPkce?: boolean;
   claimsInIdToken?: boolean;
@@ -76,17 +79,18 @@ export interface AppChanges {
 }
 
 export const usage = `npm run app -- list
-npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] --reason <text>
+npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] [--resource-url <https://…>] --reason <text>
 npm run app -- add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--no-pkce] [--claims-in-id-token] [--groups-workspace <id>] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
 npm run app -- show <name>
-npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--[no-]device-grant] [--[no-]pkce] [--[no-]claims-in-id-token] [--groups-workspace <id>|none] [--scope …] --reason <text>
+npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--resource-url <https://…>|none] [--[no-]device-grant] [--[no-]pkce] [--[no-]claims-in-id-token] [--groups-workspace <id>|none] [--scope …] --reason <text>
 npm run app -- rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <text>
 npm run app -- enable|disable <name> --reason <text>
 npm run app -- link|unlink <name> --workspace <id> --reason <text>
 
 Scopes: ${scopes.join(", ")}.
 studio:keys is for OpenID clients, the last three are for external apps. Of an internal or
-external app, change sets --logout-url alone; a list that it names replaces the one before.
+external app, change sets --logout-url and --resource-url alone; a list that it names replaces the
+one before. --resource-url makes an internal app an MCP server or API that clients can call.
 --no-pkce is for a confidential client whose library has no PKCE, such as
 passport-openidconnect. --claims-in-id-token puts name, email and groups into the ID token;
 groups are the person's role in the --groups-workspace, for clients with workspaces:read.`;
@@ -119,6 +123,7 @@ export function readAppCommand(
       public: { type: "boolean" },
       reason: { type: "string" },
       "redirect-uri": { type: "string", multiple: true },
+      "resource-url": { type: "string" },
       scope: { type: "string", multiple: true },
       workspace: { type: "string" },
     },
@@ -132,6 +137,9 @@ export function readAppCommand(
   switch (verb) {
     case "add":
       if (values.kind === "openid") return readClient(values, { ...common, platform });
+      if (values.kind === "external" && values["resource-url"] !== undefined) {
+        throw new Error("--resource-url is for internal apps.");
+      }
       for (const option of clientOptions) {
         if (values[option] !== undefined) throw new Error(`--${option} is for --kind openid.`);
       }
@@ -173,6 +181,7 @@ type Values = Partial<{
   pkce: boolean;
   public: boolean;
   "redirect-uri": string[];
+  "resource-url": string;
   scope: string[];
 }>;
 type Common = { name: string; reason: string };
@@ -192,6 +201,7 @@ function readApp(values: Values, { development, ...common }: Common & { developm
     origins,
     scopes: read(z.array(z.enum(scopes)), values.scope ?? ["profile"]),
     logoutUrl: logoutUrlOf(values) ?? null,
+    resourceUrl: resourceUrlOf(values) ?? null,
   };
 }
 
@@ -200,6 +210,7 @@ function readClient(values: Values, { platform, ...common }: Common & { platform
   const allowsDeviceGrant = values["device-grant"] ?? false;
   const redirectUris = urisOf(values["redirect-uri"] ?? [], { isPublic });
   if (values.origin) throw new Error("An OpenID client has no --origin: name its --redirect-uri.");
+  if (values["resource-url"] !== undefined) throw new Error("--resource-url is for internal apps.");
   if (redirectUris.length === 0 && !allowsDeviceGrant) {
     throw new Error(`Name a --redirect-uri, or allow the --device-grant.\n\n${usage}`);
   }
@@ -235,7 +246,7 @@ function groupsWorkspaceOf({ "groups-workspace": id }: Values): string | null | 
 }
 
 function readChange(values: Values, { platform, ...common }: Common & { platform: string }): AppCommand {
-  const logoutUrl = logoutUrlOf(values);
+  const [logoutUrl, resourceUrl] = [logoutUrlOf(values), resourceUrlOf(values)];
   const groupsWorkspaceId = groupsWorkspaceOf(values);
   const uris = { redirect: values["redirect-uri"], postLogout: values["post-logout-redirect-uri"] };
   const all = [...(uris.redirect ?? []), ...(uris.postLogout ?? [])];
@@ -244,6 +255,7 @@ function readChange(values: Values, { platform, ...common }: Common & { platform
     ...(uris.redirect && { redirectUris: urisOf(uris.redirect, { isPublic: true }) }),
     ...(uris.postLogout && { postLogoutRedirectUris: urisOf(uris.postLogout, { isPublic: true }) }),
     ...(logoutUrl !== undefined && { logoutUrl }),
+    ...(resourceUrl !== undefined && { resourceUrl }),
     ...(values["device-grant"] !== undefined && { allowsDeviceGrant: values["device-grant"] }),
     ...(values.pkce !== undefined && { requiresPkce: values.pkce }),
     ...(values["claims-in-id-token"] !== undefined && { claimsInIdToken: values["claims-in-id-token"] }),
@@ -261,6 +273,16 @@ function logoutUrlOf({ "logout-url": text }: Values): string | null | undefined 
   const fault = logoutUrlFault(text);
   if (fault) throw new Error(`${fault}.`);
   return text;
+}
+
+/** @returns null for `none`, undefined if the option is absent */
+function resourceUrlOf({ "resource-url": text }: Values): string | null | undefined {
+  if (text === undefined || text === "none") return text === undefined ? undefined : null;
+  const url = canonicalResource(text);
+  if (url === null || url.includes("?") || !(url.startsWith("https:") || isLoopback(new URL(url).hostname))) {
+    throw new Error(`${text} isn’t the URL of an MCP server or API, such as https://tools.example.com/mcp.`);
+  }
+  return url;
 }
 
 function urisOf(given: readonly string[], { isPublic }: { isPublic: boolean }): string[] {

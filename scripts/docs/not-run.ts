@@ -34,6 +34,8 @@ export const notRun: readonly string[] = [
   "docs/local-supabase.md docker: npx supabase start",
   "docs/local-supabase.md docker: alter role gateway password 'local-gateway';",
   "docs/local-supabase.md docker: npm run dev -- --supabase",
+  'docs/mcp.md values: npm run app -- add tools --display-name "Team tools" --origin https://tools.example.com --scope profile \\',
+  'docs/mcp.md context: import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";',
   "docs/mobile.md context: const { data } = await supabase.auth.mfa.listFactors();",
   "docs/mobile.md context: const { error } = await supabase.auth.signInWithOtp({ email, options: { shouldCreateUser: false } });",
   "docs/mobile.md context: const link = new URL(opened).searchParams;",

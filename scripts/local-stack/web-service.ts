@@ -61,6 +61,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     MICROSOFT_TENANT: demoTenant,
     MICROSOFT_LOGIN_URL: `${addresses.oidc}/azure`,
     REQUIRED_MFA_POLICY_ENABLED: "on",
+    OAUTH_CLIENT_REGISTRATION: "on",
     ...environment.all,
     ...botChallengeOf(context)?.web,
     BASE_URL: addresses.base,

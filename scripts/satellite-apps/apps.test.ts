@@ -16,6 +16,11 @@ test.each(
   expect(readFileSync(guide, "utf8")).toContain(`needs=satellite\n${lines}\`\`\``);
 });
 
+test("docs/mcp.md shows the MCP server that the tests sign in to", () => {
+  const example = readFileSync("satellites/mcp/app.ts", "utf8").replace("#satellite/", "@gatehouse/satellite/");
+  expect(readFileSync("docs/mcp.md", "utf8")).toContain(`needs=context\n${example}\`\`\``);
+});
+
 test("the React Router app's root has the middleware that docs/satellites.md shows", () => {
   const root = readFileSync(fileOf("react-router", "app/root.tsx"), "utf8");
   for (const line of [

@@ -48,6 +48,7 @@ export const openRoutes: Readonly<Record<string, string>> = {
   "docs/api/:area/:tag": "the same for everyone",
   "oauth/authorize": "refuses a request without a client; a whole one leads to the challenge",
   "oauth/authorize/decision": "leads back to the request",
+  "oauth/register": "anybody may register a client",
   "oauth/par": "a client's own credential",
   "oauth/token": "a client's own credential",
   "oauth/introspect": "a client's own credential",

@@ -105,14 +105,30 @@ create table private.openid_clients (
   redirect_uris text[] not null default '{}' check (cardinality(redirect_uris) <= 20),
   post_logout_redirect_uris text[] not null default '{}' check (cardinality(post_logout_redirect_uris) <= 20),
   allows_device_grant boolean not null default false,
+  registration text not null default 'operator' check (registration in ('operator', 'document', 'dynamic')),
+  metadata_url text unique check (char_length(metadata_url) <= 2000),
+  metadata_expires_at timestamptz,
+  expires_at timestamptz,
   requires_pkce boolean not null default true,
   claims_in_id_token boolean not null default false,
   groups_workspace_id uuid references public.workspaces (id) on delete set null,
   created_at timestamptz not null default now(),
-  constraint public_clients_use_pkce check (requires_pkce or not is_public)
+  constraint public_clients_use_pkce check (requires_pkce or not is_public),
+  constraint self_registered_clients_are_public check (registration = 'operator' or is_public),
+  constraint self_registered_clients_expire check ((registration = 'operator') = (expires_at is null)),
+  constraint only_document_clients_have_a_url check (
+    (registration = 'document') = (metadata_url is not null)
+    and (metadata_url is null) = (metadata_expires_at is null)
+  )
 );
 create index openid_clients_groups_workspace_id_idx on private.openid_clients (groups_workspace_id);
 comment on table private.openid_clients is 'Settings of apps that are OpenID Connect clients.';
+comment on column private.openid_clients.registration is
+  'operator: registered in the console or by the command line. document: by its metadata document, whose URL is the '
+  'client id. dynamic: by itself (RFC 7591). The last two get tokens for a resource only.';
+comment on column private.openid_clients.metadata_expires_at is 'When the document must be fetched again before a sign-in.';
+comment on column private.openid_clients.expires_at is 'When a client that registered itself is deleted unless it is used.';
+create index openid_clients_expires_at_idx on private.openid_clients (expires_at);
 comment on column private.openid_clients.is_public is
   'A client without a secret, such as a single-page or command-line app. It proves itself by PKCE alone.';
 comment on column private.openid_clients.redirect_uris is
@@ -142,15 +158,19 @@ comment on column private.signing_keys.retires_at is 'When it is no longer publi
 alter table private.signing_keys enable row level security;
 
 create table private.openid_consents (
+  id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users (id) on delete cascade,
   app_id uuid not null references private.apps (id) on delete cascade,
+  resource_id uuid references private.apps (id) on delete cascade,
   scopes text[] not null,
   granted_at timestamptz not null default now(),
-  primary key (user_id, app_id)
+  constraint openid_consents_key unique nulls not distinct (user_id, app_id, resource_id)
 );
 comment on table private.openid_consents is
   'The scopes that a person has granted a client, so that it is not asked again.';
+comment on column private.openid_consents.resource_id is 'The app that the client may call; null for the platform itself.';
 create index openid_consents_app_id_idx on private.openid_consents (app_id);
+create index openid_consents_resource_id_idx on private.openid_consents (resource_id);
 alter table private.openid_consents enable row level security;
 
 create type private.openid_authentication as (
@@ -164,15 +184,19 @@ comment on type private.openid_authentication is
 create table private.authorization_requests (
   id uuid primary key default gen_random_uuid(),
   handle_hash bytea not null unique check (octet_length(handle_hash) = 32),
-  app_id uuid not null references private.apps (id) on delete cascade,
+  app_id uuid references private.apps (id) on delete cascade,
+  client_url text check (char_length(client_url) <= 2000),
   parameters text not null check (char_length(parameters) <= 8192),
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
+  constraint one_client check ((app_id is null) = (client_url is not null)),
   constraint lifetime check (expires_at > created_at and expires_at <= created_at + interval '10 minutes')
 );
 comment on table private.authorization_requests is
   'Authorization requests of people who are signing in, and those that clients pushed (RFC 9126). Deleted when they are '
   'answered. The handle is kept as its SHA-256.';
+comment on column private.authorization_requests.client_url is
+  'The client id of a client whose metadata document is fetched once the person has signed in.';
 comment on column private.authorization_requests.parameters is 'The parameters in form encoding, as the client sent them.';
 create index authorization_requests_app_id_idx on private.authorization_requests (app_id);
 create index authorization_requests_expires_at_idx on private.authorization_requests (expires_at);
@@ -182,6 +206,7 @@ create table private.authorization_codes (
   id uuid primary key default gen_random_uuid(),
   code_hash bytea not null unique check (octet_length(code_hash) = 32),
   app_id uuid not null references private.apps (id) on delete cascade,
+  resource_id uuid references private.apps (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
   proof private.mfa_proof not null,
   valid_until timestamptz,
@@ -208,6 +233,7 @@ comment on column private.authorization_codes.id_token_claims is
 comment on column private.authorization_codes.valid_until is 'When what a mobile approval lent ends; else null.';
 create index authorization_codes_user_id_idx on private.authorization_codes (user_id);
 create index authorization_codes_app_id_idx on private.authorization_codes (app_id);
+create index authorization_codes_resource_id_idx on private.authorization_codes (resource_id);
 create index authorization_codes_expires_at_idx on private.authorization_codes (expires_at);
 alter table private.authorization_codes enable row level security;
 
@@ -252,6 +278,7 @@ create table private.openid_grants (
   id uuid primary key default gen_random_uuid(),
   source_id uuid not null unique,
   app_id uuid not null references private.apps (id) on delete cascade,
+  resource_id uuid references private.apps (id) on delete cascade,
   user_id uuid not null references auth.users (id) on delete cascade,
   proof private.mfa_proof not null,
   authentication private.openid_authentication not null,
@@ -272,7 +299,10 @@ comment on column private.openid_grants.source_id is
 comment on column private.openid_grants.proof is
   'Without a session for a device: such a login outlives the sign-out of the browser that approved it.';
 create index openid_grants_user_id_idx on private.openid_grants (user_id);
+comment on column private.openid_grants.resource_id is
+  'The app whose URL is the audience of the access tokens (RFC 8707); null if they are for the platform itself.';
 create index openid_grants_app_id_idx on private.openid_grants (app_id);
+create index openid_grants_resource_id_idx on private.openid_grants (resource_id);
 create index openid_grants_ends_at_idx on private.openid_grants (ends_at);
 alter table private.openid_grants enable row level security;
 

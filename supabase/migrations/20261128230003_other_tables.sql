@@ -68,6 +68,19 @@ alter table private.apps add constraint apps_backchannel_logout_uri_check check 
 comment on column private.apps.backchannel_logout_uri is
   'Where the platform posts a logout token when a login at the app ends (OpenID Connect Back-Channel Logout 1.0).';
 
+alter table private.apps add column resource_url text unique;
+alter table private.apps add constraint apps_resource_url_check check (
+  kind = 'internal'
+  and char_length(resource_url) <= 2000
+  and (
+    resource_url ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[^?#\s]+)?$'
+    or resource_url ~ '^http://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/[^?#\s]+)?$'
+  )
+  or resource_url is null
+) not valid;
+comment on column private.apps.resource_url is
+  'The URL of an MCP server or API that clients call with access tokens of their own (RFC 8707), as an audience.';
+
 alter table private.apps drop constraint apps_scopes_check;
 alter table private.apps add constraint apps_scopes_check check (
   scopes <@ array[

@@ -137,7 +137,7 @@ declare
 begin
   if of_action is null or of_action not in (
     'password', 'code', 'sign_in_code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff',
-    'user_code'
+    'user_code', 'client_registration', 'client_document'
   ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;
@@ -401,6 +401,10 @@ as $$
     -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
+    -- Clients that register themselves, and metadata documents that we fetch for a signed-in person. Each adds rows.
+    ('client_registration', 'address', 20, interval '1 hour', 'refuse'),
+    ('client_document', 'address', 60, interval '10 minutes', 'refuse'),
+    ('client_document', 'account', 30, interval '10 minutes', 'refuse'),
     -- Authorization requests that are kept for ten minutes: from browsers and public clients by address, enough for an
     -- office whose people all sign in; pushed by a client with a secret by client, ten a second.
     ('authorization_request', 'address', 300, interval '10 minutes', 'refuse'),
@@ -1326,10 +1330,14 @@ begin
       limit page_size;
   elsif part = 'openidConsents' then
     return query
-      select jsonb_build_object('id', a.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.granted_at)
-      from private.openid_consents c join private.apps a on a.id = c.app_id
-      where c.user_id = subject_id and (c.granted_at, a.id) > (last_at, last_id)
-      order by c.granted_at, a.id
+      select jsonb_build_object(
+        'id', c.id, 'app', a.name, 'resource', r.resource_url, 'scopes', c.scopes, 'createdAt', c.granted_at
+      )
+      from private.openid_consents c
+      join private.apps a on a.id = c.app_id
+      left join private.apps r on r.id = c.resource_id
+      where c.user_id = subject_id and (c.granted_at, c.id) > (last_at, last_id)
+      order by c.granted_at, c.id
       limit page_size;
   elsif part = 'agentAccess' then
     return query
@@ -2322,11 +2330,13 @@ begin
     union
     select t.user_id from ai.app_tokens t where t.app_id = new.id and t.revoked_at is null
     union
-    select c.user_id from private.authorization_codes c where c.app_id = new.id and c.revoked_at is null
+    select c.user_id
+    from private.authorization_codes c
+    where new.id in (c.app_id, c.resource_id) and c.revoked_at is null
     union
     select d.user_id from private.device_authorizations d where d.app_id = new.id and d.redeemed_at is null
     union
-    select g.user_id from private.openid_grants g where g.app_id = new.id and g.revoked_at is null
+    select g.user_id from private.openid_grants g where new.id in (g.app_id, g.resource_id) and g.revoked_at is null
   )
   order by u.id
   for no key update;
@@ -2335,20 +2345,23 @@ begin
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
-  update private.authorization_codes c set revoked_at = now() where c.app_id = new.id and c.revoked_at is null;
+  update private.authorization_codes c
+  set revoked_at = now()
+  where new.id in (c.app_id, c.resource_id) and c.revoked_at is null;
   delete from private.device_authorizations d where d.app_id = new.id and d.redeemed_at is null;
-  update private.openid_grants g set revoked_at = now() where g.app_id = new.id and g.revoked_at is null;
+  update private.openid_grants g set revoked_at = now() where new.id in (g.app_id, g.resource_id) and g.revoked_at is null;
   return null;
 end
 $$;
 
--- Deletes app credentials a day after they end, and expired authorization requests, up to at_most of each kind. Returns how many it deleted; 0 while
--- another sweep runs.
+-- Deletes app credentials a day after they end, expired authorization requests, and clients that registered themselves
+-- once they expire, up to at_most of each kind. Returns how many it deleted; 0 while another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   swept integer := 0;
+  part integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
     return 0;
@@ -2362,6 +2375,19 @@ begin
   swept := swept + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
   swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
   swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
+  -- A disabled client is kept, so that it can't register again.
+  delete from private.apps a
+  where a.id in (
+    select c.app_id
+    from private.openid_clients c
+    join private.apps o on o.id = c.app_id and o.enabled
+    where c.expires_at < now()
+    order by c.expires_at
+    limit at_most
+    for update of o skip locked
+  );
+  get diagnostics part = row_count;
+  swept := swept + part;
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
   -- detected.
   return swept + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);
@@ -3193,6 +3219,7 @@ as $$
     'enabled', a.enabled,
     'scopes', a.scopes,
     'logoutUrl', a.backchannel_logout_uri,
+    'resourceUrl', a.resource_url,
     'origins', coalesce(
       (select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'
     ),
@@ -7975,6 +8002,7 @@ begin
   end if;
   return private.add_authorization_request(
     client.id,
+    null,
     push_authorization_request.parameters,
     push_authorization_request.handle_hash,
     case when not client.is_public then client.name end,
@@ -7985,7 +8013,7 @@ $$;
 
 -- Stores a request, and counts it for a client or for a network. See private.store_authorization_request.
 create or replace function private.add_authorization_request(
-  app_id uuid, parameters text, handle_hash bytea, client_name text, network cidr
+  app_id uuid, client_url text, parameters text, handle_hash bytea, client_name text, network cidr
 ) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -7993,7 +8021,7 @@ declare
   bucket record;
   wait interval;
 begin
-  if add_authorization_request.app_id is null then
+  if add_authorization_request.app_id is null and client_url is null then
     return jsonb_build_object('refused', 'client');
   end if;
   select b.* into strict bucket from private.attempt_buckets('authorization_request', client_name, network) b;
@@ -8001,23 +8029,16 @@ begin
   if wait is not null then
     return jsonb_build_object('refused', 'limited', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer);
   end if;
-  insert into private.authorization_requests (app_id, parameters, handle_hash, expires_at)
+  insert into private.authorization_requests (app_id, client_url, parameters, handle_hash, expires_at)
   values (
-    add_authorization_request.app_id, add_authorization_request.parameters, add_authorization_request.handle_hash,
+    add_authorization_request.app_id,
+    case when add_authorization_request.app_id is null then add_authorization_request.client_url end,
+    add_authorization_request.parameters,
+    add_authorization_request.handle_hash,
     now() + interval '10 minutes'
   );
   return jsonb_build_object('expiresInSeconds', 600);
 end
-$$;
-
--- Returns {clientId, parameters} of a kept request, or null if there is none, it has expired or it was answered.
-create or replace function private.read_authorization_request(handle_hash bytea) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object('clientId', a.name, 'parameters', r.parameters)
-  from private.authorization_requests r
-  join private.apps a on a.id = r.app_id
-  where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
 $$;
 
 -- Ends a kept request, because it is being answered. Returns whether it was still open: of concurrent callers, only one
@@ -8033,31 +8054,37 @@ end
 $$;
 
 -- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled,
--- requiresPkce}, redirectAllowed, scopes, consentScopes, session: {authTime, acr, consented} | null}, or null for an
--- unknown client. session is null without claims, or if private.session_proof refuses the session of the claims.
--- requested_claims are the names in the request's parameter claims; consentScopes are the scopes and the scopes of these.
--- session.acr is the acr that the login would state, null if the session can't meet essential_acr.
+-- requiresPkce, registration, isStale}, resource: {displayName, url} | null, redirectAllowed, scopes, consentScopes,
+-- session: {authTime, acr, consented} | null}, or null for an unknown client. isStale is true if the client's metadata
+-- document must be fetched again. resource is null if no enabled app has the requested resource URL. session is null
+-- without claims, or if private.session_proof refuses the session of the claims. requested_claims are the names in the
+-- request's parameter claims; consentScopes are the scopes and the scopes of these. session.acr is the acr that the login
+-- would state, null if the session can't meet essential_acr.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
   client_id text, redirect_uri text, scopes text[], claims jsonb default null,
-  requested_claims text[] default '{}', essential_acr text[] default null
+  requested_claims text[] default '{}', essential_acr text[] default null, resource text default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
   app private.apps;
   client private.openid_clients;
+  resource_app private.apps;
   proved record;
   authentication private.openid_authentication;
   granted text[];
   consent_scopes text[];
 begin
-  select * into app from private.apps a where a.name = open_openid_authorization.client_id and a.kind = 'openid';
+  select * into app from private.apps a where a.id = private.openid_client_app(open_openid_authorization.client_id);
   if not found then
     return null;
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
-  granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
+  select * into resource_app
+  from private.apps a
+  where a.resource_url = open_openid_authorization.resource and a.enabled;
+  granted := private.openid_scopes(app.id, open_openid_authorization.scopes, resource_app.id);
   consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
@@ -8066,8 +8093,16 @@ begin
   );
   return jsonb_build_object(
     'client', jsonb_build_object(
-      'name', app.name, 'displayName', app.display_name, 'enabled', app.enabled, 'requiresPkce', client.requires_pkce
+      'name', app.name,
+      'displayName', app.display_name,
+      'enabled', app.enabled,
+      'requiresPkce', client.requires_pkce,
+      'registration', client.registration,
+      'isStale', coalesce(client.metadata_expires_at <= now(), false)
     ),
+    'resource', case when resource_app.id is not null then jsonb_build_object(
+      'displayName', resource_app.display_name, 'url', resource_app.resource_url
+    ) end,
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
     'consentScopes', to_jsonb(consent_scopes),
@@ -8075,7 +8110,7 @@ begin
       'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
       'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri
+        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
       )
     ) end
   );
@@ -8088,7 +8123,7 @@ $$;
 -- an authentication before that second is refused with login_required. If essential_acr is given, the login states one of
 -- these values or is refused with acr. request_hash is the handle of a kept request, which this call answers: it is
 -- refused with request if another call has answered it. id_token_claims and userinfo_claims are the names in the request's
--- parameter claims.
+-- parameter claims. With a resource, the tokens are for that app only; clients that registered themselves must name one.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
@@ -8103,13 +8138,15 @@ create or replace function private.issue_authorization_code(
   essential_acr text[] default null,
   id_token_claims text[] default '{}',
   userinfo_claims text[] default '{}',
-  request_hash bytea default null
+  request_hash bytea default null,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
   client private.openid_clients;
+  resource_id uuid;
   proved record;
   authentication private.openid_authentication;
   granted text[];
@@ -8119,7 +8156,7 @@ begin
   -- stored and then revokes the code. Apps are locked before accounts.
   select * into app
   from private.apps a
-  where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled
+  where a.id = private.openid_client_app(issue_authorization_code.client_id) and a.enabled
   for share;
   if not found then
     return jsonb_build_object('refused', 'client');
@@ -8127,6 +8164,13 @@ begin
   select * into client from private.openid_clients c where c.app_id = app.id;
   if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri)
     or (client.requires_pkce and issue_authorization_code.code_challenge is null) then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select a.id into resource_id
+  from private.apps a
+  where a.resource_url = issue_authorization_code.resource and a.enabled
+  for share;
+  if resource_id is null and (client.registration <> 'operator' or issue_authorization_code.resource is not null) then
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
@@ -8149,7 +8193,7 @@ begin
   if authentication.acr is null then
     return jsonb_build_object('refused', 'acr');
   end if;
-  granted := private.openid_scopes(app.id, issue_authorization_code.scopes);
+  granted := private.openid_scopes(app.id, issue_authorization_code.scopes, resource_id);
   if cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
@@ -8158,7 +8202,7 @@ begin
   );
   if not consents
     and not private.has_openid_consent(
-      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri
+      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
     ) then
     return jsonb_build_object('refused', 'consent_required');
   end if;
@@ -8166,19 +8210,19 @@ begin
     return jsonb_build_object('refused', 'request');
   end if;
   if consents then
-    insert into private.openid_consents as c (user_id, app_id, scopes)
-    values ((proved.proof).user_id, app.id, consent_scopes)
-    on conflict (user_id, app_id) do update
+    insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
+    values ((proved.proof).user_id, app.id, resource_id, consent_scopes)
+    on conflict on constraint openid_consents_key do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
   end if;
   insert into private.authorization_codes (
-    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
+    code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
     id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
-    issue_authorization_code.code_hash, app.id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
+    issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
     issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
@@ -8232,8 +8276,10 @@ as $$
   end
 $$;
 
--- Returns the requested scopes that are registered for an OpenID client. Drops all others.
-create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
+-- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
+-- app. Drops all others. Tokens for a resource never have scopes of the platform's own APIs.
+create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
+  returns text[]
   language sql stable security invoker set search_path = ''
 as $$
   select array(
@@ -8242,21 +8288,24 @@ as $$
     select unnest(
       array['openid', 'offline_access']
       || case when 'profile' = any (a.scopes) then array['profile', 'email'] else '{}' end
-      || array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+      || case when resource_id is null
+        then array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+        else '{}'
+      end
     )
     from private.apps a
-    where a.id = openid_scopes.app_id
+    where a.id = coalesce(resource_id, app_id)
     order by 1
   )
 $$;
 
--- Returns a loopback redirect URI without its port; null for any other URI.
-create or replace function private.loopback_without_port(uri text) returns text
+-- Returns a loopback redirect URI without its port; null for any other URI. Names localhost only if by_name is true.
+create or replace function private.loopback_without_port(uri text, by_name boolean) returns text
   language sql immutable security invoker set search_path = ''
 as $$
   select case
-    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)'
-      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
+    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)' or by_name and uri ~ '^http://localhost(:[0-9]{1,5})?(/|$)'
+      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]|localhost))(:[0-9]{1,5})?', '\1')
   end
 $$;
 
@@ -8335,6 +8384,22 @@ as $$
     )
 $$;
 
+-- Returns the app with an OpenID client id, or null. The id of a client with a metadata document is the document's URL,
+-- and any other client's id is its name. Leaves out clients that registered themselves and have expired.
+create or replace function private.openid_client_app(client_id text) returns uuid
+  language sql stable security invoker set search_path = ''
+as $$
+  select a.id
+  from private.apps a
+  left join private.openid_clients c on c.app_id = a.id
+  where a.name = client_id
+    and a.kind = 'openid'
+    and c.metadata_url is null
+    and (c.expires_at is null or c.expires_at > now())
+  union all
+  select c.app_id from private.openid_clients c where c.metadata_url = client_id and c.expires_at > now()
+$$;
+
 -- Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret.
 -- Returns no row if the client is unknown or disabled, or if the secret is wrong or expired. For definers; not granted
 -- to any role.
@@ -8345,8 +8410,7 @@ as $$
   select a.id, a.name, a.scopes, c.is_public
   from private.apps a
   join private.openid_clients c on c.app_id = a.id
-  where a.name = authenticate_openid_client.client_id
-    and a.kind = 'openid'
+  where a.id = private.openid_client_app(authenticate_openid_client.client_id)
     and a.enabled
     and case
       when c.is_public then authenticate_openid_client.secret_hash is null
@@ -8370,6 +8434,8 @@ as $$
     'displayName', a.display_name,
     'enabled', a.enabled,
     'isPublic', c.is_public,
+    'registration', c.registration,
+    'metadataUrl', c.metadata_url,
     'scopes', a.scopes,
     'redirectUris', c.redirect_uris,
     'postLogoutRedirectUris', c.post_logout_redirect_uris,
@@ -8523,6 +8589,80 @@ begin
     'after', private.describe_openid_client(app.id)
   ));
   return '{}';
+end
+$$;
+
+-- Registers a client at its own request, or updates it from its metadata document. Takes { name, displayName,
+-- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
+-- the client is deleted. Returns {} or {refused: full}: 1,000 clients of each kind may be waiting for a login. A changed
+-- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins stay.
+create or replace function private.save_self_registered_client(client jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  url text := client ->> 'metadataUrl';
+  kind text := case when url is null then 'dynamic' else 'document' end;
+  uris text[] := array(select jsonb_array_elements_text(client -> 'redirectUris'));
+  fresh_until timestamptz := now() + make_interval(secs => (client ->> 'freshSeconds')::integer);
+  app private.apps;
+  known private.openid_clients;
+begin
+  -- Serializes registrations, so that the count below holds.
+  perform pg_advisory_xact_lock(hashtextextended('private.save_self_registered_client', 0));
+  select * into known from private.openid_clients c where c.metadata_url = url;
+  if found then
+    select * into app from private.apps a where a.id = known.app_id for no key update;
+    if app.display_name <> client ->> 'displayName' or not (known.redirect_uris @> uris and known.redirect_uris <@ uris) then
+      delete from private.openid_consents c where c.app_id = app.id;
+      update private.apps a set display_name = client ->> 'displayName' where a.id = app.id;
+    end if;
+    update private.openid_clients c
+    set
+      redirect_uris = uris,
+      metadata_expires_at = fresh_until,
+      expires_at = greatest(c.expires_at, now() + interval '1 day')
+    where c.app_id = app.id;
+    return '{}';
+  end if;
+  if (
+    select count(*)
+    from private.openid_clients c
+    where c.registration = kind and c.expires_at > now() and c.expires_at <= now() + interval '1 day'
+  ) >= 1000 then
+    return jsonb_build_object('refused', 'full');
+  end if;
+  insert into private.apps (name, display_name, kind)
+  values (client ->> 'name', client ->> 'displayName', 'openid')
+  returning * into app;
+  insert into private.openid_clients (
+    app_id, is_public, redirect_uris, registration, metadata_url, metadata_expires_at, expires_at
+  )
+  values (
+    app.id, true, uris, kind, url, case when url is not null then fresh_until end, now() + interval '1 day'
+  );
+  return '{}';
+end
+$$;
+
+-- Sets the URL of an app at which clients call it with tokens of their own, or null. Tokens for the former URL stop
+-- working. Returns false if no internal app has this name.
+create or replace function private.set_app_resource_url(
+  app_name text, resource_url text, reason text, actor uuid default null
+) returns boolean
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  update private.apps a
+  set resource_url = set_app_resource_url.resource_url
+  where a.name = app_name and a.kind = 'internal'
+  returning * into app;
+  if not found then
+    return false;
+  end if;
+  perform private.record_app_change(app, 'app.edit', reason, actor);
+  return true;
 end
 $$;
 
@@ -9001,7 +9141,7 @@ as $$
   )
   from private.apps a
   join private.openid_clients c on c.app_id = a.id
-  where a.name = read_openid_logout.client_id and a.kind = 'openid'
+  where a.id = private.openid_client_app(read_openid_logout.client_id)
 $$;
 
 -- Ends a person's login at an OpenID client. Returns false if the login has already ended or belongs to another person.
@@ -9134,12 +9274,16 @@ as $$
 declare
   opened private.openid_grants;
 begin
+  -- A client that registered itself is kept while people use it. A login ends within 30 days.
+  update private.openid_clients c
+  set expires_at = now() + interval '60 days'
+  where c.app_id = login.app_id and c.expires_at < now() + interval '59 days';
   insert into private.openid_grants as g (
-    source_id, app_id, user_id, proof, authentication, scopes, nonce, id_token_claims, userinfo_claims, ends_at
+    source_id, app_id, resource_id, user_id, proof, authentication, scopes, nonce, id_token_claims, userinfo_claims, ends_at
   )
   values (
-    login.source_id, login.app_id, login.user_id, login.proof, login.authentication, login.scopes, login.nonce,
-    coalesce(login.id_token_claims, '{}'), coalesce(login.userinfo_claims, '{}'),
+    login.source_id, login.app_id, login.resource_id, login.user_id, login.proof, login.authentication, login.scopes,
+    login.nonce, coalesce(login.id_token_claims, '{}'), coalesce(login.userinfo_claims, '{}'),
     least(now() + interval '30 days', login.ends_at)
   )
   returning g.* into opened;
@@ -9148,37 +9292,31 @@ begin
 end
 $$;
 
--- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, claims,
--- issuedAt, expiresAt, refreshable}. claims are the ID token's claims about the person. Times are in seconds since 1970.
-create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
-  returns jsonb
+-- Returns the id by which a client knows itself: the URL of its metadata document, or its name.
+create or replace function private.openid_client_id(app_id uuid) returns text
   language sql stable security invoker set search_path = ''
 as $$
-  select jsonb_build_object(
-    'sid', login.id,
-    'sub', login.user_id,
-    'clientId', a.name,
-    'scopes', to_jsonb(token.scopes),
-    'authTime', floor(extract(epoch from (login.authentication).auth_time))::bigint,
-    'acr', (login.authentication).acr,
-    'amr', to_jsonb((login.authentication).amr),
-    'claims', private.openid_claims(
-      login.user_id,
-      login.app_id,
-      case when c.claims_in_id_token then private.openid_scopes(login.app_id, token.scopes) else '{}' end,
-      login.id_token_claims
-    ),
-    'issuedAt', floor(extract(epoch from token.created_at))::bigint,
-    'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,
-    'refreshable', token.refresh_hash is not null
-  )
+  select coalesce(c.metadata_url, a.name)
   from private.apps a
-  join private.openid_clients c on c.app_id = a.id
-  where a.id = login.app_id
+  left join private.openid_clients c on c.app_id = a.id
+  where a.id = openid_client_id.app_id
+$$;
+
+-- Returns why tokens of a login must not be issued, or null: target if the client asks for another resource than the
+-- person agreed to (RFC 8707 section 2), token if the resource is disabled or no longer registered.
+create or replace function private.resource_refusal(resource_id uuid, requested text) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when resource_id is not null and r.id is null then 'token'
+    when requested is distinct from r.resource_url and requested is not null then 'target'
+  end
+  from (values (null)) as one
+  left join private.apps r on r.id = resource_id and r.enabled and r.resource_url is not null
 $$;
 
 -- Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused:
--- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier, null without one. A
+-- unauthenticated | token | target | unavailable}. code_challenge is the hash of the code verifier, null without one. A
 -- second use is refused and revokes the login that the first use opened.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.redeem_authorization_code(
@@ -9188,7 +9326,8 @@ create or replace function private.redeem_authorization_code(
   redirect_uri text,
   code_challenge text,
   access_hash bytea,
-  refresh_hash bytea
+  refresh_hash bytea,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -9197,6 +9336,7 @@ declare
   code private.authorization_codes;
   login private.openid_grants;
   standing text;
+  refused text;
 begin
   select a.id into client
   from private.authenticate_openid_client(redeem_authorization_code.client_id, redeem_authorization_code.secret_hash) a;
@@ -9226,6 +9366,10 @@ begin
     or code.code_challenge is distinct from redeem_authorization_code.code_challenge then
     return jsonb_build_object('refused', 'token');
   end if;
+  refused := private.resource_refusal(code.resource_id, redeem_authorization_code.resource);
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
   perform private.hold_proof(code.proof);
   standing := private.proof_status(code.proof);
   if standing <> 'good' then
@@ -9234,6 +9378,7 @@ begin
   update private.authorization_codes c set redeemed_at = now() where c.id = code.id;
   login.source_id := code.id;
   login.app_id := code.app_id;
+  login.resource_id := code.resource_id;
   login.user_id := code.user_id;
   login.proof := code.proof;
   login.authentication := code.authentication;
@@ -9247,7 +9392,7 @@ end
 $$;
 
 -- Exchanges a refresh token for the next tokens. Returns the same result as private.add_openid_tokens, or {refused:
--- unauthenticated | token | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later reuse
+-- unauthenticated | token | target | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later reuse
 -- revokes the login. scopes may limit the new access token to some of the login's scopes. The web server derives the
 -- next refresh token from the current one with a key.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
@@ -9257,7 +9402,8 @@ create or replace function private.refresh_openid_tokens(
   refresh_hash bytea,
   scopes text[],
   access_hash bytea,
-  successor_hash bytea
+  successor_hash bytea,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -9267,6 +9413,7 @@ declare
   token private.openid_tokens;
   granted text[];
   standing text;
+  refused text;
 begin
   select a.id into client
   from private.authenticate_openid_client(refresh_openid_tokens.client_id, refresh_openid_tokens.secret_hash) a;
@@ -9294,7 +9441,11 @@ begin
   if standing <> 'good' then
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
   end if;
-  granted := private.openid_scopes(client.id, login.scopes);
+  refused := private.resource_refusal(login.resource_id, refresh_openid_tokens.resource);
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  granted := private.openid_scopes(client.id, login.scopes, login.resource_id);
   if not coalesce(refresh_openid_tokens.scopes, granted) <@ granted or cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
@@ -9316,20 +9467,21 @@ begin
 end
 $$;
 
--- Returns a valid access token with its login and the scopes that the client's registration still allows. Does not
--- check the login's proof. Called only by security definer functions; not granted to any role.
-create or replace function private.live_openid_token(access_hash bytea)
+-- Returns a valid access token of any audience. Only for introspection: everything else needs the
+-- audience checked. Does not check the login's proof; not granted to any role.
+create or replace function private.live_token_of_any_audience(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
   language sql stable security invoker set search_path = ''
 as $$
-  select g, t, private.openid_scopes(a.id, t.scopes)
+  select g, t, private.openid_scopes(a.id, t.scopes, g.resource_id)
   from private.openid_tokens t
   join private.openid_grants g on g.id = t.grant_id
   join private.apps a on a.id = g.app_id and a.enabled
-  where t.access_hash = live_openid_token.access_hash
+  where t.access_hash = live_token_of_any_audience.access_hash
     and t.access_expires_at > now()
     and g.revoked_at is null
     and g.ends_at > now()
+    and private.resource_refusal(g.resource_id, null) is null
 $$;
 
 -- Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section
@@ -9361,28 +9513,37 @@ begin
 end
 $$;
 
--- Returns the current state of a token to the confidential client that it was issued to (RFC 7662). Returns {active,
--- isAccess, sub, sid, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated | unavailable}.
+-- Returns the current state of a token to the confidential client that it was issued to (RFC 7662), or of an access
+-- token to the app that is its audience, which authenticates with its own name and secret. Returns {active, isAccess,
+-- sub, sid, clientId, resource, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated |
+-- unavailable}. For the audience, adds the claims that the scopes allow (private.openid_claims).
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  client record;
+  client_app_id uuid;
+  audience_id uuid;
   held record;
   standing text;
 begin
-  select a.id, a.is_public into client
-  from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a;
-  if not found or client.is_public then
-    return jsonb_build_object('refused', 'unauthenticated');
+  select a.id into client_app_id
+  from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a
+  where not a.is_public;
+  if not found then
+    select a.id into audience_id
+    from private.authenticate_app(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a
+    where a.resource_url is not null;
+    if not found then
+      return jsonb_build_object('refused', 'unauthenticated');
+    end if;
   end if;
   select f.* into held
   from (
     select l.login, l.token, l.scopes, (l.token).access_expires_at as expires_at, true as is_access
-    from private.live_openid_token(introspect_openid_token.token_hash) l
+    from private.live_token_of_any_audience(introspect_openid_token.token_hash) l
     union all
-    select g, t, private.openid_scopes(g.app_id, g.scopes), g.ends_at, false
+    select g, t, private.openid_scopes(g.app_id, g.scopes, g.resource_id), g.ends_at, false
     from private.openid_tokens t
     join private.openid_grants g on g.id = t.grant_id
     where t.refresh_hash = introspect_openid_token.token_hash
@@ -9390,7 +9551,7 @@ begin
       and g.revoked_at is null
       and g.ends_at > now()
   ) as f
-  where (f.login).app_id = client.id;
+  where (f.login).app_id = client_app_id or (f.is_access and (f.login).resource_id = audience_id);
   if not found then
     return jsonb_build_object('active', false);
   end if;
@@ -9406,10 +9567,15 @@ begin
     'isAccess', held.is_access,
     'sub', (held.login).user_id,
     'sid', (held.login).id,
+    'clientId', private.openid_client_id((held.login).app_id),
+    'resource', (select r.resource_url from private.apps r where r.id = (held.login).resource_id),
     'scopes', to_jsonb(held.scopes),
     'issuedAt', floor(extract(epoch from (held.token).created_at))::bigint,
     'expiresAt', floor(extract(epoch from held.expires_at))::bigint
-  );
+  ) || case when audience_id is not null
+    then private.openid_claims((held.login).user_id, (held.login).app_id, held.scopes, '{}')
+    else '{}'
+  end;
 end
 $$;
 
@@ -13931,14 +14097,15 @@ from (
   union all
   select
     c.user_id, 'openid_code', c.id, 'app:' || a.name, false, a.id, null, (c.proof).session_id, c.proof,
-    a.display_name, null, c.created_at, c.created_at, null, c.expires_at,
+    a.display_name || coalesce(' for ' || r.display_name, ''), null, c.created_at, c.created_at, null, c.expires_at,
     c.redeemed_at is null and c.revoked_at is null,
     jsonb_build_object(
-      'id', c.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.created_at, 'redeemedAt', c.redeemed_at,
-      'revokedAt', c.revoked_at
+      'id', c.id, 'app', a.name, 'resource', r.resource_url, 'scopes', c.scopes, 'createdAt', c.created_at,
+      'redeemedAt', c.redeemed_at, 'revokedAt', c.revoked_at
     )
   from private.authorization_codes c
   join private.apps a on a.id = c.app_id
+  left join private.apps r on r.id = c.resource_id
 
   union all
   select
@@ -13957,15 +14124,17 @@ from (
   select
     g.user_id, 'openid_login', g.id,
     case when (g.proof).session_id is null then 'device:' || g.source_id else 'app:' || a.name end,
-    false, a.id, g.source_id, (g.proof).session_id, g.proof, a.display_name, null, g.created_at, g.created_at,
+    false, a.id, g.source_id, (g.proof).session_id, g.proof,
+    a.display_name || coalesce(' for ' || r.display_name, ''), null, g.created_at, g.created_at,
     (select max(t.created_at) from private.openid_tokens t where t.grant_id = g.id), g.ends_at, g.revoked_at is null,
     jsonb_build_object(
-      'id', g.id, 'app', a.name, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
+      'id', g.id, 'app', a.name, 'resource', r.resource_url, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
       'acr', (g.authentication).acr, 'amr', (g.authentication).amr, 'createdAt', g.created_at, 'endsAt', g.ends_at,
       'revokedAt', g.revoked_at
     )
   from private.openid_grants g
   join private.apps a on a.id = g.app_id
+  left join private.apps r on r.id = g.resource_id
 
   union all
   select
@@ -14061,7 +14230,8 @@ $$;
 -- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
 -- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
 -- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
--- refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.
+-- refuses the tokens. consent is {scopes, grantedAt}. login and consent also have resources: the names of the apps that
+-- the client may call. session, login and consent may be null.
 -- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -14121,11 +14291,13 @@ as $$
         'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
         'connectedAt', min(l.created_at),
         'renewedAt', max(coalesce(t.created_at, l.created_at)),
-        'endsAt', max(l.ends_at)
+        'endsAt', max(l.ends_at),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
       ) as held
     from private.openid_grants l
     left join private.openid_tokens t on t.grant_id = l.id
-    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes)) as g (scope) on true
+    left join private.apps r on r.id = l.resource_id
+    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes, l.resource_id)) as g (scope) on true
     where l.user_id = subject_id
       and l.revoked_at is null
       and l.ends_at > now()
@@ -14135,10 +14307,17 @@ as $$
   consents as (
     select
       c.app_id,
-      jsonb_build_object('scopes', private.openid_scopes(c.app_id, c.scopes), 'grantedAt', c.granted_at) as held
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
+        'grantedAt', max(c.granted_at)
+      ) as held
     from private.openid_consents c
     join private.apps a on a.id = c.app_id and a.enabled
+    left join private.apps r on r.id = c.resource_id
+    left join lateral unnest(private.openid_scopes(c.app_id, c.scopes, c.resource_id)) as g (scope) on true
     where c.user_id = subject_id
+    group by c.app_id
   )
   select coalesce(jsonb_agg(jsonb_build_object(
     'name', a.name,
@@ -15019,7 +15198,8 @@ as $$
 $$;
 
 -- Stores an authorization request for ten minutes. parameters are in form encoding. The web server has checked them.
--- Returns {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
+-- A client that is known by a URL may register with its metadata document later, once the person has signed in. Returns
+-- {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
 -- Definer: calls functions for limits, which are not granted to any role.
 create or replace function private.store_authorization_request(
   client_id text, parameters text, handle_hash bytea, address inet
@@ -15027,7 +15207,8 @@ create or replace function private.store_authorization_request(
   language sql volatile security definer set search_path = ''
 as $$
   select private.add_authorization_request(
-    (select a.id from private.apps a where a.name = store_authorization_request.client_id and a.kind = 'openid'),
+    private.openid_client_app(store_authorization_request.client_id),
+    case when store_authorization_request.client_id ~ '^https?://' then store_authorization_request.client_id end,
     store_authorization_request.parameters,
     store_authorization_request.handle_hash,
     null,
@@ -15035,8 +15216,19 @@ as $$
   )
 $$;
 
+-- Returns {clientId, parameters} of a kept request, or null if there is none, it has expired or it was answered.
+create or replace function private.read_authorization_request(handle_hash bytea) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'clientId', coalesce(r.client_url, private.openid_client_id(r.app_id)), 'parameters', r.parameters
+  )
+  from private.authorization_requests r
+  where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
+$$;
+
 -- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
--- loopback address (RFC 8252 section 7.3).
+-- loopback address (RFC 8252 section 7.3), and a client that registered itself also on localhost, as editors do.
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
@@ -15044,14 +15236,18 @@ as $$
     select
     from unnest(client.redirect_uris) as r (registered)
     where r.registered = uri
-      or (client.is_public and private.loopback_without_port(r.registered) = private.loopback_without_port(uri))
+      or (
+        client.is_public
+        and private.loopback_without_port(r.registered, client.registration <> 'operator')
+          = private.loopback_without_port(uri, client.registration <> 'operator')
+      )
   )
 $$;
 
 -- Returns whether a person has already consented to all these scopes for the client. Always false if the client is
 -- public and the redirect URI leads to a program on the person's own device.
 create or replace function private.has_openid_consent(
-  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
+  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text, resource_id uuid default null
 ) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
@@ -15066,6 +15262,7 @@ as $$
       from private.openid_consents c
       where c.user_id = has_openid_consent.user_id
         and c.app_id = client.app_id
+        and c.resource_id is not distinct from has_openid_consent.resource_id
         and c.scopes @> has_openid_consent.scopes
     )
 $$;
@@ -15124,23 +15321,46 @@ as $$
   where k.retires_at is null or k.retires_at > now()
 $$;
 
--- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
--- not granted to any role.
-create or replace function private.add_openid_tokens(
-  login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
-) returns jsonb
-  language sql volatile security invoker set search_path = ''
+-- Returns the contents of a token response and its ID token: {sid, sub, clientId, resource, scopes, authTime, acr, amr,
+-- claims, issuedAt, expiresAt, refreshable}. resource is the audience of the access token, or null if it is for the
+-- platform. claims are the ID token's claims about the person. Times are in seconds since 1970.
+create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
 as $$
-  insert into private.openid_tokens as t (grant_id, scopes, access_hash, access_expires_at, refresh_hash)
-  values (
-    login.id,
-    add_openid_tokens.scopes,
-    add_openid_tokens.access_hash,
-    least(now() + interval '1 hour', login.ends_at),
-    -- The only scope that allows a refresh token (OpenID Connect Core 1.0 section 11).
-    case when 'offline_access' = any (login.scopes) then add_openid_tokens.refresh_hash end
+  select jsonb_build_object(
+    'sid', login.id,
+    'sub', login.user_id,
+    'clientId', private.openid_client_id(login.app_id),
+    'resource', (select r.resource_url from private.apps r where r.id = login.resource_id),
+    'scopes', to_jsonb(token.scopes),
+    'authTime', floor(extract(epoch from (login.authentication).auth_time))::bigint,
+    'acr', (login.authentication).acr,
+    'amr', to_jsonb((login.authentication).amr),
+    'claims', private.openid_claims(
+      login.user_id,
+      login.app_id,
+      case when c.claims_in_id_token then private.openid_scopes(login.app_id, token.scopes) else '{}' end,
+      login.id_token_claims
+    ),
+    'issuedAt', floor(extract(epoch from token.created_at))::bigint,
+    'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,
+    'refreshable', token.refresh_hash is not null
   )
-  returning private.describe_openid_tokens(login, t)
+  from private.openid_clients c
+  where c.app_id = login.app_id
+$$;
+
+-- Returns a valid access token for the platform with its login and the scopes that the client's registration still
+-- allows. Never returns a token for another resource. Does not check the login's proof. Called only by security definer
+-- functions; not granted to any role.
+create or replace function private.live_openid_token(access_hash bytea)
+  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
+  language sql stable security invoker set search_path = ''
+as $$
+  select l.login, l.token, l.scopes
+  from private.live_token_of_any_audience(live_openid_token.access_hash) l
+  where (l.login).resource_id is null
 $$;
 
 -- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
@@ -15515,7 +15735,8 @@ as $$
       c.listed_as as key,
       split_part(c.listed_as, ':', 1) as kind,
       nullif(split_part(c.listed_as, ':', 2), '') as id,
-      max(c.name) as name,
+      -- A client may act for the account at several resources.
+      string_agg(distinct c.name, ', ') as name,
       null::text as user_agent,
       null::text as address,
       max(c.provider) as provider,
@@ -15871,6 +16092,28 @@ as $$
   )
 $$;
 
+-- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
+-- not granted to any role.
+create or replace function private.add_openid_tokens(
+  login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
+) returns jsonb
+  language sql volatile security invoker set search_path = ''
+as $$
+  insert into private.openid_tokens as t (grant_id, scopes, access_hash, access_expires_at, refresh_hash)
+  values (
+    login.id,
+    add_openid_tokens.scopes,
+    add_openid_tokens.access_hash,
+    least(now() + case when login.resource_id is null then interval '1 hour' else interval '10 minutes' end, login.ends_at),
+    -- Otherwise the only scope that allows a refresh token (OpenID Connect Core 1.0 section 11). Resources don't ask
+    -- for that scope (MCP 2026-07-28, Refresh Tokens), and their access tokens are short.
+    case when login.resource_id is not null or 'offline_access' = any (login.scopes)
+      then add_openid_tokens.refresh_hash
+    end
+  )
+  returning private.describe_openid_tokens(login, t)
+$$;
+
 -- Returns the details of a workspace's keys, newest first.
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
   language sql stable security invoker set search_path = ''
@@ -16146,7 +16389,7 @@ grant execute on function private.is_recovery_open_to(private.recovery_credentia
 
 grant execute on function private.issue_agent_key(bytea, uuid, uuid, text, text) to service_role;
 
-grant execute on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint, text[], text[], text[], bytea) to service_role;
+grant execute on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint, text[], text[], text[], bytea, text) to service_role;
 
 grant execute on function private.latest_price(text, text, integer) to service_role;
 
@@ -16198,7 +16441,9 @@ grant execute on function private.model_version(text) to service_role;
 
 grant execute on function private.move_workspace(jsonb) to service_role;
 
-grant execute on function private.open_openid_authorization(text, text, text[], jsonb, text[], text[]) to service_role;
+grant execute on function private.open_openid_authorization(text, text, text[], jsonb, text[], text[], text) to service_role;
+
+grant execute on function private.openid_client_id(uuid) to service_role;
 
 grant execute on function private.preview_costs_as_operator(uuid, uuid, jsonb) to service_role;
 
@@ -16244,11 +16489,11 @@ grant execute on function private.record_platform_invoice(jsonb) to service_role
 
 grant execute on function private.recovery_code_salt(text, bytea) to service_role;
 
-grant execute on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea) to service_role;
+grant execute on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea, text) to service_role;
 
 grant execute on function private.redeem_device_code(text, bytea, bytea, bytea, bytea) to service_role;
 
-grant execute on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea) to service_role;
+grant execute on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea, text) to service_role;
 
 grant execute on function private.remove_unproven_password(text, text) to service_role;
 
@@ -16266,7 +16511,11 @@ grant execute on function private.save_model(jsonb) to service_role;
 
 grant execute on function private.save_plan(jsonb) to service_role;
 
+grant execute on function private.save_self_registered_client(jsonb) to service_role;
+
 grant execute on function private.set_app_logout_url(text, text, text, uuid) to service_role;
+
+grant execute on function private.set_app_resource_url(text, text, text, uuid) to service_role;
 
 grant execute on function private.set_model_grant(jsonb) to service_role;
 

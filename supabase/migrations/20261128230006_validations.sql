@@ -25,5 +25,6 @@ alter table ai.external_provider_costs
 alter table private.apps
   validate constraint apps_kind_check,
   validate constraint apps_backchannel_logout_uri_check,
+  validate constraint apps_resource_url_check,
   validate constraint apps_scopes_check,
   validate constraint key_scope_is_for_openid_clients;

@@ -319,16 +319,16 @@ to service_role;
 
 -- Functions of openid/.
 grant execute on function
-  private.open_openid_authorization(text, text, text[], jsonb, text[], text[]),
+  private.open_openid_authorization(text, text, text[], jsonb, text[], text[], text),
   private.store_authorization_request(text, text, bytea, inet),
   private.push_authorization_request(text, bytea, text, boolean, text, bytea, inet),
   private.read_authorization_request(bytea),
   private.end_authorization_request(bytea),
   private.issue_authorization_code(
-    jsonb, text, text, text[], text, text, bytea, boolean, bigint, text[], text[], text[], bytea
+    jsonb, text, text, text[], text, text, bytea, boolean, bigint, text[], text[], text[], bytea, text
   ),
-  private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea),
-  private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea),
+  private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea, text),
+  private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea, text),
   private.read_openid_userinfo(bytea),
   private.introspect_openid_token(text, bytea, bytea),
   private.revoke_openid_token(text, bytea, bytea),
@@ -345,6 +345,9 @@ grant execute on function
   private.list_openid_clients(text, text, integer),
   private.add_openid_client(jsonb),
   private.change_openid_client(jsonb),
+  private.openid_client_id(uuid),
+  private.save_self_registered_client(jsonb),
+  private.set_app_resource_url(text, text, text, uuid),
   private.set_app_logout_url(text, text, text, uuid),
   private.may_change_apps(jsonb),
   private.app_version(text),

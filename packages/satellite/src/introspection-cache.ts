@@ -1,31 +1,31 @@
-import type { Introspection, PlatformClient } from "./platform-client.ts";
+import type { Introspection } from "./platform-client.ts";
 
 const maxEntries = 10_000;
 
 /** Caches recent introspections by token. */
-export interface IntrospectionCache {
-  read(token: string): Promise<Introspection>;
+export interface IntrospectionCache<Answer extends Introspection = Introspection> {
+  read(token: string): Promise<Answer>;
   /** Forgets a token, for example on sign-out. */
   drop(token: string): void;
   /** Forgets the sessions of a login, or of a person. */
   dropLogin(login: { sid?: string | undefined; sub?: string | undefined }): void;
 }
 
-interface Entry {
-  result: Promise<Introspection>;
+interface Entry<Answer> {
+  result: Promise<Answer>;
   /** Undefined while the call to the platform is pending. */
-  known?: Introspection;
+  known?: Answer;
   expiresAt: number;
 }
 
 /** Caches active sessions for `seconds`. Concurrent requests share one call; failures and ended sessions are not kept. */
-export function createIntrospectionCache(
-  platform: Pick<PlatformClient, "introspect">,
+export function createIntrospectionCache<Answer extends Introspection>(
+  platform: { introspect(token: string): Promise<Answer> },
   { seconds, now = Date.now }: { seconds: number; now?: () => number },
-): IntrospectionCache {
-  const entries = new Map<string, Entry>();
+): IntrospectionCache<Answer> {
+  const entries = new Map<string, Entry<Answer>>();
 
-  async function ask(token: string, entry: Entry): Promise<Introspection> {
+  async function ask(token: string, entry: Entry<Answer>): Promise<Answer> {
     const forget = () => {
       if (entries.get(token) === entry) entries.delete(token);
     };
@@ -46,7 +46,7 @@ export function createIntrospectionCache(
       const time = now();
       const held = entries.get(token);
       if (held && time < held.expiresAt && !(held.known?.active && held.known.exp * 1000 <= time)) return held.result;
-      const entry = { expiresAt: time + seconds * 1000 } as Entry;
+      const entry = { expiresAt: time + seconds * 1000 } as Entry<Answer>;
       entry.result = ask(token, entry);
       entries.delete(token);
       entries.set(token, entry);

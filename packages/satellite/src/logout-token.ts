@@ -1,10 +1,9 @@
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose";
-import { PlatformUnavailableError } from "./errors.ts";
+import type { JWTPayload } from "jose";
 import type { Settings } from "./options.ts";
+import { createTokenVerifier, InvalidTokenError } from "./token-verifier.ts";
 
 const logoutEvent = "http://schemas.openid.net/event/backchannel-logout";
 const clockToleranceSeconds = 60;
-const keysTimeoutMs = 5_000;
 const maxRememberedIds = 10_000;
 
 /** The login that a logout token ends. At least one of `sid` and `sub` is set. */
@@ -23,25 +22,21 @@ export class LogoutTokenError extends Error {
  * @returns a function that throws LogoutTokenError for an invalid token, and PlatformUnavailableError if the keys
  * cannot be loaded
  */
-export function createLogoutTokenVerifier({ appName, platformUrl, platformApiUrl }: Settings) {
-  const keys = createRemoteJWKSet(new URL("/.well-known/jwks.json", platformApiUrl), {
-    timeoutDuration: keysTimeoutMs,
-  });
+export function createLogoutTokenVerifier(settings: Settings) {
+  const verifyToken = createTokenVerifier(settings);
   const usedUntil = new Map<string, number>();
 
   async function verify(token: string): Promise<JWTPayload> {
     try {
-      const options = { issuer: platformUrl, audience: appName, algorithms: ["RS256"], typ: "logout+jwt" };
-      const { payload } = await jwtVerify(token, keys, {
-        ...options,
+      return await verifyToken(token, {
+        typ: "logout+jwt",
+        audience: settings.appName,
         clockTolerance: clockToleranceSeconds,
         requiredClaims: ["iat", "exp", "jti", "events"],
       });
-      return payload;
     } catch (error) {
-      const isInvalid = error instanceof errors.JOSEError && !isOutage(error);
-      if (isInvalid) throw new LogoutTokenError(`The logout token is invalid: ${error.message}`);
-      throw new PlatformUnavailableError(`The platform's keys are unavailable: ${String(error)}`);
+      if (!(error instanceof InvalidTokenError)) throw error;
+      throw new LogoutTokenError(`The logout token is invalid: ${error.message}`);
     }
   }
 
@@ -60,12 +55,4 @@ export function createLogoutTokenVerifier({ appName, platformUrl, platformApiUrl
     usedUntil.set(id, Number(exp) + clockToleranceSeconds);
     return { sid: typeof sid === "string" ? sid : undefined, sub };
   };
-}
-
-/**
- * Returns whether the error means that the keys could not be loaded. Other errors mean that a key or the token is
- * invalid.
- */
-function isOutage(error: errors.JOSEError): boolean {
-  return error instanceof errors.JWKSTimeout || error.code === "ERR_JOSE_GENERIC";
 }

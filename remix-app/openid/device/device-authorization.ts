@@ -76,7 +76,7 @@ export async function findDeviceAuthorization(
  */
 function rightsOf(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
-  const rights = rightsOfScopes(withoutRenewal, product);
+  const rights = rightsOfScopes({ scopes: withoutRenewal }, product);
   return scopes.includes("offline_access") ? [...rights, "Stay signed in on the device for up to 30 days"] : rights;
 }
 

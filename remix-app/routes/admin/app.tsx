@@ -33,6 +33,7 @@ export default function ConsoleAppPage() {
           { label: "Origins", values: app.origins, none: "None, so it can’t sign anyone in" },
           { label: "Scopes", values: app.scopes, none: "None" },
           { label: "Logout URL", values: app.logoutUrl === null ? [] : [app.logoutUrl], none: "None" },
+          { label: "Resource URL", values: app.resourceUrl === null ? [] : [app.resourceUrl], none: "None" },
         ]}
       />
       <SecretsCard what="app" base={base} secrets={app.secrets} />

@@ -6,6 +6,7 @@ import { isResumed } from "../../openid/authorization-request.ts";
 import {
   type AuthorizationFault,
   issueCode,
+  type OpenAuthorization,
   openAuthorization,
   pathOf,
   prepareDecision,
@@ -29,7 +30,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const opened = await openAuthorization(context, { request, query });
   if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
   const decision = await prepareDecision(context, { request, opened });
-  const { displayName, consentScopes, target } = opened;
+  const { displayName, consentScopes, resource, target } = opened;
+  if ("location" in decision && isUntrusted(opened)) return stop(opened, decision.location);
   if ("location" in decision || decision.page === null) {
     const address =
       "location" in decision ? decision.location : await issueCode(context, { opened, decision, consents: false });
@@ -41,7 +43,12 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     kind: "ask" as const,
     displayName,
     place: placeOf(target.redirectUri),
-    rights: rightsOfScopes(consentScopes, context.env.BRAND_NAME),
+    resource: resource?.displayName,
+    warning: warningOf(opened),
+    rights: rightsOfScopes(
+      { scopes: consentScopes, resources: resource ? [resource.displayName] : [] },
+      context.env.BRAND_NAME,
+    ),
     account: { id: user.id, email: shownAs(user) },
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: page,
@@ -62,7 +69,33 @@ export async function action({ request, context }: ActionFunctionArgs) {
     "error" in asked
       ? await refuse(context, { opened, error: asked })
       : await pathOf(context, { opened, resumed: false });
+  if ("error" in asked && isUntrusted(opened)) return stop(opened, address);
   throw redirect(new URL(address, context.origin).href, 303);
+}
+
+/** Returns whether anybody could have registered the client, and so its redirect URIs. */
+function isUntrusted({ registration }: OpenAuthorization): boolean {
+  return registration !== "operator";
+}
+
+/**
+ * Shows where an error would lead. Without a click, this platform's URL would redirect people to any site (RFC 9700
+ * section 4.11.2).
+ */
+function stop({ displayName, target }: OpenAuthorization, address: string) {
+  return data({ kind: "stop" as const, displayName, place: placeOf(target.redirectUri), address }, { status: 400 });
+}
+
+/** Returns what the person should know about a client that chose its own name. */
+function warningOf({ displayName, registration, target }: OpenAuthorization): string | undefined {
+  switch (registration) {
+    case "operator":
+      return undefined;
+    case "document":
+      return `This app is from ${new URL(target.clientId).host}. Continue only if you started this there.`;
+    case "dynamic":
+      return `“${displayName}” is a name that the app chose itself. Continue only if you started this.`;
+  }
 }
 
 /** Returns the display name of a redirect URI's target. */
@@ -88,6 +121,18 @@ const faults: Record<AuthorizationFault, { title: string; lead: (name: string) =
     title: "This app is turned off",
     lead: (name) => `You can’t sign in to ${name} until it’s turned on again. Contact the app’s owner.`,
   },
+  document_unavailable: {
+    title: "This app can’t be identified",
+    lead: () => "Its description couldn’t be loaded. Nothing was shared with it. Go back to the app and try again.",
+  },
+  document_invalid: {
+    title: "This app can’t be identified",
+    lead: () => "Its description isn’t valid. Nothing was shared with it. Contact the app’s maker.",
+  },
+  clients_full: {
+    title: "Too many new apps",
+    lead: () => "Too many apps were connected for the first time today. Nothing was shared. Try again tomorrow.",
+  },
   redirect_uri: {
     title: "This sign-in link isn’t valid",
     lead: (name) =>
@@ -100,6 +145,17 @@ export default function AuthorizePage() {
   const shown = posted ?? loaded;
   if (shown.kind === "leave") return <LeavePage {...shown} />;
   if (shown.kind === "ask") return <AppConsent {...shown} tellsApp />;
+  if (shown.kind === "stop") {
+    return (
+      <EntryPage
+        title="This app can’t continue"
+        lead={`${shown.displayName} asked for something that isn’t possible. Nothing was shared with it.`}
+        themeSwitch={false}
+      >
+        <ButtonLink href={shown.address} className="w-full">{`Return to ${shown.place}`}</ButtonLink>
+      </EntryPage>
+    );
+  }
   const { title, lead } = faults[shown.fault];
   return (
     <EntryPage title={title} lead={lead(shown.displayName ?? "the app")} themeSwitch={false}>

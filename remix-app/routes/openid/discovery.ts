@@ -6,5 +6,6 @@ export const handle: RouteHandle = { authorization: "client" };
 
 /** `GET /.well-known/openid-configuration` and `GET /.well-known/oauth-authorization-server` (RFC 8414). */
 export function loader({ context: { env } }: LoaderFunctionArgs) {
-  return Response.json(providerMetadata(env.BASE_URL), { headers: cacheable });
+  const metadata = providerMetadata(env.BASE_URL, { allowsRegistration: env.OAUTH_CLIENT_REGISTRATION });
+  return Response.json(metadata, { headers: cacheable });
 }

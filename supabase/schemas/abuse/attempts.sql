@@ -38,7 +38,7 @@ declare
 begin
   if of_action is null or of_action not in (
     'password', 'code', 'sign_in_code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff',
-    'user_code'
+    'user_code', 'client_registration', 'client_document'
   ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;

@@ -82,6 +82,10 @@ as $$
     -- Sign-ins to apps. Each adds a row that is kept for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
+    -- Clients that register themselves, and metadata documents that we fetch for a signed-in person. Each adds rows.
+    ('client_registration', 'address', 20, interval '1 hour', 'refuse'),
+    ('client_document', 'address', 60, interval '10 minutes', 'refuse'),
+    ('client_document', 'account', 30, interval '10 minutes', 'refuse'),
     -- Authorization requests that are kept for ten minutes: from browsers and public clients by address, enough for an
     -- office whose people all sign in; pushed by a client with a secret by client, ten a second.
     ('authorization_request', 'address', 300, interval '10 minutes', 'refuse'),

@@ -38,7 +38,8 @@ as $$
       c.listed_as as key,
       split_part(c.listed_as, ':', 1) as kind,
       nullif(split_part(c.listed_as, ':', 2), '') as id,
-      max(c.name) as name,
+      -- A client may act for the account at several resources.
+      string_agg(distinct c.name, ', ') as name,
       null::text as user_agent,
       null::text as address,
       max(c.provider) as provider,

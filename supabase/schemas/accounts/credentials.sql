@@ -151,14 +151,15 @@ from (
   union all
   select
     c.user_id, 'openid_code', c.id, 'app:' || a.name, false, a.id, null, (c.proof).session_id, c.proof,
-    a.display_name, null, c.created_at, c.created_at, null, c.expires_at,
+    a.display_name || coalesce(' for ' || r.display_name, ''), null, c.created_at, c.created_at, null, c.expires_at,
     c.redeemed_at is null and c.revoked_at is null,
     jsonb_build_object(
-      'id', c.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.created_at, 'redeemedAt', c.redeemed_at,
-      'revokedAt', c.revoked_at
+      'id', c.id, 'app', a.name, 'resource', r.resource_url, 'scopes', c.scopes, 'createdAt', c.created_at,
+      'redeemedAt', c.redeemed_at, 'revokedAt', c.revoked_at
     )
   from private.authorization_codes c
   join private.apps a on a.id = c.app_id
+  left join private.apps r on r.id = c.resource_id
 
   union all
   select
@@ -177,15 +178,17 @@ from (
   select
     g.user_id, 'openid_login', g.id,
     case when (g.proof).session_id is null then 'device:' || g.source_id else 'app:' || a.name end,
-    false, a.id, g.source_id, (g.proof).session_id, g.proof, a.display_name, null, g.created_at, g.created_at,
+    false, a.id, g.source_id, (g.proof).session_id, g.proof,
+    a.display_name || coalesce(' for ' || r.display_name, ''), null, g.created_at, g.created_at,
     (select max(t.created_at) from private.openid_tokens t where t.grant_id = g.id), g.ends_at, g.revoked_at is null,
     jsonb_build_object(
-      'id', g.id, 'app', a.name, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
+      'id', g.id, 'app', a.name, 'resource', r.resource_url, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
       'acr', (g.authentication).acr, 'amr', (g.authentication).amr, 'createdAt', g.created_at, 'endsAt', g.ends_at,
       'revokedAt', g.revoked_at
     )
   from private.openid_grants g
   join private.apps a on a.id = g.app_id
+  left join private.apps r on r.id = g.resource_id
 
   union all
   select

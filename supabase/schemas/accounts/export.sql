@@ -165,10 +165,14 @@ begin
       limit page_size;
   elsif part = 'openidConsents' then
     return query
-      select jsonb_build_object('id', a.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.granted_at)
-      from private.openid_consents c join private.apps a on a.id = c.app_id
-      where c.user_id = subject_id and (c.granted_at, a.id) > (last_at, last_id)
-      order by c.granted_at, a.id
+      select jsonb_build_object(
+        'id', c.id, 'app', a.name, 'resource', r.resource_url, 'scopes', c.scopes, 'createdAt', c.granted_at
+      )
+      from private.openid_consents c
+      join private.apps a on a.id = c.app_id
+      left join private.apps r on r.id = c.resource_id
+      where c.user_id = subject_id and (c.granted_at, c.id) > (last_at, last_id)
+      order by c.granted_at, c.id
       limit page_size;
   elsif part = 'agentAccess' then
     return query

@@ -4,7 +4,8 @@
 -- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
 -- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
 -- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
--- refuses the tokens. consent is {scopes, grantedAt}. session, login and consent may be null.
+-- refuses the tokens. consent is {scopes, grantedAt}. login and consent also have resources: the names of the apps that
+-- the client may call. session, login and consent may be null.
 -- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -64,11 +65,13 @@ as $$
         'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
         'connectedAt', min(l.created_at),
         'renewedAt', max(coalesce(t.created_at, l.created_at)),
-        'endsAt', max(l.ends_at)
+        'endsAt', max(l.ends_at),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
       ) as held
     from private.openid_grants l
     left join private.openid_tokens t on t.grant_id = l.id
-    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes)) as g (scope) on true
+    left join private.apps r on r.id = l.resource_id
+    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes, l.resource_id)) as g (scope) on true
     where l.user_id = subject_id
       and l.revoked_at is null
       and l.ends_at > now()
@@ -78,10 +81,17 @@ as $$
   consents as (
     select
       c.app_id,
-      jsonb_build_object('scopes', private.openid_scopes(c.app_id, c.scopes), 'grantedAt', c.granted_at) as held
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
+        'grantedAt', max(c.granted_at)
+      ) as held
     from private.openid_consents c
     join private.apps a on a.id = c.app_id and a.enabled
+    left join private.apps r on r.id = c.resource_id
+    left join lateral unnest(private.openid_scopes(c.app_id, c.scopes, c.resource_id)) as g (scope) on true
     where c.user_id = subject_id
+    group by c.app_id
   )
   select coalesce(jsonb_agg(jsonb_build_object(
     'name', a.name,

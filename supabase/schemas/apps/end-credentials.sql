@@ -269,11 +269,13 @@ begin
     union
     select t.user_id from ai.app_tokens t where t.app_id = new.id and t.revoked_at is null
     union
-    select c.user_id from private.authorization_codes c where c.app_id = new.id and c.revoked_at is null
+    select c.user_id
+    from private.authorization_codes c
+    where new.id in (c.app_id, c.resource_id) and c.revoked_at is null
     union
     select d.user_id from private.device_authorizations d where d.app_id = new.id and d.redeemed_at is null
     union
-    select g.user_id from private.openid_grants g where g.app_id = new.id and g.revoked_at is null
+    select g.user_id from private.openid_grants g where new.id in (g.app_id, g.resource_id) and g.revoked_at is null
   )
   order by u.id
   for no key update;
@@ -282,9 +284,11 @@ begin
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
-  update private.authorization_codes c set revoked_at = now() where c.app_id = new.id and c.revoked_at is null;
+  update private.authorization_codes c
+  set revoked_at = now()
+  where new.id in (c.app_id, c.resource_id) and c.revoked_at is null;
   delete from private.device_authorizations d where d.app_id = new.id and d.redeemed_at is null;
-  update private.openid_grants g set revoked_at = now() where g.app_id = new.id and g.revoked_at is null;
+  update private.openid_grants g set revoked_at = now() where new.id in (g.app_id, g.resource_id) and g.revoked_at is null;
   return null;
 end
 $$;
@@ -294,13 +298,14 @@ create or replace trigger revoke_app_credentials after update of enabled on priv
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
 
--- Deletes app credentials a day after they end, and expired authorization requests, up to at_most of each kind. Returns how many it deleted; 0 while
--- another sweep runs.
+-- Deletes app credentials a day after they end, expired authorization requests, and clients that registered themselves
+-- once they expire, up to at_most of each kind. Returns how many it deleted; 0 while another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   swept integer := 0;
+  part integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
     return 0;
@@ -314,6 +319,19 @@ begin
   swept := swept + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
   swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
   swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
+  -- A disabled client is kept, so that it can't register again.
+  delete from private.apps a
+  where a.id in (
+    select c.app_id
+    from private.openid_clients c
+    join private.apps o on o.id = c.app_id and o.enabled
+    where c.expires_at < now()
+    order by c.expires_at
+    limit at_most
+    for update of o skip locked
+  );
+  get diagnostics part = row_count;
+  swept := swept + part;
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
   -- detected.
   return swept + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);

@@ -160,6 +160,7 @@ as $$
     'enabled', a.enabled,
     'scopes', a.scopes,
     'logoutUrl', a.backchannel_logout_uri,
+    'resourceUrl', a.resource_url,
     'origins', coalesce(
       (select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'
     ),

@@ -2,7 +2,8 @@
 -- by a handle and deleted when they are answered.
 
 -- Stores an authorization request for ten minutes. parameters are in form encoding. The web server has checked them.
--- Returns {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
+-- A client that is known by a URL may register with its metadata document later, once the person has signed in. Returns
+-- {expiresInSeconds} or {refused: client | limited (with retryAfterSeconds)}.
 -- Definer: calls functions for limits, which are not granted to any role.
 create or replace function private.store_authorization_request(
   client_id text, parameters text, handle_hash bytea, address inet
@@ -10,7 +11,8 @@ create or replace function private.store_authorization_request(
   language sql volatile security definer set search_path = ''
 as $$
   select private.add_authorization_request(
-    (select a.id from private.apps a where a.name = store_authorization_request.client_id and a.kind = 'openid'),
+    private.openid_client_app(store_authorization_request.client_id),
+    case when store_authorization_request.client_id ~ '^https?://' then store_authorization_request.client_id end,
     store_authorization_request.parameters,
     store_authorization_request.handle_hash,
     null,
@@ -51,6 +53,7 @@ begin
   end if;
   return private.add_authorization_request(
     client.id,
+    null,
     push_authorization_request.parameters,
     push_authorization_request.handle_hash,
     case when not client.is_public then client.name end,
@@ -61,7 +64,7 @@ $$;
 
 -- Stores a request, and counts it for a client or for a network. See private.store_authorization_request.
 create or replace function private.add_authorization_request(
-  app_id uuid, parameters text, handle_hash bytea, client_name text, network cidr
+  app_id uuid, client_url text, parameters text, handle_hash bytea, client_name text, network cidr
 ) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -69,7 +72,7 @@ declare
   bucket record;
   wait interval;
 begin
-  if add_authorization_request.app_id is null then
+  if add_authorization_request.app_id is null and client_url is null then
     return jsonb_build_object('refused', 'client');
   end if;
   select b.* into strict bucket from private.attempt_buckets('authorization_request', client_name, network) b;
@@ -77,9 +80,12 @@ begin
   if wait is not null then
     return jsonb_build_object('refused', 'limited', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer);
   end if;
-  insert into private.authorization_requests (app_id, parameters, handle_hash, expires_at)
+  insert into private.authorization_requests (app_id, client_url, parameters, handle_hash, expires_at)
   values (
-    add_authorization_request.app_id, add_authorization_request.parameters, add_authorization_request.handle_hash,
+    add_authorization_request.app_id,
+    case when add_authorization_request.app_id is null then add_authorization_request.client_url end,
+    add_authorization_request.parameters,
+    add_authorization_request.handle_hash,
     now() + interval '10 minutes'
   );
   return jsonb_build_object('expiresInSeconds', 600);
@@ -90,9 +96,10 @@ $$;
 create or replace function private.read_authorization_request(handle_hash bytea) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
-  select jsonb_build_object('clientId', a.name, 'parameters', r.parameters)
+  select jsonb_build_object(
+    'clientId', coalesce(r.client_url, private.openid_client_id(r.app_id)), 'parameters', r.parameters
+  )
   from private.authorization_requests r
-  join private.apps a on a.id = r.app_id
   where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
 $$;
 

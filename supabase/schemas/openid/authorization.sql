@@ -2,31 +2,37 @@
 -- issue the code.
 
 -- Describes an authorization request without changing anything. Returns {client: {name, displayName, enabled,
--- requiresPkce}, redirectAllowed, scopes, consentScopes, session: {authTime, acr, consented} | null}, or null for an
--- unknown client. session is null without claims, or if private.session_proof refuses the session of the claims.
--- requested_claims are the names in the request's parameter claims; consentScopes are the scopes and the scopes of these.
--- session.acr is the acr that the login would state, null if the session can't meet essential_acr.
+-- requiresPkce, registration, isStale}, resource: {displayName, url} | null, redirectAllowed, scopes, consentScopes,
+-- session: {authTime, acr, consented} | null}, or null for an unknown client. isStale is true if the client's metadata
+-- document must be fetched again. resource is null if no enabled app has the requested resource URL. session is null
+-- without claims, or if private.session_proof refuses the session of the claims. requested_claims are the names in the
+-- request's parameter claims; consentScopes are the scopes and the scopes of these. session.acr is the acr that the login
+-- would state, null if the session can't meet essential_acr.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.open_openid_authorization(
   client_id text, redirect_uri text, scopes text[], claims jsonb default null,
-  requested_claims text[] default '{}', essential_acr text[] default null
+  requested_claims text[] default '{}', essential_acr text[] default null, resource text default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
   app private.apps;
   client private.openid_clients;
+  resource_app private.apps;
   proved record;
   authentication private.openid_authentication;
   granted text[];
   consent_scopes text[];
 begin
-  select * into app from private.apps a where a.name = open_openid_authorization.client_id and a.kind = 'openid';
+  select * into app from private.apps a where a.id = private.openid_client_app(open_openid_authorization.client_id);
   if not found then
     return null;
   end if;
   select * into client from private.openid_clients c where c.app_id = app.id;
-  granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
+  select * into resource_app
+  from private.apps a
+  where a.resource_url = open_openid_authorization.resource and a.enabled;
+  granted := private.openid_scopes(app.id, open_openid_authorization.scopes, resource_app.id);
   consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
   select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
@@ -35,8 +41,16 @@ begin
   );
   return jsonb_build_object(
     'client', jsonb_build_object(
-      'name', app.name, 'displayName', app.display_name, 'enabled', app.enabled, 'requiresPkce', client.requires_pkce
+      'name', app.name,
+      'displayName', app.display_name,
+      'enabled', app.enabled,
+      'requiresPkce', client.requires_pkce,
+      'registration', client.registration,
+      'isStale', coalesce(client.metadata_expires_at <= now(), false)
     ),
+    'resource', case when resource_app.id is not null then jsonb_build_object(
+      'displayName', resource_app.display_name, 'url', resource_app.resource_url
+    ) end,
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
     'consentScopes', to_jsonb(consent_scopes),
@@ -44,7 +58,7 @@ begin
       'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
       'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri
+        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
       )
     ) end
   );
@@ -57,7 +71,7 @@ $$;
 -- an authentication before that second is refused with login_required. If essential_acr is given, the login states one of
 -- these values or is refused with acr. request_hash is the handle of a kept request, which this call answers: it is
 -- refused with request if another call has answered it. id_token_claims and userinfo_claims are the names in the request's
--- parameter claims.
+-- parameter claims. With a resource, the tokens are for that app only; clients that registered themselves must name one.
 -- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
 create or replace function private.issue_authorization_code(
   claims jsonb,
@@ -72,13 +86,15 @@ create or replace function private.issue_authorization_code(
   essential_acr text[] default null,
   id_token_claims text[] default '{}',
   userinfo_claims text[] default '{}',
-  request_hash bytea default null
+  request_hash bytea default null,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   app private.apps;
   client private.openid_clients;
+  resource_id uuid;
   proved record;
   authentication private.openid_authentication;
   granted text[];
@@ -88,7 +104,7 @@ begin
   -- stored and then revokes the code. Apps are locked before accounts.
   select * into app
   from private.apps a
-  where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled
+  where a.id = private.openid_client_app(issue_authorization_code.client_id) and a.enabled
   for share;
   if not found then
     return jsonb_build_object('refused', 'client');
@@ -96,6 +112,13 @@ begin
   select * into client from private.openid_clients c where c.app_id = app.id;
   if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri)
     or (client.requires_pkce and issue_authorization_code.code_challenge is null) then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select a.id into resource_id
+  from private.apps a
+  where a.resource_url = issue_authorization_code.resource and a.enabled
+  for share;
+  if resource_id is null and (client.registration <> 'operator' or issue_authorization_code.resource is not null) then
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
@@ -118,7 +141,7 @@ begin
   if authentication.acr is null then
     return jsonb_build_object('refused', 'acr');
   end if;
-  granted := private.openid_scopes(app.id, issue_authorization_code.scopes);
+  granted := private.openid_scopes(app.id, issue_authorization_code.scopes, resource_id);
   if cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
@@ -127,7 +150,7 @@ begin
   );
   if not consents
     and not private.has_openid_consent(
-      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri
+      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
     ) then
     return jsonb_build_object('refused', 'consent_required');
   end if;
@@ -135,19 +158,19 @@ begin
     return jsonb_build_object('refused', 'request');
   end if;
   if consents then
-    insert into private.openid_consents as c (user_id, app_id, scopes)
-    values ((proved.proof).user_id, app.id, consent_scopes)
-    on conflict (user_id, app_id) do update
+    insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
+    values ((proved.proof).user_id, app.id, resource_id, consent_scopes)
+    on conflict on constraint openid_consents_key do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
   end if;
   insert into private.authorization_codes (
-    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
+    code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
     id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
-    issue_authorization_code.code_hash, app.id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
+    issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
     issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
@@ -201,8 +224,10 @@ as $$
   end
 $$;
 
--- Returns the requested scopes that are registered for an OpenID client. Drops all others.
-create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
+-- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
+-- app. Drops all others. Tokens for a resource never have scopes of the platform's own APIs.
+create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
+  returns text[]
   language sql stable security invoker set search_path = ''
 as $$
   select array(
@@ -211,16 +236,19 @@ as $$
     select unnest(
       array['openid', 'offline_access']
       || case when 'profile' = any (a.scopes) then array['profile', 'email'] else '{}' end
-      || array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+      || case when resource_id is null
+        then array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+        else '{}'
+      end
     )
     from private.apps a
-    where a.id = openid_scopes.app_id
+    where a.id = coalesce(resource_id, app_id)
     order by 1
   )
 $$;
 
 -- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
--- loopback address (RFC 8252 section 7.3).
+-- loopback address (RFC 8252 section 7.3), and a client that registered itself also on localhost, as editors do.
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
@@ -228,24 +256,28 @@ as $$
     select
     from unnest(client.redirect_uris) as r (registered)
     where r.registered = uri
-      or (client.is_public and private.loopback_without_port(r.registered) = private.loopback_without_port(uri))
+      or (
+        client.is_public
+        and private.loopback_without_port(r.registered, client.registration <> 'operator')
+          = private.loopback_without_port(uri, client.registration <> 'operator')
+      )
   )
 $$;
 
--- Returns a loopback redirect URI without its port; null for any other URI.
-create or replace function private.loopback_without_port(uri text) returns text
+-- Returns a loopback redirect URI without its port; null for any other URI. Names localhost only if by_name is true.
+create or replace function private.loopback_without_port(uri text, by_name boolean) returns text
   language sql immutable security invoker set search_path = ''
 as $$
   select case
-    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)'
-      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
+    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)' or by_name and uri ~ '^http://localhost(:[0-9]{1,5})?(/|$)'
+      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]|localhost))(:[0-9]{1,5})?', '\1')
   end
 $$;
 
 -- Returns whether a person has already consented to all these scopes for the client. Always false if the client is
 -- public and the redirect URI leads to a program on the person's own device.
 create or replace function private.has_openid_consent(
-  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
+  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text, resource_id uuid default null
 ) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
@@ -260,6 +292,7 @@ as $$
       from private.openid_consents c
       where c.user_id = has_openid_consent.user_id
         and c.app_id = client.app_id
+        and c.resource_id is not distinct from has_openid_consent.resource_id
         and c.scopes @> has_openid_consent.scopes
     )
 $$;

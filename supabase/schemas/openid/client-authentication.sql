@@ -1,3 +1,19 @@
+-- Returns the app with an OpenID client id, or null. The id of a client with a metadata document is the document's URL,
+-- and any other client's id is its name. Leaves out clients that registered themselves and have expired.
+create or replace function private.openid_client_app(client_id text) returns uuid
+  language sql stable security invoker set search_path = ''
+as $$
+  select a.id
+  from private.apps a
+  left join private.openid_clients c on c.app_id = a.id
+  where a.name = client_id
+    and a.kind = 'openid'
+    and c.metadata_url is null
+    and (c.expires_at is null or c.expires_at > now())
+  union all
+  select c.app_id from private.openid_clients c where c.metadata_url = client_id and c.expires_at > now()
+$$;
+
 -- Returns the enabled OpenID client for a client id and the SHA-256 of its secret. A public client has no secret.
 -- Returns no row if the client is unknown or disabled, or if the secret is wrong or expired. For definers; not granted
 -- to any role.
@@ -8,8 +24,7 @@ as $$
   select a.id, a.name, a.scopes, c.is_public
   from private.apps a
   join private.openid_clients c on c.app_id = a.id
-  where a.name = authenticate_openid_client.client_id
-    and a.kind = 'openid'
+  where a.id = private.openid_client_app(authenticate_openid_client.client_id)
     and a.enabled
     and case
       when c.is_public then authenticate_openid_client.secret_hash is null

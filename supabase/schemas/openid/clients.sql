@@ -11,6 +11,8 @@ as $$
     'displayName', a.display_name,
     'enabled', a.enabled,
     'isPublic', c.is_public,
+    'registration', c.registration,
+    'metadataUrl', c.metadata_url,
     'scopes', a.scopes,
     'redirectUris', c.redirect_uris,
     'postLogoutRedirectUris', c.post_logout_redirect_uris,
@@ -174,6 +176,80 @@ begin
     'after', private.describe_openid_client(app.id)
   ));
   return '{}';
+end
+$$;
+
+-- Registers a client at its own request, or updates it from its metadata document. Takes { name, displayName,
+-- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
+-- the client is deleted. Returns {} or {refused: full}: 1,000 clients of each kind may be waiting for a login. A changed
+-- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins stay.
+create or replace function private.save_self_registered_client(client jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  url text := client ->> 'metadataUrl';
+  kind text := case when url is null then 'dynamic' else 'document' end;
+  uris text[] := array(select jsonb_array_elements_text(client -> 'redirectUris'));
+  fresh_until timestamptz := now() + make_interval(secs => (client ->> 'freshSeconds')::integer);
+  app private.apps;
+  known private.openid_clients;
+begin
+  -- Serializes registrations, so that the count below holds.
+  perform pg_advisory_xact_lock(hashtextextended('private.save_self_registered_client', 0));
+  select * into known from private.openid_clients c where c.metadata_url = url;
+  if found then
+    select * into app from private.apps a where a.id = known.app_id for no key update;
+    if app.display_name <> client ->> 'displayName' or not (known.redirect_uris @> uris and known.redirect_uris <@ uris) then
+      delete from private.openid_consents c where c.app_id = app.id;
+      update private.apps a set display_name = client ->> 'displayName' where a.id = app.id;
+    end if;
+    update private.openid_clients c
+    set
+      redirect_uris = uris,
+      metadata_expires_at = fresh_until,
+      expires_at = greatest(c.expires_at, now() + interval '1 day')
+    where c.app_id = app.id;
+    return '{}';
+  end if;
+  if (
+    select count(*)
+    from private.openid_clients c
+    where c.registration = kind and c.expires_at > now() and c.expires_at <= now() + interval '1 day'
+  ) >= 1000 then
+    return jsonb_build_object('refused', 'full');
+  end if;
+  insert into private.apps (name, display_name, kind)
+  values (client ->> 'name', client ->> 'displayName', 'openid')
+  returning * into app;
+  insert into private.openid_clients (
+    app_id, is_public, redirect_uris, registration, metadata_url, metadata_expires_at, expires_at
+  )
+  values (
+    app.id, true, uris, kind, url, case when url is not null then fresh_until end, now() + interval '1 day'
+  );
+  return '{}';
+end
+$$;
+
+-- Sets the URL of an app at which clients call it with tokens of their own, or null. Tokens for the former URL stop
+-- working. Returns false if no internal app has this name.
+create or replace function private.set_app_resource_url(
+  app_name text, resource_url text, reason text, actor uuid default null
+) returns boolean
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  update private.apps a
+  set resource_url = set_app_resource_url.resource_url
+  where a.name = app_name and a.kind = 'internal'
+  returning * into app;
+  if not found then
+    return false;
+  end if;
+  perform private.record_app_change(app, 'app.edit', reason, actor);
+  return true;
 end
 $$;
 

@@ -26,7 +26,7 @@ as $$
   )
   from private.apps a
   join private.openid_clients c on c.app_id = a.id
-  where a.name = read_openid_logout.client_id and a.kind = 'openid'
+  where a.id = private.openid_client_app(read_openid_logout.client_id)
 $$;
 
 -- Ends a person's login at an OpenID client. Returns false if the login has already ended or belongs to another person.

@@ -11,12 +11,16 @@ as $$
 declare
   opened private.openid_grants;
 begin
+  -- A client that registered itself is kept while people use it. A login ends within 30 days.
+  update private.openid_clients c
+  set expires_at = now() + interval '60 days'
+  where c.app_id = login.app_id and c.expires_at < now() + interval '59 days';
   insert into private.openid_grants as g (
-    source_id, app_id, user_id, proof, authentication, scopes, nonce, id_token_claims, userinfo_claims, ends_at
+    source_id, app_id, resource_id, user_id, proof, authentication, scopes, nonce, id_token_claims, userinfo_claims, ends_at
   )
   values (
-    login.source_id, login.app_id, login.user_id, login.proof, login.authentication, login.scopes, login.nonce,
-    coalesce(login.id_token_claims, '{}'), coalesce(login.userinfo_claims, '{}'),
+    login.source_id, login.app_id, login.resource_id, login.user_id, login.proof, login.authentication, login.scopes,
+    login.nonce, coalesce(login.id_token_claims, '{}'), coalesce(login.userinfo_claims, '{}'),
     least(now() + interval '30 days', login.ends_at)
   )
   returning g.* into opened;
@@ -37,15 +41,19 @@ as $$
     login.id,
     add_openid_tokens.scopes,
     add_openid_tokens.access_hash,
-    least(now() + interval '1 hour', login.ends_at),
-    -- The only scope that allows a refresh token (OpenID Connect Core 1.0 section 11).
-    case when 'offline_access' = any (login.scopes) then add_openid_tokens.refresh_hash end
+    least(now() + case when login.resource_id is null then interval '1 hour' else interval '10 minutes' end, login.ends_at),
+    -- Otherwise the only scope that allows a refresh token (OpenID Connect Core 1.0 section 11). Resources don't ask
+    -- for that scope (MCP 2026-07-28, Refresh Tokens), and their access tokens are short.
+    case when login.resource_id is not null or 'offline_access' = any (login.scopes)
+      then add_openid_tokens.refresh_hash
+    end
   )
   returning private.describe_openid_tokens(login, t)
 $$;
 
--- Returns the contents of a token response and its ID token: {sid, sub, clientId, scopes, authTime, acr, amr, claims,
--- issuedAt, expiresAt, refreshable}. claims are the ID token's claims about the person. Times are in seconds since 1970.
+-- Returns the contents of a token response and its ID token: {sid, sub, clientId, resource, scopes, authTime, acr, amr,
+-- claims, issuedAt, expiresAt, refreshable}. resource is the audience of the access token, or null if it is for the
+-- platform. claims are the ID token's claims about the person. Times are in seconds since 1970.
 create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
   returns jsonb
   language sql stable security invoker set search_path = ''
@@ -53,7 +61,8 @@ as $$
   select jsonb_build_object(
     'sid', login.id,
     'sub', login.user_id,
-    'clientId', a.name,
+    'clientId', private.openid_client_id(login.app_id),
+    'resource', (select r.resource_url from private.apps r where r.id = login.resource_id),
     'scopes', to_jsonb(token.scopes),
     'authTime', floor(extract(epoch from (login.authentication).auth_time))::bigint,
     'acr', (login.authentication).acr,
@@ -68,13 +77,35 @@ as $$
     'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,
     'refreshable', token.refresh_hash is not null
   )
+  from private.openid_clients c
+  where c.app_id = login.app_id
+$$;
+
+-- Returns the id by which a client knows itself: the URL of its metadata document, or its name.
+create or replace function private.openid_client_id(app_id uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(c.metadata_url, a.name)
   from private.apps a
-  join private.openid_clients c on c.app_id = a.id
-  where a.id = login.app_id
+  left join private.openid_clients c on c.app_id = a.id
+  where a.id = openid_client_id.app_id
+$$;
+
+-- Returns why tokens of a login must not be issued, or null: target if the client asks for another resource than the
+-- person agreed to (RFC 8707 section 2), token if the resource is disabled or no longer registered.
+create or replace function private.resource_refusal(resource_id uuid, requested text) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when resource_id is not null and r.id is null then 'token'
+    when requested is distinct from r.resource_url and requested is not null then 'target'
+  end
+  from (values (null)) as one
+  left join private.apps r on r.id = resource_id and r.enabled and r.resource_url is not null
 $$;
 
 -- Redeems an authorization code only once. Returns the same result as private.issue_openid_tokens, or {refused:
--- unauthenticated | token | unavailable}. code_challenge is the hash of the code verifier, null without one. A
+-- unauthenticated | token | target | unavailable}. code_challenge is the hash of the code verifier, null without one. A
 -- second use is refused and revokes the login that the first use opened.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.redeem_authorization_code(
@@ -84,7 +115,8 @@ create or replace function private.redeem_authorization_code(
   redirect_uri text,
   code_challenge text,
   access_hash bytea,
-  refresh_hash bytea
+  refresh_hash bytea,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -93,6 +125,7 @@ declare
   code private.authorization_codes;
   login private.openid_grants;
   standing text;
+  refused text;
 begin
   select a.id into client
   from private.authenticate_openid_client(redeem_authorization_code.client_id, redeem_authorization_code.secret_hash) a;
@@ -122,6 +155,10 @@ begin
     or code.code_challenge is distinct from redeem_authorization_code.code_challenge then
     return jsonb_build_object('refused', 'token');
   end if;
+  refused := private.resource_refusal(code.resource_id, redeem_authorization_code.resource);
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
   perform private.hold_proof(code.proof);
   standing := private.proof_status(code.proof);
   if standing <> 'good' then
@@ -130,6 +167,7 @@ begin
   update private.authorization_codes c set redeemed_at = now() where c.id = code.id;
   login.source_id := code.id;
   login.app_id := code.app_id;
+  login.resource_id := code.resource_id;
   login.user_id := code.user_id;
   login.proof := code.proof;
   login.authentication := code.authentication;
@@ -143,7 +181,7 @@ end
 $$;
 
 -- Exchanges a refresh token for the next tokens. Returns the same result as private.add_openid_tokens, or {refused:
--- unauthenticated | token | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later reuse
+-- unauthenticated | token | target | scope | unavailable}. Within 30 seconds, repeated use returns the same result; later reuse
 -- revokes the login. scopes may limit the new access token to some of the login's scopes. The web server derives the
 -- next refresh token from the current one with a key.
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
@@ -153,7 +191,8 @@ create or replace function private.refresh_openid_tokens(
   refresh_hash bytea,
   scopes text[],
   access_hash bytea,
-  successor_hash bytea
+  successor_hash bytea,
+  resource text default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -163,6 +202,7 @@ declare
   token private.openid_tokens;
   granted text[];
   standing text;
+  refused text;
 begin
   select a.id into client
   from private.authenticate_openid_client(refresh_openid_tokens.client_id, refresh_openid_tokens.secret_hash) a;
@@ -190,7 +230,11 @@ begin
   if standing <> 'good' then
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
   end if;
-  granted := private.openid_scopes(client.id, login.scopes);
+  refused := private.resource_refusal(login.resource_id, refresh_openid_tokens.resource);
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  granted := private.openid_scopes(client.id, login.scopes, login.resource_id);
   if not coalesce(refresh_openid_tokens.scopes, granted) <@ granted or cardinality(granted) = 0 then
     return jsonb_build_object('refused', 'scope');
   end if;
@@ -212,20 +256,33 @@ begin
 end
 $$;
 
--- Returns a valid access token with its login and the scopes that the client's registration still allows. Does not
--- check the login's proof. Called only by security definer functions; not granted to any role.
+-- Returns a valid access token for the platform with its login and the scopes that the client's registration still
+-- allows. Never returns a token for another resource. Does not check the login's proof. Called only by security definer
+-- functions; not granted to any role.
 create or replace function private.live_openid_token(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
   language sql stable security invoker set search_path = ''
 as $$
-  select g, t, private.openid_scopes(a.id, t.scopes)
+  select l.login, l.token, l.scopes
+  from private.live_token_of_any_audience(live_openid_token.access_hash) l
+  where (l.login).resource_id is null
+$$;
+
+-- Returns a valid access token of any audience. Only for introspection: everything else needs the
+-- audience checked. Does not check the login's proof; not granted to any role.
+create or replace function private.live_token_of_any_audience(access_hash bytea)
+  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
+  language sql stable security invoker set search_path = ''
+as $$
+  select g, t, private.openid_scopes(a.id, t.scopes, g.resource_id)
   from private.openid_tokens t
   join private.openid_grants g on g.id = t.grant_id
   join private.apps a on a.id = g.app_id and a.enabled
-  where t.access_hash = live_openid_token.access_hash
+  where t.access_hash = live_token_of_any_audience.access_hash
     and t.access_expires_at > now()
     and g.revoked_at is null
     and g.ends_at > now()
+    and private.resource_refusal(g.resource_id, null) is null
 $$;
 
 -- Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section
@@ -257,28 +314,37 @@ begin
 end
 $$;
 
--- Returns the current state of a token to the confidential client that it was issued to (RFC 7662). Returns {active,
--- isAccess, sub, sid, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated | unavailable}.
+-- Returns the current state of a token to the confidential client that it was issued to (RFC 7662), or of an access
+-- token to the app that is its audience, which authenticates with its own name and secret. Returns {active, isAccess,
+-- sub, sid, clientId, resource, scopes, issuedAt, expiresAt}, {active: false} or {refused: unauthenticated |
+-- unavailable}. For the audience, adds the claims that the scopes allow (private.openid_claims).
 -- Definer: calls functions that check client secrets and proofs. No role may call those functions.
 create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  client record;
+  client_app_id uuid;
+  audience_id uuid;
   held record;
   standing text;
 begin
-  select a.id, a.is_public into client
-  from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a;
-  if not found or client.is_public then
-    return jsonb_build_object('refused', 'unauthenticated');
+  select a.id into client_app_id
+  from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a
+  where not a.is_public;
+  if not found then
+    select a.id into audience_id
+    from private.authenticate_app(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a
+    where a.resource_url is not null;
+    if not found then
+      return jsonb_build_object('refused', 'unauthenticated');
+    end if;
   end if;
   select f.* into held
   from (
     select l.login, l.token, l.scopes, (l.token).access_expires_at as expires_at, true as is_access
-    from private.live_openid_token(introspect_openid_token.token_hash) l
+    from private.live_token_of_any_audience(introspect_openid_token.token_hash) l
     union all
-    select g, t, private.openid_scopes(g.app_id, g.scopes), g.ends_at, false
+    select g, t, private.openid_scopes(g.app_id, g.scopes, g.resource_id), g.ends_at, false
     from private.openid_tokens t
     join private.openid_grants g on g.id = t.grant_id
     where t.refresh_hash = introspect_openid_token.token_hash
@@ -286,7 +352,7 @@ begin
       and g.revoked_at is null
       and g.ends_at > now()
   ) as f
-  where (f.login).app_id = client.id;
+  where (f.login).app_id = client_app_id or (f.is_access and (f.login).resource_id = audience_id);
   if not found then
     return jsonb_build_object('active', false);
   end if;
@@ -302,10 +368,15 @@ begin
     'isAccess', held.is_access,
     'sub', (held.login).user_id,
     'sid', (held.login).id,
+    'clientId', private.openid_client_id((held.login).app_id),
+    'resource', (select r.resource_url from private.apps r where r.id = (held.login).resource_id),
     'scopes', to_jsonb(held.scopes),
     'issuedAt', floor(extract(epoch from (held.token).created_at))::bigint,
     'expiresAt', floor(extract(epoch from held.expires_at))::bigint
-  );
+  ) || case when audience_id is not null
+    then private.openid_claims((held.login).user_id, (held.login).app_id, held.scopes, '{}')
+    else '{}'
+  end;
 end
 $$;
 

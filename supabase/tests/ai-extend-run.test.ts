@@ -106,6 +106,14 @@ describe("a further step of a run", () => {
     },
   );
 
+  test("a key that expires while its run is open does not end the run", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", prices });
+    const run = await begin(db, chatCall(tenant));
+    await db.query("update ai.keys set expires_at = now() where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "invalid_api_key" });
+    expect(await extend(db, run)).not.toHaveProperty("refused");
+  });
+
   test("a further step is refused once the key is revoked or the run has ended", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices });
     const run = await begin(db, chatCall(tenant));

@@ -198,8 +198,13 @@ export function guessedUse<Request extends Asked>({ open, inputEstimate }: Admit
 export function answerFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): Response {
   const reported = settleFailure(error, call);
   if (!endsInEvent(error, call)) throw reported;
-  const { errors = openaiErrors } = call.surface;
-  return streamedResponse(call, errors.event(reported, call.requestId));
+  return streamedResponse(call, failureEvent(reported, call));
+}
+
+/** Returns the event that ends the stream of a call that failed before its client got any content. */
+export function failureEvent<Request extends Asked>(error: GatewayError, call: AdmittedCall<Request>): string {
+  const { failure, errors = openaiErrors } = call.surface;
+  return failure?.(error, call) ?? errors.event(error, call.requestId);
 }
 
 /**

@@ -69,7 +69,7 @@ export async function callProvider<Accepted>(
       const unsent = { failure: "cancelled", startedAt: now(), undecided: true } as const;
       cooldowns.noteFailure(keyOf(call, turn.value), unsent);
       // The run has the usage of earlier failures already.
-      if (reported?.use) reported = reported.afterCharge(undefined);
+      if (reported?.mayHaveCharged) reported = reported.afterCharge(undefined);
       break;
     }
     attempts += 1;

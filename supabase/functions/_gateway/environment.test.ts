@@ -40,7 +40,7 @@ describe("the gateway's environment", () => {
   });
 
   // https://supabase.com/docs/guides/functions/limits
-  test("hosted Supabase gives 256 MB of memory, whatever AI_MEMORY_LIMIT_MB says", () => {
+  test("hosted Supabase gives 256 MB of memory even if AI_MEMORY_LIMIT_MB is higher", () => {
     const settings = { ...local, SB_REGION: "eu-central-1", AI_MEMORY_LIMIT_MB: "1024" };
     expect(readEnvironment(settings).memoryLimitBytes).toBe(256_000_000);
   });

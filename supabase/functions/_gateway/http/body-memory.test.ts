@@ -210,7 +210,11 @@ describe("Memory for another request with the same body", () => {
     for (const name of names) grants.get(name)?.shrink(1);
     for (let n = 0; n < 1_000; n++) void ask(`w${n % 6} new ${n}`, 400);
     const refused: unknown[] = [];
-    for (const name of names) grants.get(name)?.grow(400, signal).catch((error) => refused.push(error));
+    for (const name of names)
+      grants
+        .get(name)
+        ?.grow(400, signal)
+        .catch((error) => refused.push(error));
     await settle();
     expect(refused).toEqual([]);
     for (const name of names) grants.get(name)?.release();

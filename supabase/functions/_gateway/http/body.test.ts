@@ -189,7 +189,10 @@ describe("Waiting for memory", () => {
     const memory = createBodyMemory(full);
     const read = createBodyReader(memory, { ...small, uncheckedAll: 0, workspaceAll: 0 });
     const other = await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
-    const refused = expect(read(post("x"), upTo(10))).rejects.toMatchObject({ code: "service_unavailable", status: 503 });
+    const refused = expect(read(post("x"), upTo(10))).rejects.toMatchObject({
+      code: "service_unavailable",
+      status: 503,
+    });
     await vi.advanceTimersByTimeAsync(9_900);
     const later = read(post("x"), upTo(10, "later"));
     await vi.advanceTimersByTimeAsync(200);

@@ -67,9 +67,12 @@ function askProvider<Request extends Asked, Accepted>(
       onDispatch: (route) => {
         open.dispatched = true;
         open.progress.route = route.position;
+        // If this process ends while the provider thinks, the sweep charges an estimate.
+        open.progress.input_tokens = call.inputEstimate.input_tokens;
       },
       onUncharged: () => {
         open.dispatched = false;
+        open.progress.input_tokens = 0;
       },
       body: body && {
         resume: body.resume,

@@ -129,10 +129,6 @@ const faults: Record<AuthorizationFault, { title: string; lead: (name: string) =
     title: "This app can’t be identified",
     lead: () => "Its description isn’t valid. Nothing was shared with it. Contact the app’s maker.",
   },
-  clients_full: {
-    title: "Too many new apps",
-    lead: () => "Too many apps were connected for the first time today. Nothing was shared. Try again tomorrow.",
-  },
   redirect_uri: {
     title: "This sign-in link isn’t valid",
     lead: (name) =>

@@ -301,5 +301,5 @@ $$;
 create or replace function private.is_loopback_redirect(uri text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
-  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
+  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.[0-9]+\.[0-9]+\.[0-9]+|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;

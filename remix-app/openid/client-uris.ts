@@ -40,6 +40,15 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
   return isPublic ? null : `${uri} has a private-use scheme, which is for public clients only`;
 }
 
+/**
+ * Returns the display name of a redirect URI's target. The host in a private-use scheme is no server's name, so it is not
+ * shown: com.example.app://bank.example would look like bank.example.
+ */
+export function placeOf(redirectUri: string): string {
+  const url = URL.parse(redirectUri);
+  return url && /^https?:$/.test(url.protocol) ? url.host : "an app on this device";
+}
+
 /** Returns what is wrong with the URL of a back-channel logout, or null. */
 export function logoutUrlFault(uri: string): string | null {
   const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;

@@ -13,6 +13,7 @@ import {
   refuse,
 } from "../../openid/authorize.ts";
 import { rightsOfScopes } from "../../openid/client-rights.ts";
+import { placeOf } from "../../openid/client-uris.ts";
 import { shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -96,12 +97,6 @@ function warningOf({ displayName, registration, target }: OpenAuthorization): st
     case "dynamic":
       return `“${displayName}” is a name that the app chose itself. Continue only if you started this.`;
   }
-}
-
-/** Returns the display name of a redirect URI's target. */
-function placeOf(redirectUri: string): string {
-  const url = URL.parse(redirectUri);
-  return url?.host || "an app on this device";
 }
 
 const faults: Record<AuthorizationFault, { title: string; lead: (name: string) => string }> = {

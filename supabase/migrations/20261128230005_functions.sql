@@ -8246,7 +8246,8 @@ begin
   values (
     issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
-    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
+    private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
+    private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));
@@ -8365,6 +8366,19 @@ as $$
     select unnest(private.openid_scopes(openid_consent_scopes.app_id, s.scopes))
     from private.openid_claim_scopes() s
     where s.claim = any (openid_consent_scopes.requested_claims)
+    order by 1
+  )
+$$;
+
+-- Returns those of the requested claims that a person has consented to. A login keeps only these, so that a scope that
+-- the client is registered for later reveals nothing.
+create or replace function private.consented_claims(requested text[], consent_scopes text[]) returns text[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select array(
+    select s.claim
+    from private.openid_claim_scopes() s
+    where s.claim = any (consented_claims.requested) and s.scopes <@ consented_claims.consent_scopes
     order by 1
   )
 $$;

@@ -172,7 +172,8 @@ begin
   values (
     issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
-    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
+    private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
+    private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));

@@ -1,7 +1,8 @@
 import { isLoopback } from "#shared/loopback.ts";
 import { isPrivateHost } from "#shared/private-addresses.ts";
 
-const maxUriLength = 2_000;
+/** The same limit as that of authorization requests and codes. */
+export const maxUriLength = 2_000;
 /** The same limit as in `private.openid_clients`. */
 export const maxUris = 20;
 

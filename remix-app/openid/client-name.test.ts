@@ -83,6 +83,7 @@ test.each([
   ["AI", "Mail", true],
   ["AI", "Chat AI", false],
   ["AI", "4l", false],
+  ["AI", "Team A+", true],
   ["Northwind", "North Wind Login", false],
   ["Northwind", "Norther winds", true],
   ["Modern", "Modem", false],

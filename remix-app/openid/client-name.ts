@@ -104,12 +104,12 @@ function hasWords(name: string, { own, symbols }: Search): boolean {
   return words.some((_, first) => words.some((_, last) => readsLike(words.slice(first, last + 1).join(""), own)));
 }
 
-/** Returns whether at least half of the letters are those of the platform's name, and no other letter is known. */
+/** Returns whether more than half of the letters are those of the platform's name, and no other letter is known. */
 function readsLike(text: string, own: string): boolean {
   const letters = text.replaceAll(anyLetter, "").length;
   return (
     text.length === own.length &&
-    2 * letters >= own.length &&
+    2 * letters > own.length &&
     Array.from({ length: own.length }).every((_, nth) => text[nth] === own[nth] || text[nth] === anyLetter)
   );
 }

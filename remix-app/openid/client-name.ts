@@ -42,7 +42,7 @@ const ligatures: [RegExp, string][] = [
   [/c[il]/g, "d"],
 ];
 
-/** Stands in a skeleton for a symbol, or a Latin letter that is not listed above. People may read it as any letter. */
+/** Replaces, in a skeleton, symbols and Latin letters that are not listed above. People may read them as any letter. */
 const anyLetter = "?";
 
 /**

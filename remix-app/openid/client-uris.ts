@@ -42,8 +42,8 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
 }
 
 /**
- * Returns the display name of a redirect URI's target. The host in a private-use scheme is no server's name, so it is not
- * shown: com.example.app://bank.example would look like bank.example.
+ * Returns the display name of a redirect URI's target. Omits the host in a private-use scheme, because it does not name a
+ * server: com.example.app://bank.example would look like bank.example.
  */
 export function placeOf(redirectUri: string): string {
   const url = URL.parse(redirectUri);

@@ -183,6 +183,7 @@ $$;
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
 -- the client is deleted. Of each kind, the newest 1,000 clients may wait for a login. A changed name or redirect URI
 -- withdraws the consents, because people agreed to what the document said before; logins stay.
+-- Definer: writes tables that the service role can only read.
 create or replace function private.save_self_registered_client(client jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$

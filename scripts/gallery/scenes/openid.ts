@@ -1,8 +1,11 @@
+import { None } from "oauth4webapi";
 import { detour } from "../../../remix-app/http/redirect-target.ts";
+import { newAddress } from "../../../remix-app/testing/visitor.ts";
 import { arrive, press, type Scene, statesOf } from "../state.ts";
 
 const callback = "https://charts.example/callback";
 const signedOut = "https://charts.example/signed-out";
+const editorCallback = "http://127.0.0.1:8976/callback";
 
 /** Registers a client with a unique name. @returns the client's parameters for a sign-in request */
 function registerClient({ world }: Scene) {
@@ -27,6 +30,21 @@ async function authorizationOf(scene: Scene, given: Readonly<Record<string, stri
 async function logoutOf(scene: Scene): Promise<string> {
   const { id } = await registerClient(scene);
   return `/oauth/logout?${new URLSearchParams({ client_id: id, post_logout_redirect_uri: signedOut })}`;
+}
+
+/** Registers a client at its own request. @returns the path of its request to call an MCP server */
+async function connectionOf({ world }: Scene, given: Readonly<Record<string, string>> = {}): Promise<string> {
+  const resource = `https://${crypto.randomUUID().slice(0, 8)}.example/mcp`;
+  const app = await world.createApp({ displayName: "Team tools", scopes: ["profile"] });
+  await world.query("update private.apps set resource_url = $2 where id = $1", [app.id, resource]);
+  const answer = await fetch(`${world.base}/oauth/register`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-forwarded-for": newAddress() },
+    body: JSON.stringify({ client_name: "Field editor", redirect_uris: [editorCallback] }),
+  });
+  const { client_id: id } = (await answer.json()) as { client_id: string };
+  const client = { id, client: { client_id: id }, auth: None(), secret: null, redirectUri: editorCallback };
+  return (await world.askForAuthorization(client, { scope: "openid profile offline_access", resource, ...given })).path;
 }
 
 /** Answers requests to the client's site with 204, so that the browser stays on our page. */
@@ -65,6 +83,14 @@ export const openidStates = statesOf("Sign in", [
     "openid/authorize",
     "guest",
     (scene) => authorizationOf(scene, { client_id: "no" }),
+    400,
+  ],
+  ["Connect a client to an MCP server", "openid/authorize", "guest", (scene) => connectionOf(scene)],
+  [
+    "Client of an MCP server that can’t continue",
+    "openid/authorize",
+    "guest",
+    (scene) => connectionOf(scene, { resource: "https://unknown.example/mcp" }),
     400,
   ],
   ["Sign-in link that is incomplete", "openid/authorize", "guest", "/oauth/authorize", 400],

@@ -110,7 +110,7 @@ describe("the gatehouse command", () => {
       provider: { gatehouse: { options: { apiKey: `{file:${fileOf("opencode.key")}}` } } },
     });
     const offered = Object.keys(opencode.provider.gatehouse.models);
-    expect(offered).toContain("demo-chat");
+    expect(opencode.provider.gatehouse.models["demo-chat"]).toEqual({ limit: { context: 128_000, output: 32_768 } });
     expect(offered).not.toContain("demo-messages");
   });
 
